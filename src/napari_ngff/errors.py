@@ -1,0 +1,50 @@
+"""What can go wrong, as one tree; every error also is the builtin that it stands for.
+
+::
+
+    OMEZarrError
+    ├── NotOMEZarrError (ValueError)         there is no OME-Zarr metadata here
+    ├── NodeNotFoundError (FileNotFoundError) nothing at that place
+    ├── AccessError (PermissionError)        it is there, but may not be read
+    ├── CorruptDataError (ValueError)        metadata, archive or chunk is damaged
+    └── UnsupportedError (NotImplementedError) understood, but cannot be shown
+
+Every message says what failed, where (store and inner path) and what to do.
+Broken *metadata* of readable data is no exception but a
+`napari_ngff.metadata.model.Problem`.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AccessError",
+    "CorruptDataError",
+    "NodeNotFoundError",
+    "NotOMEZarrError",
+    "OMEZarrError",
+    "UnsupportedError",
+]
+
+
+class OMEZarrError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class NotOMEZarrError(OMEZarrError, ValueError):
+    """The place exists and holds no OME-Zarr metadata."""
+
+
+class NodeNotFoundError(OMEZarrError, FileNotFoundError):
+    """There is no such path, or nothing inside the hierarchy at that path."""
+
+
+class AccessError(OMEZarrError, PermissionError):
+    """The place exists and the system, or the server, refuses to read it."""
+
+
+class CorruptDataError(OMEZarrError, ValueError):
+    """Bytes are there, but are not what they claim to be."""
+
+
+class UnsupportedError(OMEZarrError, NotImplementedError):
+    """The file says clearly what it is, and it is something we cannot show."""

@@ -1,0 +1,343 @@
+"""The format as frozen values: one model for OME-Zarr 0.1 to 0.6; no I/O.
+
+Axis order is the order of ``Multiscale.axes``; every per-axis tuple of a
+multiscale has one entry per axis in that order. Paths are relative to the group
+whose attributes were parsed, with ``/`` and neither a leading nor a trailing one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+__all__ = [
+    "JSON",
+    "Acquisition",
+    "Axis",
+    "Channel",
+    "Collection",
+    "Field",
+    "Image",
+    "Kind",
+    "LabelInfo",
+    "Level",
+    "Metadata",
+    "Multiscale",
+    "Omero",
+    "Plate",
+    "Problem",
+    "Severity",
+    "Well",
+    "WellReference",
+    "Window",
+]
+
+JSON = dict[str, Any]
+"""A JSON object as Python's `json` returns it."""
+
+
+class Severity(StrEnum):
+    """How bad a deviation is: a broken MUST is an error, a broken SHOULD a warning."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One deviation from the specification, or one thing that cannot be shown.
+
+    Attributes
+    ----------
+    code
+        Stable name in kebab-case, such as ``"axis-unit-unknown"``.
+    severity
+        `Severity.ERROR` where the text says MUST.
+    where
+        Place inside the document, such as ``"multiscales/0/axes/1/unit"``; prefixed
+        by ``"<path of the group>:"`` once the group is known.
+    text
+        What is wrong, with the rule it breaks quoted where there is one.
+    consequence
+        What the viewer does about it.
+    """
+
+    code: str
+    severity: Severity
+    where: str
+    text: str
+    consequence: str = ""
+
+
+class Kind(StrEnum):
+    """What a group is; a group may be several, the first of this order leads."""
+
+    PLATE = "plate"
+    COLLECTION = "collection"
+    SCENE = "scene"
+    LABEL = "label"
+    IMAGE = "image"
+    WELL = "well"
+    LABELS = "labels"
+    SERIES = "series"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One dimension of a multiscale.
+
+    Attributes
+    ----------
+    name
+        Non-empty, unique among the axes ("t", "c", "z", "y", "x" or any other).
+    type
+        "space", "time", "channel" (inferred from the name where the file has none),
+        any other type as written, or None.
+    unit
+        As written in the file, or None; a UDUNITS name when valid.
+    discrete
+        True where values between two positions have no meaning (0.6).
+    """
+
+    name: str
+    type: str | None = None
+    unit: str | None = None
+    discrete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One array of a pyramid.
+
+    Attributes
+    ----------
+    path
+        Of the array, relative to the group.
+    scale
+        Physical size of one voxel in units of the axes, axis order; never 0.
+    translation
+        Intrinsic coordinate of the centre of voxel 0, axis order.
+    """
+
+    path: str
+    scale: tuple[float, ...]
+    translation: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Multiscale:
+    """A pyramid as its metadata states it; levels from the finest to the coarsest.
+
+    Attributes
+    ----------
+    name
+        As written, "" where there is none.
+    axes
+        Given or inferred; () where the document gives none and the array decides
+        (0.1 and 0.2, which mean "tczyx" by their specification, are filled in).
+    levels
+        At least one.
+    method
+        The ``type`` of the multiscale: how coarser levels were made ("gaussian",
+        "nearest", "mode"...), or None.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    levels: tuple[Level, ...]
+    method: str | None = None
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """Names in axis order, such as ``("t", "c", "z", "y", "x")``."""
+        return tuple(axis.name for axis in self.axes)
+
+    @property
+    def channel_axis(self) -> int | None:
+        """Index of the axis of type channel, or None."""
+        return next((i for i, a in enumerate(self.axes) if a.type == "channel"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Contrast: what is shown (`start`, `end`) inside what is possible (`min`, `max`).
+
+    All in intensity values of the pixels; None where not given.
+    """
+
+    start: float | None = None
+    end: float | None = None
+    min: float | None = None
+    max: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """How one channel wants to be shown.
+
+    Attributes
+    ----------
+    color
+        Red, green, blue, each 0-255, or None.
+    """
+
+    label: str | None = None
+    color: tuple[int, int, int] | None = None
+    window: Window | None = None
+    active: bool | None = None
+    inverted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Omero:
+    """Rendering settings of an image (transitional ``omero`` block).
+
+    Attributes
+    ----------
+    default_t, default_z
+        Initial index on the t and the z axis, or None.
+    greyscale
+        True where ``rdefs.model`` is "greyscale".
+    """
+
+    name: str | None = None
+    channels: tuple[Channel, ...] = ()
+    default_t: int | None = None
+    default_z: int | None = None
+    greyscale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LabelInfo:
+    """The ``image-label`` block of a label image.
+
+    Attributes
+    ----------
+    colors
+        Label value -> red, green, blue, alpha, each 0-255. Values without an entry
+        or without ``rgba`` are not in it.
+    properties
+        Label value -> its other keys, in file order.
+    source
+        Path of the labelled image's group relative to the label's, "../../" by default.
+    """
+
+    colors: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
+    properties: dict[int, JSON] = field(default_factory=dict)
+    source: str = "../../"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image or a label image: its pyramids and how to show them.
+
+    Attributes
+    ----------
+    multiscales
+        At least one; the first is shown unless the user chooses another.
+    label
+        Not None for a label image.
+    """
+
+    multiscales: tuple[Multiscale, ...]
+    omero: Omero | None = None
+    label: LabelInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WellReference:
+    """A well as its plate lists it; `row` and `column` are 0-based indices into the
+    plate's rows and columns, `path` is where its group is (never built from names).
+    """
+
+    path: str
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acquisition:
+    """One run over a plate."""
+
+    id: int
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plate:
+    """A screen: names of rows and columns, and the wells that exist."""
+
+    name: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    wells: tuple[WellReference, ...]
+    acquisitions: tuple[Acquisition, ...] = ()
+    field_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One image of a well: path relative to the well, acquisition id or None."""
+
+    path: str
+    acquisition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Well:
+    """The fields of one well, in file order."""
+
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A ``bioformats2raw.layout`` group: images at its ``OME`` group's ``series``,
+    or else numbered 0, 1, 2..."""
+
+    layout: int
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """All that the attributes of one group say.
+
+    Attributes
+    ----------
+    version
+        As written ("0.4", "0.6.dev3"), or what the shape of the document implies
+        where it says nothing ("0.1" to "0.5"); None where nothing OME is there.
+    labels
+        Paths of a ``labels`` group, relative to it; None where it is none.
+    series
+        Paths of an ``OME`` group, relative to its parent; None where it is none.
+    scene
+        The raw ``scene`` object (0.6), or None.
+    """
+
+    version: str | None = None
+    image: Image | None = None
+    labels: tuple[str, ...] | None = None
+    plate: Plate | None = None
+    well: Well | None = None
+    collection: Collection | None = None
+    series: tuple[str, ...] | None = None
+    scene: JSON | None = None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def kind(self) -> Kind | None:
+        """What the group leads as, or None where it holds nothing of OME-Zarr."""
+        image = self.image
+        present = (
+            (Kind.PLATE, self.plate),
+            (Kind.COLLECTION, self.collection),
+            (Kind.SCENE, self.scene),
+            (Kind.LABEL, image and image.label),
+            (Kind.IMAGE, image),
+            (Kind.WELL, self.well),
+            (Kind.LABELS, self.labels),
+            (Kind.SERIES, self.series),
+        )
+        return next((kind for kind, value in present if value is not None), None)

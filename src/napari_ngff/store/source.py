@@ -1,0 +1,71 @@
+"""Where bytes come from: one small read-only contract.
+
+A *key* is the path of an object relative to the hierarchy's root, with ``/`` and no
+leading slash, such as ``"A/1/0/zarr.json"``. Nothing behind it can write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
+
+    from napari_ngff.metadata.model import Problem
+
+__all__ = ["Source"]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """The objects of one hierarchy; safe to use from several threads at once."""
+
+    @property
+    def name(self) -> str:
+        """Path or URL of the root for messages, without a trailing slash."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many reads at once pay: cores for a local one, many for a remote one."""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the container itself (an archive's order or comment)."""
+
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read an object, or a part of it.
+
+        Parameters
+        ----------
+        key
+            Of the object.
+        start
+            First byte; negative counts from the object's end; None for all of it.
+        length
+            Number of bytes from `start`, or None for the rest.
+
+        Returns
+        -------
+        bytes or None
+            None where there is no such object.
+
+        Raises
+        ------
+        AccessError
+            Where the system or the server refuses.
+        CorruptDataError
+            Where the container is damaged at this object.
+        OSError
+            Where reading fails in any other way.
+        """
+
+    def names(self, prefix: str) -> tuple[str, ...] | None:
+        """Names directly below `prefix` ("" for the root), sorted.
+
+        None where the source cannot be listed (plain HTTP).
+        """
+
+    def store(self) -> Store:
+        """Open the same objects as a read-only zarr store, for what we do not decode."""
