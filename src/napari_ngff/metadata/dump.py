@@ -1,0 +1,393 @@
+"""Model to attributes of OME-Zarr 0.1 to 0.6; strict where `parse` is lenient.
+
+Each function returns the attributes of one group: the root keys of ``.zattrs`` up to
+0.4, an object with the one key ``"ome"`` from 0.5 on. What a version cannot state is
+a `ValueError`: nothing is dropped silently and nothing is invented.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from napari_ngff.metadata.model import (
+        JSON,
+        Axis,
+        Channel,
+        Image,
+        LabelInfo,
+        Level,
+        Multiscale,
+        Omero,
+        Plate,
+        Well,
+    )
+
+__all__ = ["VERSIONS", "dump_image", "dump_labels", "dump_plate", "dump_well"]
+
+VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
+"""What can be written, oldest first; single digits, so that they compare as text."""
+
+INTRINSIC = "intrinsic"
+"""Name of the coordinate system that every level of a 0.6 multiscale maps to."""
+
+ALPHANUMERIC = re.compile(r"[A-Za-z0-9]+")
+NODE_NAME = re.compile(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")  # 0.6: a Zarr node name
+
+
+def dump_image(image: Image, version: str) -> JSON:
+    """Return the attributes of an image or, where ``image.label`` is given, a label.
+
+    Parameters
+    ----------
+    image
+        All multiscales are written. Up to 0.3 the finest level must have scale 1,
+        translation 0 and no units, since those versions cannot state any; the
+        coarser levels' scales are left to the shapes of their arrays.
+    version
+        One of `VERSIONS`.
+
+    Raises
+    ------
+    ValueError
+        Where the version cannot represent it: axes other than tczyx in 0.1 and 0.2,
+        axes out of order, a scale of 0, a channel without colour or window...
+    """
+    check_version(version)
+    if not image.multiscales:
+        raise ValueError("An image needs at least one multiscale.")
+    content: JSON = {
+        "multiscales": [dump_multiscale(m, version) for m in image.multiscales]
+    }
+    if image.omero is not None:
+        content["omero"] = dump_omero(image.omero, version)
+    if image.label is not None:
+        content["image-label"] = dump_label(image.label, version)
+    if version == "0.3":
+        # "MUST" of 0.3, so that xarray finds the names of the dimensions.
+        content["_ARRAY_DIMENSIONS"] = list(image.multiscales[0].axis_names)
+    return wrap(content, version)
+
+
+def dump_labels(paths: Iterable[str], version: str) -> JSON:
+    """Return the attributes of a ``labels`` group.
+
+    Parameters
+    ----------
+    paths
+        Of the label groups, relative to the ``labels`` group.
+    version
+        One of `VERSIONS`.
+
+    Raises
+    ------
+    ValueError
+        Where a path is empty, absolute or there twice.
+    """
+    check_version(version)
+    labels = list(paths)
+    check_unique(labels, "label path")
+    for path in labels:
+        if not path.strip("/") or path.startswith("/"):
+            raise ValueError(f"{path!r} is no path below the labels group.")
+    return wrap({"labels": labels}, version)
+
+
+def dump_plate(plate: Plate, version: str) -> JSON:
+    """Return the attributes of a plate group.
+
+    ``maximumfieldcount`` equals `Plate.field_count` where there is one acquisition;
+    of several, the model does not know it.
+
+    Raises
+    ------
+    ValueError
+        Where names are not alphanumeric or not unique, a well's path is not "row name/
+        column name" of its indices, or there is no row, column or well.
+    """
+    check_version(version)
+    for what, names in (("row", plate.rows), ("column", plate.columns)):
+        check_unique(names, f"{what} name")
+        for name in names:
+            if not ALPHANUMERIC.fullmatch(name):
+                raise ValueError(f"A {what} name must be alphanumeric, not {name!r}.")
+    if not (plate.rows and plate.columns and plate.wells):
+        raise ValueError("A plate needs at least one row, one column and one well.")
+    content: JSON = {"name": plate.name} if plate.name else {}
+    content["rows"] = [{"name": name} for name in plate.rows]
+    content["columns"] = [{"name": name} for name in plate.columns]
+    content["wells"] = dump_wells(plate, version)
+    if plate.field_count is not None:
+        if plate.field_count < 1:
+            raise ValueError(f"field_count must be over 0, not {plate.field_count}.")
+        content["field_count"] = int(plate.field_count)
+    if plate.acquisitions:
+        content["acquisitions"] = dump_acquisitions(plate)
+    if version <= "0.5":
+        content["version"] = version
+    return wrap({"plate": content}, version)
+
+
+def dump_well(well: Well, version: str) -> JSON:
+    """Return the attributes of a well group.
+
+    Raises
+    ------
+    ValueError
+        Where there is no field, or a field's path is there twice or has characters
+        that the version does not allow (alphanumeric, from 0.6 on also ``-_.``).
+    """
+    check_version(version)
+    if not well.fields:
+        raise ValueError("A well needs at least one field.")
+    check_unique([field.path for field in well.fields], "field path")
+    allowed = NODE_NAME if version == "0.6" else ALPHANUMERIC
+    images: list[JSON] = []
+    for field in well.fields:
+        if not allowed.fullmatch(field.path):
+            raise ValueError(f"{field.path!r} is no path of a field in {version}.")
+        images.append({"path": field.path})
+        if field.acquisition is not None:
+            images[-1]["acquisition"] = int(field.acquisition)
+    content: JSON = {"images": images}
+    if version <= "0.5":
+        content["version"] = version
+    return wrap({"well": content}, version)
+
+
+def wrap(content: JSON, version: str) -> JSON:
+    """Put `content` where the version keeps it."""
+    if version <= "0.4":
+        return content
+    return {"ome": {"version": version, **content}}
+
+
+def dump_multiscale(multiscale: Multiscale, version: str) -> JSON:
+    """Return one entry of ``multiscales``."""
+    check_axes(multiscale.axes, version)
+    check_levels(multiscale, version)
+    entry: JSON = {"version": version} if version <= "0.4" else {}
+    if multiscale.name:
+        entry["name"] = multiscale.name
+    if version == "0.3":
+        entry["axes"] = list(multiscale.axis_names)
+    elif version in ("0.4", "0.5"):
+        entry["axes"] = [dump_axis(axis, version) for axis in multiscale.axes]
+    elif version == "0.6":
+        axes = [dump_axis(axis, version) for axis in multiscale.axes]
+        entry["coordinateSystems"] = [{"name": INTRINSIC, "axes": axes}]
+    entry["datasets"] = [dump_level(level, version) for level in multiscale.levels]
+    if multiscale.method is not None:
+        entry["type"] = multiscale.method
+        entry["metadata"] = {"method": multiscale.method}
+    return entry
+
+
+def dump_axis(axis: Axis, version: str) -> JSON:
+    """Return one axis as 0.4 and newer state it."""
+    entry: JSON = {"name": axis.name}
+    if axis.type is not None:
+        entry["type"] = axis.type
+    if axis.unit is not None:
+        entry["unit"] = axis.unit
+    if axis.discrete and version == "0.6":  # earlier versions imply it for channels
+        entry["discrete"] = True
+    return entry
+
+
+def dump_level(level: Level, version: str) -> JSON:
+    """Return one entry of ``datasets``; the transformations from 0.4 on."""
+    if version <= "0.3":
+        return {"path": level.path}
+    steps: list[JSON] = [{"type": "scale", "scale": [float(s) for s in level.scale]}]
+    if any(level.translation):
+        offset = [float(t) for t in level.translation]
+        steps.append({"type": "translation", "translation": offset})
+    if version == "0.6":
+        whole = steps[0]
+        if len(steps) > 1:
+            whole = {"type": "sequence", "transformations": steps}
+        ends = {"input": {"path": level.path}, "output": {"name": INTRINSIC}}
+        steps = [whole | ends]
+    return {"path": level.path, "coordinateTransformations": steps}
+
+
+def dump_omero(omero: Omero, version: str) -> JSON:
+    """Return the ``omero`` block."""
+    content: JSON = {"version": version} if version <= "0.4" else {}
+    if omero.name is not None:
+        content["name"] = omero.name
+    content["channels"] = [dump_channel(c, i) for i, c in enumerate(omero.channels)]
+    defaults: JSON = {}
+    if omero.default_t is not None:
+        defaults["defaultT"] = int(omero.default_t)
+    if omero.default_z is not None:
+        defaults["defaultZ"] = int(omero.default_z)
+    if defaults or omero.greyscale:
+        defaults["model"] = "greyscale" if omero.greyscale else "color"
+        content["rdefs"] = defaults
+    return content
+
+
+def dump_channel(channel: Channel, index: int) -> JSON:
+    """Return one channel; "color" and all of "window" are MUST in every version."""
+    window = channel.window
+    if channel.color is None or window is None:
+        raise ValueError(f"Channel {index} needs a color and a window.")
+    limits = {key: getattr(window, key) for key in ("min", "max", "start", "end")}
+    for key, value in limits.items():
+        if value is None or not math.isfinite(value):
+            raise ValueError(f"window.{key} of channel {index} must be a number.")
+    content: JSON = {"color": "".join(f"{byte:02X}" for byte in channel.color)}
+    content["window"] = {key: plain(value) for key, value in limits.items()}
+    if channel.label is not None:
+        content["label"] = channel.label
+    if channel.active is not None:
+        content["active"] = channel.active
+    if channel.inverted:
+        content["inverted"] = True
+    return content
+
+
+def dump_label(label: LabelInfo, version: str) -> JSON:
+    """Return the ``image-label`` block, without empty lists (``minItems`` is 1)."""
+    content: JSON = {"version": version} if version <= "0.5" else {}
+    colors: dict[int, JSON] = {
+        int(value): {"rgba": [int(byte) for byte in rgba]}
+        for value, rgba in label.colors.items()
+    }
+    properties = {
+        int(value): dump_properties(value, row)
+        for value, row in label.properties.items()
+    }
+    if colors and properties:
+        # ome-zarr-models wants both lists to name the same values; an entry with
+        # the value alone is valid in either and says nothing about it.
+        colors |= {value: {} for value in properties if value not in colors}
+        properties |= {value: {} for value in colors if value not in properties}
+    for key, entries in (("colors", colors), ("properties", properties)):
+        if entries:
+            content[key] = [{"label-value": v} | entry for v, entry in entries.items()]
+    return content | {"source": {"image": label.source}}
+
+
+def dump_properties(value: int, row: JSON) -> JSON:
+    """Return the properties of one label value as plain JSON."""
+    content = {key: plain(entry) for key, entry in row.items()}
+    try:
+        json.dumps(content, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Properties of label {value} are no JSON: {error}.") from None
+    return content
+
+
+def dump_wells(plate: Plate, version: str) -> list[JSON]:
+    """Return the wells; their indices from 0.4 on."""
+    check_unique([well.path for well in plate.wells], "well path")
+    wells: list[JSON] = []
+    for well in plate.wells:
+        if not (
+            0 <= well.row < len(plate.rows) and 0 <= well.column < len(plate.columns)
+        ):
+            raise ValueError(f"Well {well.path!r} is outside of the plate's grid.")
+        path = f"{plate.rows[well.row]}/{plate.columns[well.column]}"
+        if well.path != path:
+            raise ValueError(f"Well {well.path!r} must be at {path!r}.")
+        wells.append({"path": path})
+        if version >= "0.4":
+            wells[-1] |= {"rowIndex": int(well.row), "columnIndex": int(well.column)}
+    return wells
+
+
+def dump_acquisitions(plate: Plate) -> list[JSON]:
+    """Return the acquisitions of a plate."""
+    check_unique([run.id for run in plate.acquisitions], "acquisition id")
+    entries: list[JSON] = []
+    for run in plate.acquisitions:
+        if run.id < 0:
+            raise ValueError(f"An acquisition id must not be negative: {run.id}.")
+        entries.append({"id": int(run.id)})
+        if run.name is not None:
+            entries[-1]["name"] = run.name
+        if len(plate.acquisitions) == 1 and plate.field_count is not None:
+            entries[-1]["maximumfieldcount"] = int(plate.field_count)
+    return entries
+
+
+def check_version(version: str) -> None:
+    """Refuse a version that is not one of `VERSIONS`."""
+    if version not in VERSIONS:
+        raise ValueError(
+            f"Cannot write OME-Zarr {version!r}: choose one of {', '.join(VERSIONS)}."
+        )
+
+
+def check_unique(values: Sequence[Any], what: str) -> None:
+    """Refuse a value that is there twice."""
+    twice = [value for i, value in enumerate(values) if value in values[:i]]
+    if twice:
+        raise ValueError(f"The {what} {twice[0]!r} is there twice.")
+
+
+def check_axes(axes: Sequence[Axis], version: str) -> None:
+    """Refuse axes, or an order of axes, that the version does not allow."""
+    names = [axis.name for axis in axes]
+    text = ", ".join(names)
+    if version in ("0.1", "0.2") and names != list("tczyx"):
+        raise ValueError(f"OME-Zarr {version} needs the axes t, c, z, y, x, not {text}")
+    check_unique(names, "axis name")
+    if not all(names) or not 2 <= len(names) <= 5:
+        raise ValueError(f"OME-Zarr needs 2 to 5 named axes, not {len(names)} ({text})")
+    if version == "0.3":
+        if names != [name for name in "tczyx" if name in names]:
+            raise ValueError(f"OME-Zarr 0.3 needs axes in the order tczyx, not {text}")
+        return
+    # 0.4 to 0.6: "time" first, then channel or custom, then 2 or 3 of space.
+    ranks = [{"time": 0, "space": 2}.get(axis.type or "", 1) for axis in axes]
+    counts = [ranks.count(rank) for rank in range(3)]
+    if ranks != sorted(ranks) or max(counts[:2]) > 1 or counts[2] not in (2, 3):
+        raise ValueError(
+            f"OME-Zarr {version} needs axes in the order of at most one time, at most "
+            "one channel or custom, two or three space axes, not "
+            + ", ".join(f"{axis.name} ({axis.type})" for axis in axes)
+        )
+
+
+def check_levels(multiscale: Multiscale, version: str) -> None:
+    """Refuse levels whose paths or transformations the version cannot state."""
+    if not multiscale.levels:
+        raise ValueError(f"Multiscale {multiscale.name!r} needs at least one level.")
+    check_unique([level.path for level in multiscale.levels], "level path")
+    ndim = len(multiscale.axes)
+    for level in multiscale.levels:
+        if len(level.scale) != ndim or len(level.translation) != ndim:
+            raise ValueError(
+                f"Level {level.path!r} needs a scale and a translation of {ndim} axes."
+            )
+        if not np.isfinite(level.scale + level.translation).all():
+            raise ValueError(f"Level {level.path!r} has a transformation not finite.")
+        lowest = min(level.scale) if version == "0.6" else min(map(abs, level.scale))
+        if lowest <= 0:
+            raise ValueError(f"Level {level.path!r} has a scale of {lowest:g}.")
+    finest = multiscale.levels[0]
+    if version <= "0.3" and (
+        any(scale != 1 for scale in finest.scale)
+        or any(finest.translation)
+        or any(axis.unit for axis in multiscale.axes)
+    ):
+        raise ValueError(
+            f"OME-Zarr {version} cannot state a scale, a translation or units: "
+            "write 0.4 or newer."
+        )
+
+
+def plain(value: Any) -> Any:
+    """Turn a numpy scalar into what JSON knows; leave anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
