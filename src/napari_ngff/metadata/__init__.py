@@ -1,0 +1,1 @@
+"""The format as values: JSON in, JSON out; no I/O."""

@@ -1,0 +1,1 @@
+"""Screens: wells and fields as one lazy picture."""

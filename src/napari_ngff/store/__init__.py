@@ -1,0 +1,1 @@
+"""Zarr: where things are and how bytes come."""

@@ -68,4 +68,4 @@ class Source(Protocol):
         """
 
     def store(self) -> Store:
-        """Open the same objects as a read-only zarr store, for what we do not decode."""
+        """Open the same objects as a read-only zarr store."""

@@ -1,0 +1,1 @@
+"""What napari gets, without Qt."""

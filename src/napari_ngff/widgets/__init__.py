@@ -1,0 +1,1 @@
+"""Qt forms and docks: wires and looks, no decisions."""

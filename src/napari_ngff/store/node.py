@@ -1,0 +1,344 @@
+"""One group of a hierarchy: what it is, what it says, where its relatives are; lazy.
+
+>>> node = open_node("cells.ome.zarr")  # doctest: +SKIP
+>>> node.kind, [label.name for label in node.labels().nodes]  # doctest: +SKIP
+(<Kind.IMAGE: 'image'>, ['nuclei'])
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import (
+    CorruptDataError,
+    NodeNotFoundError,
+    NotOMEZarrError,
+    OMEZarrError,
+)
+from napari_ngff.metadata.model import JSON, Kind, Metadata, Problem, Severity
+from napari_ngff.metadata.omexml import image_names
+from napari_ngff.metadata.parse import parse
+from napari_ngff.store.location import Location, locate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Children", "Node", "open_node"]
+
+NO_METADATA = (
+    "There is no OME-Zarr metadata at {}. Open the folder whose zarr.json or .zattrs"
+    " holds 'multiscales', 'plate', 'well' or 'labels'."
+)
+XML_KEY = "OME/METADATA.ome.xml"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A group.
+
+    Attributes
+    ----------
+    location
+        Where it is.
+    zarr_format
+        2 or 3; its arrays and children have the same.
+    attributes
+        As the file has them (0.5 and later: the whole ``attributes`` object).
+    metadata
+        What they mean.
+    """
+
+    location: Location
+    zarr_format: int
+    attributes: JSON
+    metadata: Metadata
+
+    def __str__(self) -> str:
+        return str(self.location)
+
+    @property
+    def name(self) -> str:
+        """Name of the folder, without ``.ome.zarr`` for a root."""
+        return self.location.name
+
+    @property
+    def kind(self) -> Kind | None:
+        """What it leads as; None for a group without OME metadata."""
+        return self.metadata.kind
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the metadata, and for a root with the archive."""
+        path = self.location.path
+        container = () if path else self.location.source.problems
+        return container + placed(self.metadata.problems, path)
+
+    def child(self, path: str) -> Node:
+        """Open the group at `path`, relative to this one and inside the hierarchy.
+
+        Raises
+        ------
+        NodeNotFoundError
+            Where there is no group.
+        CorruptDataError
+            Where its metadata document cannot be read.
+        """
+        return read_node(self.location.joined(path), self.zarr_format)
+
+    def children(self, paths: Iterable[str]) -> Children:
+        """Open several; those that cannot be opened become problems."""
+        nodes, problems = [], []
+        for path in paths:
+            try:
+                nodes.append(self.child(path))
+            except (OMEZarrError, OSError) as error:
+                problems.append(missing_child(self.location.key(path), error))
+        return Children(tuple(nodes), tuple(problems))
+
+    def parent(self) -> Node | None:
+        """Open the group above; None at the root or where there is none."""
+        if not self.location.path:
+            return None
+        try:
+            return self.child("..")
+        except NodeNotFoundError:
+            return None
+
+    def labels(self) -> Children:
+        """Open the label images of this image.
+
+        Those of the ``labels`` list, and in 0.1 to 0.3, whose text says that unlisted
+        groups may be labels, any other where the source can be listed.
+        """
+        try:
+            group = self.child("labels")
+        except NodeNotFoundError:
+            return Children((), ())
+        except (OMEZarrError, OSError) as error:
+            problem = missing_child(self.location.key("labels"), error)
+            return Children((), (problem,))
+        listed = group.metadata.labels
+        found = group.children(group.label_paths())
+        problems = list(group.problems + found.problems)
+        if listed is None:
+            problems.append(
+                Problem(
+                    "labels-list-missing",
+                    Severity.ERROR,
+                    f"{group.location.path}:labels",
+                    "The labels group has no list of its labels: 'The value of the"
+                    " labels key MUST be a JSON array of paths'.",
+                    "All label images found in the group are shown.",
+                )
+            )
+        nodes = [n for n in found.nodes if n.kind in (Kind.LABEL, Kind.IMAGE)]
+        return Children(tuple(nodes), tuple(problems))
+
+    def label_paths(self) -> tuple[str, ...]:
+        """Paths of the label images of a ``labels`` group, relative to it."""
+        listed = self.metadata.labels
+        if listed is not None and (self.metadata.version or "0.4") >= "0.4":
+            return listed
+        names = self.location.source.names(self.location.path) or ()
+        unlisted = [n for n in names if not n.startswith((".", "zarr.json"))]
+        return tuple(dict.fromkeys([*(listed or ()), *unlisted]))
+
+    def images(self) -> Children:
+        """Open the images of a collection, in order, named by its OME-XML.
+
+        The ``OME`` group's ``series`` if it has one, else the groups 0, 1, 2...
+        (transitional bioformats2raw.layout).
+        """
+        paths = self.series()
+        return self.children(paths)
+
+    def series(self) -> tuple[str, ...]:
+        """Paths of the images of a collection, relative to it."""
+        try:
+            listed = self.child("OME").metadata.series
+        except (OMEZarrError, OSError):
+            listed = None
+        if listed is not None:
+            return listed
+        found: list[str] = []
+        while has_group(self.location.joined(str(len(found))), self.zarr_format):
+            found.append(str(len(found)))
+        return tuple(found)
+
+    def series_names(self) -> tuple[str | None, ...]:
+        """Names of a collection's images from its OME-XML; () without one."""
+        try:
+            text = self.location.source.get(self.location.key(XML_KEY))
+        except (OMEZarrError, OSError):
+            return ()
+        return image_names(text) if text is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The groups that could be opened, and a problem for each that could not."""
+
+    nodes: tuple[Node, ...]
+    problems: tuple[Problem, ...]
+
+
+def open_node(where: Any, **options: Any) -> Node:
+    """Open the group that `where` means; an array means the group it is in.
+
+    Parameters
+    ----------
+    where
+        Anything that `napari_ngff.store.location.locate` accepts.
+    **options
+        For fsspec, with a URL.
+
+    Raises
+    ------
+    NotOMEZarrError
+        Where there is no zarr group, or neither it nor the group above has OME
+        metadata.
+    NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
+        As their names say.
+    """
+    location = locate(where, **options)
+    try:
+        node = read_node(location)
+        if node.kind is not None or node.metadata.problems:
+            return node
+    except NodeNotFoundError:
+        node = None
+    if location.path:
+        above = location.joined("..")
+        if is_array(location):
+            return open_node_at(above)
+        if has_group(above) and _is_part_of(read_node(above), location.name):
+            zarr_format = read_node(above).zarr_format
+            return node or Node(location, zarr_format, {}, Metadata())
+    raise NotOMEZarrError(NO_METADATA.format(location))
+
+
+def _is_part_of(parent: Node, name: str) -> bool:
+    """Tell whether a group that says nothing itself is a row, or a labels group."""
+    if parent.metadata.plate is not None:
+        wells = parent.metadata.plate.wells
+        return any(well.path.startswith(f"{name}/") for well in wells)
+    return name == "labels" and parent.metadata.image is not None
+
+
+def open_node_at(location: Location) -> Node:
+    """Open a place whose own metadata must be OME-Zarr; see `open_node`."""
+    node = read_node(location)
+    if node.kind is None and not node.metadata.problems:
+        raise NotOMEZarrError(NO_METADATA.format(location))
+    return node
+
+
+def read_node(location: Location, zarr_format: int | None = None) -> Node:
+    """Read one group's metadata: one object where the format is known and right.
+
+    0.5 wins where 0.4 and 0.5 lie side by side (RFC-2), unless the ``zarr.json`` says
+    nothing of OME and the ``.zattrs`` does.
+
+    Raises
+    ------
+    NodeNotFoundError
+        Where there is no group.
+    CorruptDataError
+        Where a metadata document is no JSON object.
+    """
+    node = None
+    if zarr_format != 2:
+        node = _read_v3(location)
+        if node is not None and (zarr_format == 3 or node.kind or node.problems):
+            return node
+    older = _read_v2(location)
+    if older is not None and (node is None or older.kind is not None):
+        return older
+    if node is None and zarr_format == 2:
+        node = _read_v3(location)
+    if node is None:
+        msg = f"There is no zarr group at {location}. Check the path."
+        raise NodeNotFoundError(msg)
+    return node
+
+
+def has_group(location: Location, zarr_format: int | None = None) -> bool:
+    """Tell whether a group's metadata can be read at a place."""
+    try:
+        read_node(location, zarr_format)
+    except (OMEZarrError, OSError):
+        return False
+    return True
+
+
+def is_array(location: Location) -> bool:
+    """Tell whether a zarr array is at a place."""
+    if location.source.get(location.key(".zarray")) is not None:
+        return True
+    document = _document(location, "zarr.json")
+    return document is not None and document.get("node_type") == "array"
+
+
+def _read_v3(location: Location) -> Node | None:
+    document = _document(location, "zarr.json")
+    if document is None or document.get("node_type", "group") != "group":
+        return None
+    attributes = document.get("attributes", {})
+    return _node(location, 3, attributes)
+
+
+def _read_v2(location: Location) -> Node | None:
+    attributes = _document(location, ".zattrs")
+    if attributes is None:
+        if location.source.get(location.key(".zgroup")) is None:
+            return None
+        attributes = {}
+    return _node(location, 2, attributes)
+
+
+def _node(location: Location, zarr_format: int, attributes: Any) -> Node:
+    metadata = parse(attributes, zarr_format)
+    kept = attributes if isinstance(attributes, dict) else {}
+    return Node(location, zarr_format, kept, metadata)
+
+
+def _document(location: Location, name: str) -> JSON | None:
+    """Read a metadata document; None where there is none.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it is no JSON object.
+    """
+    raw = location.source.get(location.key(name))
+    if raw is None:
+        return None
+    where = f"{location}/{name}"
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        reason = error if isinstance(error, ValueError) else "it is nested too deeply"
+        msg = f"{where} is not valid JSON: {reason}. Restore it from a copy."
+        raise CorruptDataError(msg) from error
+    if not isinstance(document, dict):
+        msg = f"{where} holds a JSON {type(document).__name__}, not an object."
+        raise CorruptDataError(msg)
+    return document
+
+
+def missing_child(path: str, error: Exception) -> Problem:
+    """Describe a relative that cannot be opened."""
+    return Problem(
+        "node-unreadable",
+        Severity.ERROR,
+        f"{path}:",
+        str(error),
+        "It is left out; all else is shown.",
+    )
+
+
+def placed(problems: Iterable[Problem], path: str) -> tuple[Problem, ...]:
+    """Prefix the places of problems with the group's path."""
+    return tuple(replace(p, where=f"{path}:{p.where}") for p in problems)

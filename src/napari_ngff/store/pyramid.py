@@ -1,0 +1,273 @@
+"""The levels of a multiscale as arrays that can be read by rectangles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.metadata.model import Axis, Level, Multiscale, Problem, Severity
+from napari_ngff.store.chunks import open_array
+
+if TYPE_CHECKING:
+    from napari_ngff.errors import ChunkError
+    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.lazy import ArraySource, Box
+    from napari_ngff.store.node import Node
+
+__all__ = ["LevelSource", "OnError", "Pyramid", "open_pyramid"]
+
+OnError = Callable[["ChunkError"], None]
+"""Told of a chunk that cannot be read; its place then holds the fill value."""
+
+MAX_DRIFT = 1.0
+"""Voxels of level 0 that a coarser level may lie off before it is worth a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pyramid:
+    """A multiscale whose arrays were found.
+
+    Attributes
+    ----------
+    multiscale
+        Its axes and levels match `levels` one to one.
+    levels
+        From the finest to the coarsest; no axis grows.
+    problems
+        What had to be left out or does not fit.
+    """
+
+    multiscale: Multiscale
+    levels: tuple[ArraySource, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSource:
+    """An array whose unreadable chunks are reported instead of raised."""
+
+    array: ChunkedArray
+    on_error: OnError | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of voxels per axis."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of a voxel."""
+        return self.array.dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of a chunk; of the inner one where sharded."""
+        return self.array.chunks
+
+    def read(self, box: Box) -> np.ndarray[Any, Any]:
+        """Read a rectangle."""
+        return self.array.read(box, self.on_error)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Who is told belongs to this process; elsewhere a broken chunk is an error.
+        return type(self), (self.array,)
+
+
+def open_pyramid(
+    node: Node, index: int = 0, on_error: OnError | None = None
+) -> Pyramid:
+    """Open the arrays of an image's multiscale, one small read each.
+
+    Parameters
+    ----------
+    node
+        An image or a label image.
+    index
+        Which of its multiscales.
+    on_error
+        Told of each unreadable chunk; without it, reading raises.
+
+    Raises
+    ------
+    UnsupportedError
+        Where no level can be shown; the message names each and why.
+    """
+    if node.metadata.image is None:
+        msg = f"{node} is no image: its metadata has no usable 'multiscales'."
+        raise UnsupportedError(msg)
+    multiscale = node.metadata.image.multiscales[index]
+    problems: list[Problem] = []
+    found = _open_levels(node, multiscale, problems)
+    if not found:
+        reasons = "; ".join(problem.text for problem in problems)
+        msg = f"No level of {node} can be read: {reasons}"
+        raise UnsupportedError(msg)
+    axes, found = _fitted(node, multiscale.axes, found, problems)
+    found = _shrinking(node, found, problems)
+    levels = tuple(level for level, _ in found)
+    multiscale = replace(multiscale, axes=axes, levels=levels)
+    arrays = tuple(array for _, array in found)
+    _check_arrays(node, multiscale, arrays, problems)
+    sources = tuple(LevelSource(array, on_error) for array in arrays)
+    return Pyramid(multiscale, sources, tuple(problems))
+
+
+Found = list[tuple[Level, "ChunkedArray"]]
+
+
+def _open_levels(node: Node, multiscale: Multiscale, problems: list[Problem]) -> Found:
+    found: Found = []
+    source = node.location.source
+
+    def opened(level: Level) -> ChunkedArray | Exception:
+        try:
+            return open_array(source, node.location.key(level.path), node.zarr_format)
+        except (OMEZarrError, OSError) as error:
+            return error
+
+    # A remote pyramid would cost the latency of one request per level.
+    with ThreadPoolExecutor(min(len(multiscale.levels), source.concurrency)) as pool:
+        arrays = list(pool.map(opened, multiscale.levels))
+    for level, array in zip(multiscale.levels, arrays, strict=True):
+        path = node.location.key(level.path)
+        if isinstance(array, Exception):
+            problems.append(
+                _problem("level-unreadable", path, str(array), "It is left out.")
+            )
+        elif found and array.ndim != found[0][1].ndim:
+            text = f"It has {array.ndim} axes, the first level {found[0][1].ndim}."
+            problems.append(_problem("level-axes", path, text, "It is left out."))
+        elif not math.prod(array.shape):
+            text = f"Its shape {array.shape} is empty."
+            problems.append(_problem("level-empty", path, text, "It is left out."))
+        else:
+            found.append((level, array))
+    return found
+
+
+def _fitted(
+    node: Node, axes: tuple[Axis, ...], found: Found, problems: list[Problem]
+) -> tuple[tuple[Axis, ...], Found]:
+    """Make the axes as many as the arrays have, or refuse."""
+    array = found[0][1]
+    ndim = array.ndim
+    if ndim < 2 or array.dtype.kind not in "biufc":
+        msg = (
+            f"{node}: arrays of {ndim} axes and type {array.dtype} cannot be shown;"
+            " OME-Zarr images have 2 to 5 axes of numbers."
+        )
+        raise UnsupportedError(msg)
+    if len(axes) == ndim:
+        return axes, found
+    version = node.metadata.version or ""
+    if axes and not version.startswith(("0.1", "0.2")):
+        names = ", ".join(axis.name for axis in axes)
+        msg = (
+            f"{node}: the array {array.path} has {ndim} axes, but the metadata names"
+            f" {len(axes)} ({names}). Correct 'axes' in the metadata."
+        )
+        raise UnsupportedError(msg)
+    text = f"The array has {ndim} axes; version {version} has 5, (t, c, z, y, x)."
+    fitted = axes[-ndim:] if len(axes) > ndim else _counted(ndim)
+    taken = f"Taken as {', '.join(axis.name for axis in fitted)}."
+    problems.append(_problem("axes-count", array.path, text, taken))
+    ones, zeros = (1.0,) * ndim, (0.0,) * ndim
+    return fitted, [(Level(level.path, ones, zeros), a) for level, a in found]
+
+
+def _counted(ndim: int) -> tuple[Axis, ...]:
+    return tuple(Axis(f"dim_{i}") for i in range(ndim))
+
+
+def _shrinking(node: Node, found: Found, problems: list[Problem]) -> Found:
+    """Order the levels from the finest to the coarsest; drop what grows anyway.
+
+    napari refuses a pyramid that grows on any axis.
+    """
+    ordered = sorted(found, key=lambda item: -math.prod(item[1].shape))
+    if [item[1].path for item in ordered] != [item[1].path for item in found]:
+        text = "The levels are not 'ordered from largest to smallest'."
+        where = node.location.key("multiscales/datasets")
+        problems.append(_problem("levels-unordered", where, text, "They are sorted."))
+    kept = ordered[:1]
+    for level, array in ordered[1:]:
+        finer = kept[-1][1].shape
+        if all(a <= b for a, b in zip(array.shape, finer, strict=True)):
+            kept.append((level, array))
+        else:
+            text = f"Its shape {array.shape} grows against the finer level's {finer}."
+            problems.append(
+                _problem("level-grows", array.path, text, "It is left out.")
+            )
+    return kept
+
+
+def _check_arrays(
+    node: Node,
+    multiscale: Multiscale,
+    arrays: Sequence[ChunkedArray],
+    problems: list[Problem],
+) -> None:
+    first = arrays[0]
+    for level, array in zip(multiscale.levels, arrays, strict=True):
+        if array.dtype != first.dtype:
+            text = f"Its type is {array.dtype}, that of the first level {first.dtype}."
+            problems.append(_problem("level-dtype", array.path, text, ""))
+        names = array.dimension_names
+        if names is not None and names != multiscale.axis_names:
+            text = (
+                f"Its dimension_names {list(names)} 'MUST match the names in the axes"
+                f" metadata' {list(multiscale.axis_names)}."
+            )
+            problems.append(
+                _problem("dimension-names", array.path, text, "The axes win.")
+            )
+        drift = _drift(multiscale.levels[0], first.shape, level, array.shape)
+        if drift > MAX_DRIFT:
+            text = f"Its transformation puts it {drift:.1f} voxels of level 0 off."
+            consequence = "It is shown where its shape says, not its transformation."
+            problems.append(
+                _problem(
+                    "level-misplaced", array.path, text, consequence, Severity.WARNING
+                )
+            )
+
+
+def _drift(
+    first: Level, shape0: tuple[int, ...], level: Level, shape: tuple[int, ...]
+) -> float:
+    """Compare a level's place by metadata with the one by ratio of shapes.
+
+    napari knows only the latter: voxel ``i`` of a level reduced by ``f`` lies at
+    ``f * i + (f - 1) / 2`` of level 0.
+
+    Returns
+    -------
+    float
+        The largest distance at either end of any axis, in voxels of level 0.
+    """
+    drift = 0.0
+    for axis, (full, size) in enumerate(zip(shape0, shape, strict=True)):
+        factor = full / size
+        for at in (0, size - 1):
+            shown = factor * at + (factor - 1) / 2
+            place = level.scale[axis] * at + level.translation[axis]
+            meant = (place - first.translation[axis]) / first.scale[axis]
+            drift = max(drift, abs(shown - meant))
+    return drift
+
+
+def _problem(
+    code: str,
+    where: str,
+    text: str,
+    consequence: str,
+    severity: Severity = Severity.ERROR,
+) -> Problem:
+    return Problem(code, severity, f"{where}:", text, consequence)

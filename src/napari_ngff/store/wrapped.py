@@ -1,0 +1,81 @@
+"""A hierarchy in a zarr store that a program already has open."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.core.buffer import default_buffer_prototype
+
+# Private in zarr 3.1 to 3.4: the one way to run a store's coroutines on the event
+# loop that the store may be bound to.
+from zarr.core.sync import sync
+
+from napari_ngff.errors import AccessError
+
+if TYPE_CHECKING:
+    from zarr.abc.store import ByteRequest, Store
+
+    from napari_ngff.metadata.model import Problem
+
+__all__ = ["StoreSource"]
+
+
+class StoreSource:
+    """Read any zarr store; the store itself stays its owner's to close."""
+
+    problems: tuple[Problem, ...] = ()
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def name(self) -> str:
+        """What the store calls itself."""
+        return str(self._store)
+
+    @property
+    def concurrency(self) -> int:
+        """One reader per core."""
+        return os.cpu_count() or 1
+
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read an object or a part of it; see `Source.get`."""
+        try:
+            found = sync(
+                self._store.get(key, default_buffer_prototype(), _part(start, length))
+            )
+        except PermissionError as error:
+            msg = f"No permission to read {key} in {self.name}."
+            raise AccessError(msg) from error
+        if found is None:
+            return None
+        data = found.to_bytes()
+        return data if length is None else data[:length]
+
+    def names(self, prefix: str) -> tuple[str, ...] | None:
+        """Names directly below `prefix`, sorted; None where the store cannot list."""
+        if not self._store.supports_listing:
+            return None
+        return tuple(sorted(sync(_all(self._store.list_dir(prefix)))))
+
+    def store(self) -> Store:
+        """Return the store itself, read-only where it can say so."""
+        return self._store
+
+
+def _part(start: int | None, length: int | None) -> ByteRequest | None:
+    if start is None:
+        return None
+    if start < 0:
+        return SuffixByteRequest(-start)
+    if length is None:
+        return OffsetByteRequest(start)
+    return RangeByteRequest(start, start + length)
+
+
+async def _all(names: Any) -> list[str]:
+    return [name async for name in names]
