@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Try and test napari-ngff from a checkout; needs nothing but Python.
+
+    python run.py demo             open a generated plate in napari
+    python run.py test [ARGS]      run the test suite; ARGS go to pytest
+
+Both keep a virtual environment in `.venv`. On a machine without a display `demo`
+writes `demo/plate.png` instead. Missing system packages are installed with apt-get
+when root; otherwise the command to type is printed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+DEMO = ROOT / "demo"
+LINUX = sys.platform.startswith("linux")
+
+# What PyQt6's wheel leaves to the system, and the Debian packages that have it.
+LIBRARIES = {
+    "libEGL.so.1": "libegl1",
+    "libGL.so.1": "libgl1",
+    "libX11-xcb.so.1": "libx11-xcb1",
+    "libdbus-1.so.3": "libdbus-1-3",
+    "libfontconfig.so.1": "libfontconfig1",
+    "libglib-2.0.so.0": "libglib2.0-0",
+    "libxcb-cursor.so.0": "libxcb-cursor0",
+    "libxcb-icccm.so.4": "libxcb-icccm4",
+    "libxcb-image.so.0": "libxcb-image0",
+    "libxcb-keysyms.so.1": "libxcb-keysyms1",
+    "libxcb-randr.so.0": "libxcb-randr0",
+    "libxcb-render-util.so.0": "libxcb-render-util0",
+    "libxcb-shape.so.0": "libxcb-shape0",
+    "libxcb-sync.so.1": "libxcb-sync1",
+    "libxcb-xfixes.so.0": "libxcb-xfixes0",
+    "libxcb-xkb.so.1": "libxcb-xkb1",
+    "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
+    "libxkbcommon.so.0": "libxkbcommon0",
+}
+
+
+def fail(message: str) -> NoReturn:
+    """End with one line on stderr and exit code 1."""
+    sys.exit(f"run.py: {message}")
+
+
+def run(*command: str | Path, env: dict[str, str] | None = None) -> int:
+    """Run in the checkout, wait to the end even through Ctrl+C, give the exit code."""
+    with subprocess.Popen(command, cwd=ROOT, env=env) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            # The terminal has sent it the same signal: let it report and clean up.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            raise
+        finally:
+            process.kill()
+
+
+def need_system(headless: bool) -> None:
+    """Install the Debian packages that are missing, or say which they are."""
+    missing = {}
+    if importlib.util.find_spec("ensurepip") is None:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        missing["ensurepip"] = f"python{version}-venv"
+    if headless and shutil.which("Xvfb") is None:
+        missing["Xvfb"] = "xvfb"
+    for library, package in LIBRARIES.items():
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            missing[library] = package
+    if not missing:
+        return
+    packages = sorted(missing.values())
+    if shutil.which("apt-get") is None:
+        fail(f"please install {', '.join(sorted(missing))} with your package manager")
+    if os.geteuid() != 0:
+        fail(
+            "please run: sudo apt-get update && "
+            f"sudo apt-get install -y --no-install-recommends {' '.join(packages)}"
+        )
+    print(f"Installing system packages: {' '.join(packages)}", flush=True)
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ("install", "-qq", "--no-install-recommends", "-o", "Dpkg::Use-Pty=0")
+    if run("apt-get", "update", "-qq", env=env):
+        fail("apt-get update failed: see above")
+    if run("apt-get", *install, *packages, env=env):
+        fail("apt-get install failed: see above")
+
+
+def need_packages(group: str | None) -> None:
+    """Bring `.venv` to what pyproject.toml asks for, unless it is there already.
+
+    A dependency group adds to what the demo needs, so its stamp holds for both.
+    """
+    digest = hashlib.sha256(repr(sys.version_info[:2]).encode())
+    digest.update((ROOT / "pyproject.toml").read_bytes())
+    digest.update(Path(__file__).read_bytes())
+    current = f"{digest.hexdigest()} {group or ''}".strip()
+    stamp = VENV / "run-py-installed"
+    installed = stamp.read_text() if stamp.exists() else ""
+    if PYTHON.exists() and installed.startswith(current):
+        return
+    pip = (PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    print(f"Installing into {VENV}: some minutes the first time", flush=True)
+    broken = not PYTHON.exists() or run(*pip, "--version")
+    if broken and run(sys.executable, "-m", "venv", VENV):
+        fail(f"could not make {VENV}: delete it and try again")
+    wanted = ["--editable", ".[remote]", "napari[pyqt6]"]
+    if group:
+        wanted += ["--group", group]
+    # Debian 12 has pip 23; dependency groups came with 25.1.
+    if run(*pip, "install", "pip>=25.1") or run(*pip, "install", *wanted):
+        fail("pip could not install what pyproject.toml asks for: see above")
+    stamp.write_text(current)
+
+
+@contextlib.contextmanager
+def display() -> Iterator[dict[str, str]]:
+    """Start an X server without a screen; yields the environment that leads to it."""
+    out, into = os.pipe()
+    command = ["Xvfb", "-displayfd", str(into), "-screen", "0", "1600x1000x24"]
+    with tempfile.TemporaryFile("w+") as log, open(out) as number:
+        server = subprocess.Popen(
+            [*command, "-nolisten", "tcp", "-noreset"],
+            pass_fds=[into],
+            stderr=log,
+            start_new_session=True,  # Ctrl+C must reach its clients before it
+        )
+        os.close(into)
+        try:
+            name = number.readline().strip()
+            if not name:
+                log.seek(0)
+                lines = log.read().split("\n")
+                fail(f"Xvfb did not start: {next(filter(None, lines[::-1]), '')}")
+            yield {
+                "DISPLAY": f":{name}",
+                "WAYLAND_DISPLAY": "",
+                "QT_QPA_PLATFORM": "xcb",
+                "LIBGL_ALWAYS_SOFTWARE": "1",
+            }
+        finally:
+            server.terminate()
+            server.wait()
+
+
+@contextlib.contextmanager
+def environment(headless: bool) -> Iterator[dict[str, str]]:
+    """Environment of a napari that leaves the user's settings alone."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="napari-ngff-"))
+        env = {"XDG_RUNTIME_DIR": folder, **os.environ}
+        env["NAPARI_CONFIG"] = str(Path(folder, "settings.yaml"))
+        if headless:
+            env |= stack.enter_context(display())
+        yield env
+
+
+def demo(arguments: list[str]) -> int:
+    """Open the generated plate, or picture it where there is no display."""
+    headless = LINUX and not any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if LINUX:
+        need_system(headless)
+    need_packages(None)
+    picture = None
+    if headless and "--screenshot" not in arguments:
+        picture = DEMO / "plate.png"
+        picture.unlink(missing_ok=True)
+        arguments = [*arguments, "--screenshot", str(picture)]
+    with environment(headless) as env:
+        code = run(BIN / "napari-ngff", "demo", DEMO, *arguments, env=env)
+    if picture and not code:
+        if not picture.exists():
+            fail(f"napari ended without writing {picture}")
+        print(f"There is no display; see the picture in {picture}")
+    return code
+
+
+def test(arguments: list[str]) -> int:
+    """Run pytest; on Linux with a display of its own, so that no window pops up."""
+    if LINUX:
+        need_system(headless=True)
+    need_packages("test")
+    with environment(headless=LINUX) as env:
+        env["NAPARI_ENSURE_PLUGIN_MAIN_THREAD"] = "1"
+        return run(PYTHON, "-m", "pytest", *arguments, env=env)
+
+
+def main() -> int:
+    """Do what the command line asks; gives the exit code."""
+    if sys.version_info < (3, 11):
+        fail(f"needs Python 3.11 or later, this is {sys.version.split()[0]}")
+    commands = {"demo": demo, "test": test}
+    name, *arguments = sys.argv[1:] or ["--help"]
+    if name not in commands:
+        print(__doc__)
+        return 0 if name in ("-h", "--help") else 2
+    for terminating in filter(None, (signal.SIGTERM, getattr(signal, "SIGHUP", None))):
+        signal.signal(terminating, lambda number, _: sys.exit(128 + number))
+    try:
+        return commands[name](arguments)
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        fail(str(error))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""View and annotate OME-Zarr in napari; loads neither napari nor Qt by itself."""
