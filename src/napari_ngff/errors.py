@@ -7,6 +7,7 @@
     ├── NodeNotFoundError (FileNotFoundError) nothing at that place
     ├── AccessError (PermissionError)        it is there, but may not be read
     ├── CorruptDataError (ValueError)        metadata, archive or chunk is damaged
+    │   └── ChunkError                       ...one chunk, or shard, of an array
     └── UnsupportedError (NotImplementedError) understood, but cannot be shown
 
 Every message says what failed, where (store and inner path) and what to do.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 __all__ = [
     "AccessError",
+    "ChunkError",
     "CorruptDataError",
     "NodeNotFoundError",
     "NotOMEZarrError",
@@ -44,6 +46,32 @@ class AccessError(OMEZarrError, PermissionError):
 
 class CorruptDataError(OMEZarrError, ValueError):
     """Bytes are there, but are not what they claim to be."""
+
+
+class ChunkError(CorruptDataError):
+    """A stored object of an array is damaged or cannot be read.
+
+    Parameters
+    ----------
+    source_name
+        Path or URL of the hierarchy's root.
+    key
+        Of the object, relative to the root, such as ``"A/1/0/0/c/0/0"``.
+    reason
+        What is wrong with it.
+    """
+
+    def __init__(self, source_name: str, key: str, reason: str) -> None:
+        super().__init__(source_name, key, reason)
+        self.source_name = source_name
+        self.key = key
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.source_name}/{self.key} cannot be read: {self.reason}. "
+            "Restore it from a copy; without it this part stays empty."
+        )
 
 
 class UnsupportedError(OMEZarrError, NotImplementedError):

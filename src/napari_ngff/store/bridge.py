@@ -1,0 +1,150 @@
+"""A source as a read-only zarr store, for what zarr-python has to decode."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NoReturn
+
+from zarr.abc.store import (
+    ByteRequest,
+    OffsetByteRequest,
+    RangeByteRequest,
+    Store,
+    SuffixByteRequest,
+)
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+
+    from napari_ngff.store.source import Source
+
+__all__ = ["SourceStore"]
+
+
+class SourceStore(Store):
+    """The objects of a source; whatever would change them raises.
+
+    Parameters
+    ----------
+    source
+        Where the bytes come from. Its reads block and so run in threads.
+    """
+
+    supports_writes: bool = False
+    supports_deletes: bool = False
+    supports_listing: bool = True
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(read_only=True)
+        self.source = source
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SourceStore) and other.source is self.source
+
+    def __hash__(self) -> int:
+        return hash((SourceStore, id(self.source)))
+
+    def __str__(self) -> str:
+        return self.source.name
+
+    def __repr__(self) -> str:
+        return f"SourceStore({self.source.name!r})"
+
+    def with_read_only(self, read_only: bool = False) -> Store:
+        """Return itself; there is no other mode."""
+        if not read_only:
+            self._refuse()
+        return self
+
+    def get_sync(
+        self,
+        key: str,
+        *,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """Read an object or a part of it in the calling thread."""
+        data = self.source.get(key, *span(byte_range))
+        if data is None:
+            return None
+        return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+
+    async def get(
+        self,
+        key: str,
+        prototype: BufferPrototype,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """Read an object or a part of it."""
+        return await asyncio.to_thread(
+            self.get_sync, key, prototype=prototype, byte_range=byte_range
+        )
+
+    async def get_partial_values(
+        self,
+        prototype: BufferPrototype,
+        key_ranges: Iterable[tuple[str, ByteRequest | None]],
+    ) -> list[Buffer | None]:
+        """Read several parts."""
+        reads = (self.get(key, prototype, part) for key, part in key_ranges)
+        return list(await asyncio.gather(*reads))
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is such an object."""
+        return await asyncio.to_thread(self.source.get, key, 0, 1) is not None
+
+    def list(self) -> AsyncIterator[str]:
+        """Keys of all objects."""
+        return self.list_prefix("")
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """Keys of the objects whose key starts with `prefix`."""
+        parent = prefix.rpartition("/")[0]
+        for key in await asyncio.to_thread(lambda: tuple(self._walk(parent))):
+            if key.startswith(prefix):
+                yield key
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Names directly below `prefix`."""
+        for name in await asyncio.to_thread(self._names, prefix.rstrip("/")):
+            yield name
+
+    def _names(self, prefix: str) -> tuple[str, ...]:
+        names = self.source.names(prefix)
+        if names is None:
+            raise NotImplementedError(f"{self.source.name} cannot be listed")
+        return names
+
+    def _walk(self, prefix: str) -> Iterator[str]:
+        for name in self._names(prefix):
+            key = f"{prefix}/{name}" if prefix else name
+            if self.source.names(key):
+                yield from self._walk(key)
+            else:
+                yield key
+
+    def _refuse(self) -> NoReturn:
+        raise ValueError(f"{self.source.name} is read-only")
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Refuse."""
+        self._refuse()
+
+    async def delete(self, key: str) -> None:
+        """Refuse."""
+        self._refuse()
+
+
+def span(request: ByteRequest | None) -> tuple[int | None, int | None]:
+    """Start and length as `Source.get` takes them."""
+    match request:
+        case None:
+            return None, None
+        case RangeByteRequest(start, end):
+            return start, end - start
+        case OffsetByteRequest(offset):
+            return offset, None
+        case SuffixByteRequest(suffix):
+            return -suffix, suffix
+    raise TypeError(f"unknown byte request {request!r}")

@@ -1,0 +1,78 @@
+"""Values kept for a second look, the least recently used dropped first."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+__all__ = ["ByteCache"]
+
+Value = TypeVar("Value")
+
+
+class ByteCache(Generic[Value]):
+    """A mapping that holds at most `limit` bytes; safe to use from many threads.
+
+    Parameters
+    ----------
+    limit
+        In bytes; 0 keeps nothing. A single value may take an eighth of it.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._items: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+        self._nbytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def limit(self) -> int:
+        """Most bytes held at once; setting it drops what is too much."""
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        with self._lock:
+            self._limit = limit
+            self._shrink()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now."""
+        return self._nbytes
+
+    def get(self, key: Hashable) -> Value | None:
+        """Value under `key`, or None."""
+        with self._lock:
+            item = self._items.get(key)
+            if item is None:
+                return None
+            self._items.move_to_end(key)
+            return item[0]
+
+    def put(self, key: Hashable, value: Value, nbytes: int) -> None:
+        """Keep `value`, which takes `nbytes`, unless it is too large."""
+        if nbytes > self._limit // 8:
+            return
+        with self._lock:
+            replaced = self._items.pop(key, None)
+            if replaced is not None:
+                self._nbytes -= replaced[1]
+            self._items[key] = value, nbytes
+            self._nbytes += nbytes
+            self._shrink()
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._items.clear()
+            self._nbytes = 0
+
+    def _shrink(self) -> None:
+        while self._nbytes > self._limit:
+            _, (_, nbytes) = self._items.popitem(last=False)
+            self._nbytes -= nbytes

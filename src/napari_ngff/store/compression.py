@@ -1,0 +1,200 @@
+"""Bounded decompression: bytes out are never more than the caller expects.
+
+A chunk's size follows from its array's metadata, so every function here takes the
+number of bytes that belong there and refuses anything else *before* it allocates
+more: a small file cannot claim the memory of the machine.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from google_crc32c import value as crc32c
+from numcodecs import blosc, lz4, zstd
+
+from napari_ngff.errors import CorruptDataError
+
+__all__ = [
+    "DECODERS",
+    "DECODING_ERRORS",
+    "Buffer",
+    "Decoder",
+    "inflate",
+    "require",
+    "verify_crc32c",
+]
+
+Buffer = bytes | memoryview | npt.NDArray[np.uint8]
+"""Contiguous bytes."""
+
+Decoder = Callable[[Buffer, int], Buffer]
+"""``decode(encoded, size)``: exactly `size` bytes, or `CorruptDataError`."""
+
+BLOSC_HEADER = struct.Struct("<4xIII")  # uncompressed, block, compressed bytes
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+GZIP, ZLIB, RAW_DEFLATE = 31, 15, -15  # wbits of zlib.decompressobj
+
+
+class Decompressor(Protocol):
+    """What zlib's, bz2's and lzma's incremental objects have in common."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: Any, max_length: int, /) -> bytes: ...
+
+
+def require(found: int, size: int) -> None:
+    """Raise `CorruptDataError` unless `found` bytes are the `size` that belong there."""
+    if found != size:
+        raise CorruptDataError(f"holds {found} bytes where {size} belong")
+
+
+def from_blosc(data: Buffer, size: int) -> Buffer:
+    """Decode a blosc (version 1) frame."""
+    if len(data) < 16:
+        raise CorruptDataError(f"blosc frame cut off after {len(data)} bytes")
+    uncompressed, _, compressed = BLOSC_HEADER.unpack_from(data)
+    require(uncompressed, size)
+    # libblosc trusts this number: more than there is would read past the end.
+    if compressed > len(data):
+        raise CorruptDataError(
+            f"blosc frame cut off: {len(data)} of {compressed} bytes"
+        )
+    out = np.empty(size, np.uint8)
+    blosc.decompress(data, out)
+    return out
+
+
+def zstd_content_size(data: Buffer) -> int | None:
+    """Number of bytes that a Zstandard frame declares, None where it does not.
+
+    RFC 8878, section 3.1.1.1 (frame header).
+    """
+    if bytes(data[:4]) != ZSTD_MAGIC or len(data) < 6:
+        raise CorruptDataError("not a Zstandard frame")
+    descriptor = int(data[4])
+    flag, single_segment = descriptor >> 6, bool(descriptor & 0x20)
+    if flag == 0 and not single_segment:
+        return None
+    at = 5 + (not single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    width = 1 << flag
+    field = bytes(data[at : at + width])
+    if len(field) < width:
+        raise CorruptDataError("Zstandard frame cut off in its header")
+    return int.from_bytes(field, "little") + (256 if flag == 1 else 0)
+
+
+def from_zstd(data: Buffer, size: int) -> Buffer:
+    """Decode one Zstandard frame, with or without a declared content size."""
+    declared = zstd_content_size(data)
+    if declared is not None:
+        require(declared, size)
+    out = np.empty(size, np.uint8)
+    zstd.decompress(data, out)
+    return out
+
+
+def from_lz4(data: Buffer, size: int) -> Buffer:
+    """Decode a numcodecs LZ4 block: its size in 4 bytes, then the block."""
+    require(int.from_bytes(bytes(data[:4]), "little"), size)
+    out = np.empty(size, np.uint8)
+    lz4.decompress(data, out)
+    return out
+
+
+def from_stream(data: Buffer, size: int, start: Callable[[], Decompressor]) -> bytes:
+    """Decode the one or more concatenated members of a stream."""
+    parts: list[bytes] = []
+    total = 0
+    rest: Any = data
+    while True:
+        stream = start()
+        # One byte more than belongs there: enough to notice, no more to hold.
+        part = stream.decompress(rest, size - total + 1)
+        parts.append(part)
+        total += len(part)
+        if total > size:
+            raise CorruptDataError(f"holds more than the {size} bytes that belong")
+        if not stream.eof:
+            raise CorruptDataError(f"compressed stream cut off after {total} bytes")
+        rest = stream.unused_data
+        # gzip(1) and Python's gzip module allow zero padding after a member.
+        if not rest.strip(b"\0"):
+            break
+    require(total, size)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def from_gzip(data: Buffer, size: int) -> Buffer:
+    """Decode gzip members; their checksums are verified."""
+    return from_stream(data, size, lambda: zlib.decompressobj(GZIP))
+
+
+def from_zlib(data: Buffer, size: int) -> Buffer:
+    """Decode a zlib stream; its checksum is verified."""
+    return from_stream(data, size, lambda: zlib.decompressobj(ZLIB))
+
+
+def inflate(data: Buffer, size: int) -> bytes:
+    """Decode a raw deflate stream, as zip archives hold it."""
+    return from_stream(data, size, lambda: zlib.decompressobj(RAW_DEFLATE))
+
+
+def from_bz2(data: Buffer, size: int) -> Buffer:
+    """Decode bzip2 streams."""
+    return from_stream(data, size, bz2.BZ2Decompressor)
+
+
+def from_xz(data: Buffer, size: int) -> Buffer:
+    """Decode xz streams (numcodecs' lzma in its default format)."""
+    return from_stream(data, size, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ))
+
+
+def verify_crc32c(data: Buffer) -> Buffer:
+    """Check the four bytes CRC-32C at the end (Zarr v3 codec ``crc32c``).
+
+    Returns
+    -------
+    Buffer
+        What stands before the checksum, not copied.
+    """
+    if len(data) < 4:
+        raise CorruptDataError("too short for its CRC-32C checksum")
+    view = memoryview(data)
+    body, stored = view[:-4], int.from_bytes(view[-4:], "little")
+    # The library reads bytes-like objects only through an array.
+    if crc32c(np.frombuffer(body, np.uint8)) != stored:
+        raise CorruptDataError("its CRC-32C checksum does not match")
+    return body
+
+
+DECODERS: Mapping[str, Decoder] = {
+    "blosc": from_blosc,
+    "bz2": from_bz2,
+    "gzip": from_gzip,
+    "lz4": from_lz4,
+    "lzma": from_xz,
+    "zlib": from_zlib,
+    "zstd": from_zstd,
+}
+"""By numcodecs id; the same names in Zarr v2 and, some prefixed, in v3."""
+
+DECODING_ERRORS = (
+    CorruptDataError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    lzma.LZMAError,
+    zlib.error,
+)
+"""What damaged bytes make the libraries raise."""

@@ -1,0 +1,125 @@
+"""Arrays that only zarr-python can decode: rare codecs, filters, types and grids."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_ngff.errors import CorruptDataError, UnsupportedError
+from napari_ngff.store.codecs import (
+    ChunkKeys,
+    IndirectError,
+    Layout,
+    Shape,
+    codec_names,
+    parse_keys,
+)
+
+if TYPE_CHECKING:
+    from napari_ngff.store.source import Source
+
+__all__ = ["ZarrReader"]
+
+
+class ZarrReader:
+    """Reads boxes through zarr-python.
+
+    Parameters
+    ----------
+    source, path
+        Where the array is.
+    raw, zarr_format
+        Its metadata document.
+    reason
+        What we cannot decode, for the message.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the installed zarr cannot open the array either.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        path: str,
+        raw: bytes,
+        zarr_format: Literal[2, 3],
+        reason: str,
+    ) -> None:
+        import zarr
+
+        names = codec_names(raw)
+        try:
+            self._array: Any = zarr.open_array(
+                store=source.store(), path=path, mode="r", zarr_format=zarr_format
+            )
+        # zarr and the codecs it finds among the installed packages raise anything.
+        except Exception as error:
+            raise UnsupportedError(
+                f"Cannot decode the array {path or '/'} in {source.name}: it uses "
+                f"{reason} (codecs: {', '.join(names) or 'none'}), and zarr says: "
+                f"{error}. Install the package that provides it."
+            ) from error
+        self.layout = describe(self._array, raw, names)
+
+    def read(self, box: tuple[tuple[int, int], ...]) -> npt.NDArray[Any]:
+        """Read a box of voxels.
+
+        Raises
+        ------
+        CorruptDataError
+            Where zarr fails, for whatever reason.
+        """
+        selection = tuple(slice(start, stop) for start, stop in box)
+        try:
+            return np.asarray(self._array[selection])
+        # Codecs of other packages raise anything on damaged bytes.
+        except Exception as error:
+            raise CorruptDataError(f"{type(error).__name__}: {error}") from error
+
+    def key(self, cell: Shape) -> str:
+        """Key below the array of the stored object that holds a chunk."""
+        layout = self.layout
+        stored = layout.shards or layout.chunks
+        return layout.keys.encode(
+            tuple(
+                c * n // s for c, n, s in zip(cell, layout.chunks, stored, strict=True)
+            )
+        )
+
+
+def describe(array: Any, raw: bytes, names: tuple[str, ...]) -> Layout:
+    """Layout of an open zarr array; nothing in it can decode."""
+    try:
+        chunks = array.chunks
+    except NotImplementedError:  # no regular grid
+        chunks = array.shape
+    document = json.loads(raw)
+    zarr_format = document["zarr_format"]
+    keys = ChunkKeys("", document.get("dimension_separator", "."))
+    if zarr_format == 3:
+        try:
+            keys = parse_keys(document["chunk_key_encoding"])
+        except IndirectError:
+            keys = ChunkKeys("c", "/")
+    fill_value = array.fill_value
+    if fill_value is None:
+        fill_value = np.zeros((), array.dtype)[()]
+    dimension_names = getattr(array.metadata, "dimension_names", None)
+    return Layout(
+        zarr_format=zarr_format,
+        shape=tuple(array.shape),
+        dtype=array.dtype,
+        chunks=tuple(max(1, n) for n in chunks),
+        shards=getattr(array, "shards", None),
+        fill_value=fill_value,
+        dimension_names=None if dimension_names is None else tuple(dimension_names),
+        codecs=names,
+        keys=keys,
+        order="C",
+        steps=(),
+    )
