@@ -33,6 +33,7 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 DEMO = ROOT / "demo"
 LINUX = sys.platform.startswith("linux")
+WAYLAND = {"WAYLAND_DISPLAY", "XDG_SESSION_TYPE"}
 
 # What PyQt6's wheel leaves to the system, and the Debian packages that have it.
 LIBRARIES = {
@@ -136,8 +137,8 @@ def need_packages(group: str | None) -> None:
 
 
 @contextlib.contextmanager
-def display() -> Iterator[dict[str, str]]:
-    """Start an X server without a screen; yields the environment that leads to it."""
+def display() -> Iterator[str]:
+    """Start an X server without a screen on a free number; yields its name."""
     out, into = os.pipe()
     command = ["Xvfb", "-displayfd", str(into), "-screen", "0", "1600x1000x24"]
     with tempfile.TemporaryFile("w+") as log, open(out) as number:
@@ -154,12 +155,7 @@ def display() -> Iterator[dict[str, str]]:
                 log.seek(0)
                 lines = log.read().split("\n")
                 fail(f"Xvfb did not start: {next(filter(None, lines[::-1]), '')}")
-            yield {
-                "DISPLAY": f":{name}",
-                "WAYLAND_DISPLAY": "",
-                "QT_QPA_PLATFORM": "xcb",
-                "LIBGL_ALWAYS_SOFTWARE": "1",
-            }
+            yield f":{name}"
         finally:
             server.terminate()
             server.wait()
@@ -173,7 +169,11 @@ def environment(headless: bool) -> Iterator[dict[str, str]]:
         env = {"XDG_RUNTIME_DIR": folder, **os.environ}
         env["NAPARI_CONFIG"] = str(Path(folder, "settings.yaml"))
         if headless:
-            env |= stack.enter_context(display())
+            # Both lead PyOpenGL away from X11, even when empty.
+            env = {key: env[key] for key in env.keys() - WAYLAND}
+            env["DISPLAY"] = stack.enter_context(display())
+            env["QT_QPA_PLATFORM"] = "xcb"
+            env["LIBGL_ALWAYS_SOFTWARE"] = "1"
         yield env
 
 

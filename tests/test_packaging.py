@@ -61,9 +61,8 @@ def test_installation_finds_the_manifest(
     venv.create(tmp_path, symlinks=sys.platform != "win32")
     bin_ = tmp_path / ("Scripts" if sys.platform == "win32" else "bin")
     python = bin_ / Path(sys.executable).name
-    site = Path(
-        run(python, "-c", "import site; print(site.getsitepackages()[-1])").strip()
-    )
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(run(python, "-c", ask).strip())
     (site / "zzz_behind.pth").write_text(sysconfig.get_path("purelib") + "\n")
     source = ["-e", ROOT] if kind == "editable" else [distributions[kind]]
     offline = ["--no-deps", "--no-index", "--no-build-isolation", "--quiet"]
