@@ -1,0 +1,100 @@
+"""Axes of a multiscale: objects of 0.4 to 0.6, strings of 0.3, tczyx before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.model import Axis
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.cursor import Cursor
+
+__all__ = ["AXES_BEFORE_0_3", "SPACE_UNITS", "TIME_UNITS", "parse_axes"]
+
+PREFIXES = (  # noqa: SIM905 - a list would take a line for each
+    "yocto zepto atto femto pico nano micro milli centi deci hecto kilo mega giga "
+    "tera peta exa zetta yotta"
+).split()
+
+SPACE_UNITS = frozenset(
+    ["angstrom", "foot", "inch", "meter", "mile", "parsec", "yard"]
+    + [prefix + "meter" for prefix in PREFIXES]
+)
+"""The 26 UDUNITS names that 0.4 to 0.6 list for space."""
+
+TIME_UNITS = frozenset(
+    ["day", "hour", "minute", "second"] + [prefix + "second" for prefix in PREFIXES]
+)
+"""The 23 UDUNITS names that 0.4 to 0.6 list for time."""
+
+TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
+
+AXES_BEFORE_0_3 = tuple(Axis(name, TYPES[name]) for name in "tczyx")
+"""What 0.1 and 0.2 fix: "data MUST be 5-dimensional (t, c, z, y, x)"."""
+
+
+def parse_axes(axes: Cursor, minor: int) -> tuple[Axis, ...]:
+    """Read a list of axes.
+
+    Parameters
+    ----------
+    axes
+        At the list.
+    minor
+        4 for version 0.4; plain strings are expected below it.
+
+    Returns
+    -------
+    tuple[Axis, ...]
+        One for each entry of the list, whatever the entry is; names are not empty and
+        unique ("dim_1" for the second where it has none). A missing type is inferred
+        from the names t, c, z, y, x in either case.
+    """
+    result: list[Axis] = []
+    taken: set[str] = set()
+    for index, item in enumerate(axes.items()):
+        axis = parse_axis(item, f"dim_{index}", minor)
+        if axis.name in taken:
+            name = f"{axis.name}_{index}"
+            while name in taken:
+                name += "_"
+            text = f'"MUST be unique across all name fields": {axis.name[:40]!r}.'
+            item.error("axis-name-duplicate", text, f'The axis is named "{name[:60]}".')
+            axis = Axis(name, axis.type, axis.unit, axis.discrete)
+        taken.add(axis.name)
+        result.append(axis)
+    return tuple(result)
+
+
+def parse_axis(item: Cursor, default: str, minor: int) -> Axis:
+    """Read one axis; `default` is its name where it states none."""
+    if isinstance(item.value, str):
+        if minor >= 4:
+            item.expected("an object", "It is taken for the name of the axis.")
+        name = item.value or default
+        return Axis(name, TYPES.get(name.lower()))
+    if not item.is_object():
+        return Axis(default)
+    name = item.at("name").name() or ""
+    if not name:
+        text = 'Each axis MUST contain the field "name", and not an empty one.'
+        item.error("axis-name-missing", text, f'The axis is named "{default}".')
+    kind = item.at("type").text() or TYPES.get(name.lower())
+    if not item.at("type").present:
+        consequence = f'"{kind}" by its name.' if kind else "It gets a slider."
+        item.warning("axis-type-missing", 'SHOULD contain "type".', consequence)
+    return Axis(
+        name or default,
+        kind,
+        parse_unit(item.at("unit")),
+        bool(item.at("discrete").flag()),
+    )
+
+
+def parse_unit(unit: Cursor) -> str | None:
+    """Read a unit as written, whether it is a listed name or not."""
+    name = unit.text()
+    if name is not None and name not in SPACE_UNITS | TIME_UNITS:
+        text = f"SHOULD be one of the listed units of UDUNITS-2, is {unit.described()}"
+        unit.warning("axis-unit-unknown", text, "A known alias is used, else pixels.")
+    return name or None

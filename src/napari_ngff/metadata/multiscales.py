@@ -1,0 +1,259 @@
+"""Multiscales of any version: their levels, each with one scale and one translation.
+
+Transformations apply to a point in index coordinates of a level, in the order of
+their list: up to 0.5 those of the dataset and then those of the multiscale, which
+both "are applied sequentially and in order" (0.4); from 0.6 on the dataset's only,
+since those of the multiscale lead to further coordinate systems.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.axes import AXES_BEFORE_0_3, parse_axes
+from napari_ngff.metadata.model import Level, Multiscale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from napari_ngff.metadata.cursor import Cursor
+    from napari_ngff.metadata.model import Axis
+
+__all__ = ["parse_multiscales"]
+
+MAX_NESTING = 16
+"""Of sequences inside sequences, which no version bounds."""
+
+
+def parse_multiscales(multiscales: Cursor, minor: int) -> tuple[Multiscale, ...]:
+    """Read the list of multiscales, without those that have no usable level.
+
+    Parameters
+    ----------
+    multiscales
+        At the list.
+    minor
+        4 for version 0.4.
+    """
+    items = multiscales.items()
+    if multiscales.present and not items:
+        text = '"multiscales" contains at least one multiscale.'
+        multiscales.error("multiscales-empty", text, "There is no image.")
+    parsed = (parse_multiscale(item, minor) for item in items)
+    return tuple(multiscale for multiscale in parsed if multiscale is not None)
+
+
+def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
+    """Read one multiscale; None where none of its datasets can be found."""
+    if not multiscale.is_object():
+        return None
+    datasets = [
+        (path, dataset_transforms(dataset, minor))
+        for dataset in multiscale.at("datasets").items()
+        if dataset.is_object() and (path := dataset.at("path").path()) is not None
+    ]
+    if not datasets:
+        text = 'MUST contain the field "datasets" with the path of each level.'
+        multiscale.error("multiscale-unusable", text, "The multiscale is left out.")
+        return None
+    if minor >= 6 or multiscale.at("coordinateSystems").present:
+        axes = intrinsic_axes(multiscale, [given for _, given in datasets], minor)
+        shared = []
+    else:
+        axes = stated_axes(multiscale, minor)
+        shared = multiscale.at("coordinateTransformations").items()
+    chains = [list(flattened(given)) for _, given in datasets]
+    last = list(flattened(shared))
+    ndim = len(axes) or max(map(stated_length, [*chains, last]))
+    for chain in chains:
+        check_order(chain)
+    after = composed(last, ndim)
+    levels = [
+        Level(path, *followed(composed(chain, ndim), after, multiscale))
+        for (path, _), chain in zip(datasets, chains, strict=True)
+    ]
+    name = multiscale.at("name").text() or ""
+    return Multiscale(name, axes, tuple(levels), multiscale.at("type").text())
+
+
+def stated_axes(multiscale: Cursor, minor: int) -> tuple[Axis, ...]:
+    """Read ``axes``, as 0.3 to 0.5 have them; () where the array has to tell."""
+    axes = parse_axes(multiscale.at("axes"), minor)
+    if axes:
+        return axes
+    if minor <= 2:
+        return AXES_BEFORE_0_3
+    text = 'Each multiscale MUST contain the field "axes".'
+    multiscale.error("axes-missing", text, "The dimensions of the arrays decide.")
+    return ()
+
+
+def intrinsic_axes(
+    multiscale: Cursor, given: Sequence[Sequence[Cursor]], minor: int
+) -> tuple[Axis, ...]:
+    """Read the axes of the system that the datasets' transformations lead to (0.6).
+
+    `given` has the transformations of each dataset.
+    """
+    systems = multiscale.at("coordinateSystems").items()
+    if not systems:
+        text = 'MUST contain the field "coordinateSystems".'
+        multiscale.error("coordinate-systems-missing", text, '"axes" takes its place.')
+        return stated_axes(multiscale, minor)
+    outputs = [output_name(transforms[0]) for transforms in given if transforms]
+    names = [name for name in outputs if name is not None]
+    if len(set(names)) > 1:
+        text = "The output of every dataset's transformation MUST be the same system."
+        multiscale.error("intrinsic-system-differs", text, "The first one is used.")
+    by_name = {s.at("name").value: s for s in reversed(systems) if has_name(s)}
+    intrinsic = by_name.get(names[0]) if names else None
+    if intrinsic is None:
+        text = "The output of a dataset's transformation MUST name a coordinate system."
+        consequence = "The first coordinate system is used."
+        multiscale.error("intrinsic-system-unknown", text, consequence)
+        intrinsic = systems[0]
+    axes = parse_axes(intrinsic.at("axes"), minor)
+    if not axes:
+        text = 'A coordinate system MUST contain the field "axes".'
+        intrinsic.error("axes-missing", text, "The dimensions of the arrays decide.")
+    return axes
+
+
+def has_name(system: Cursor) -> bool:
+    return isinstance(system.at("name").value, str)
+
+
+def output_name(transform: Cursor) -> str | None:
+    """Read the name of the output system: an object's, or a string as in drafts."""
+    output = transform.at("output")
+    if isinstance(output.value, str):
+        output.expected("an object", "It is taken for the name of the system.")
+        return output.value
+    return output.at("name").text() if output.is_object() else None
+
+
+def dataset_transforms(dataset: Cursor, minor: int) -> list[Cursor]:
+    """Go to the transformations of a dataset that apply one after the other.
+
+    Two with an ``output`` (0.6) are alternatives, of which the first is used.
+    """
+    transforms = dataset.at("coordinateTransformations").items()
+    if not transforms and minor >= 4:
+        text = 'MUST contain the field "coordinateTransformations".'
+        dataset.error("transforms-missing", text, "A voxel has the size 1.")
+    if len(transforms) > 1 and transforms[0].at("output").present:
+        text = "A dataset MUST have exactly one transformation in 0.6."
+        dataset.error("transforms-several", text, "The first one is used.")
+        return transforms[:1]
+    return transforms
+
+
+def flattened(transforms: Sequence[Cursor], depth: int = 0) -> Iterator[Cursor]:
+    """Yield transformations in order, those inside sequences in place of these."""
+    for transform in transforms:
+        if not transform.is_object():
+            continue
+        if transform.at("type").value != "sequence":
+            yield transform
+        elif depth == MAX_NESTING:
+            text = f"Sequences are nested more than {MAX_NESTING} deep."
+            transform.warning("transform-not-applied", text)
+        else:
+            draft = transform.at("transforms")  # up to 0.6.dev2
+            inner = draft if draft.present else transform.at("transformations")
+            yield from flattened(inner.items(), depth + 1)
+
+
+def type_of(transform: Cursor) -> object:
+    """Return the type as written, or what the parameters tell in its place."""
+    stated = transform.at("type")
+    known = ("scale", "translation")
+    default = next((key for key in known if transform.at(key).present), None)
+    return stated.value if stated.present else default
+
+
+def stated_length(chain: Sequence[Cursor]) -> int:
+    """Return the greatest length of a scale or translation, for want of axes."""
+    vectors = (step.at(key) for step in chain for key in ("scale", "translation"))
+    return max((len(vector.children()) for vector in vectors), default=0)
+
+
+def check_order(chain: Sequence[Cursor]) -> None:
+    """Report a dataset's transformations unless scale, or scale and translation."""
+    types = [kind for kind in map(type_of, chain) if kind != "identity"]
+    known = all(kind in ("scale", "translation") for kind in types)
+    if types and known and types not in (["scale"], ["scale", "translation"]):
+        text = '"MUST contain exactly one scale", then at most one translation.'
+        chain[0].error("transforms-order", text, "They are applied in their order.")
+
+
+def composed(
+    chain: Sequence[Cursor], ndim: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return scale and translation of a chain; each of `ndim` entries."""
+    scale, translation = (1.0,) * ndim, (0.0,) * ndim
+    for transform in chain:
+        kind = type_of(transform)
+        if kind == "scale":
+            factors = vector(transform, "scale", 1.0, ndim)
+            step = factors, (0.0,) * ndim
+        elif kind == "translation":
+            step = (1.0,) * ndim, vector(transform, "translation", 0.0, ndim)
+        elif kind == "identity":
+            continue
+        else:
+            shown = transform.at("type").described()
+            text = f"Only scale, translation and their sequence apply here, not {shown}"
+            consequence = "The transformation is not applied."
+            transform.error("transform-not-applied", text, consequence)
+            continue
+        scale, translation = followed((scale, translation), step, transform)
+    return scale, translation
+
+
+def followed(
+    first: tuple[tuple[float, ...], tuple[float, ...]],
+    then: tuple[tuple[float, ...], tuple[float, ...]],
+    place: Cursor,
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Compose x -> s2 (s1 x + t1) + t2; reports at `place` what leaves the floats."""
+    scale = tuple(a * b for a, b in zip(first[0], then[0], strict=True))
+    translation = tuple(
+        factor * t1 + t2
+        for t1, factor, t2 in zip(first[1], then[0], then[1], strict=True)
+    )
+    if all(map(math.isfinite, scale + translation)) and all(scale):
+        return scale, translation
+    text = "The composed scale or translation is too large or too small for a number."
+    place.error("transform-overflow", text, "The axis has scale 1 and translation 0.")
+    good = [
+        math.isfinite(s) and math.isfinite(t) and s != 0
+        for s, t in zip(scale, translation, strict=True)
+    ]
+    return (
+        tuple(s if ok else 1.0 for s, ok in zip(scale, good, strict=True)),
+        tuple(t if ok else 0.0 for t, ok in zip(translation, good, strict=True)),
+    )
+
+
+def vector(transform: Cursor, key: str, neutral: float, ndim: int) -> tuple[float, ...]:
+    """Read a scale or a translation.
+
+    A vector of another length is aligned with the last axes, which are the spatial
+    ones in every version, and filled up or cut at its beginning.
+    """
+    stated = transform.at(key)
+    stated.required(f'A {key} MUST contain the field "{key}".', "It is not applied.")
+    numbers = [number.number() for number in stated.items()]
+    values = [neutral if number is None else number for number in numbers]
+    if key == "scale" and 0.0 in values:
+        stated.error("scale-zero", "A scale MUST NOT be 0.", "It is read as 1.")
+        values = [value or 1.0 for value in values]
+    if stated.present and len(values) != ndim:
+        text = f'"MUST be the same as the length of axes", {ndim}, is {len(values)}.'
+        consequence = f"The last axes take its values, others {neutral:g}."
+        stated.warning("transform-length", text, consequence)
+    return tuple(
+        [neutral] * (ndim - len(values)) + values[max(len(values) - ndim, 0) :]
+    )

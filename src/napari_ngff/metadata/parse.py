@@ -1,0 +1,203 @@
+"""Attributes of OME-Zarr 0.1 to 0.6 to the model; lenient where `dump` is strict.
+
+Whatever is readable is read, by the shape of the document more than by its version,
+and every deviation becomes a `Problem`. Nothing is raised for any JSON value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.cursor import Cursor
+from napari_ngff.metadata.model import Collection, Image, Metadata
+from napari_ngff.metadata.multiscales import parse_multiscales
+from napari_ngff.metadata.rendering import parse_label, parse_omero
+from napari_ngff.metadata.screen import parse_plate, parse_well
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.model import JSON, Problem
+
+__all__ = ["parse"]
+
+LAYOUT = "bioformats2raw.layout"
+
+VERSIONED = ("plate", "well", "image-label", "omero")
+"""What states a version of its own up to 0.4, after the multiscales."""
+
+KEYS = (LAYOUT, "scene", "multiscales", "labels", "series", *VERSIONED)
+"""What makes attributes those of OME-Zarr."""
+
+
+def parse(attributes: object, zarr_format: int) -> Metadata:
+    """Read all that the attributes of one group say.
+
+    Parameters
+    ----------
+    attributes
+        Any JSON value: the content of ``.zattrs`` (Zarr v2) or the ``attributes`` of
+        ``zarr.json`` (v3).
+    zarr_format
+        2 or 3.
+
+    Returns
+    -------
+    Metadata
+        Its problems say what broke a rule and what was made of it. Multiscales without
+        any usable level are left out, and `Metadata.image` is None where none remains.
+        Where a multiscale has no axes, its scales and translations are as long as the
+        longest one written, to be aligned with the last dimensions of the arrays.
+    """
+    problems: list[Problem] = []
+    root = Cursor(attributes, "", problems)
+    if not isinstance(attributes, dict):
+        root.expected("an object")
+    home = find_home(root, zarr_format)
+    if not has_keys(home):
+        version = home.at("version").text() if home.where else None
+        return Metadata(version, problems=tuple(problems))
+    stated, minor = find_version(home, zarr_format)
+    return Metadata(
+        version=stated,
+        image=parse_image(home, minor),
+        labels=parse_paths(home.at("labels")),
+        plate=parse_plate(home.at("plate"), minor),
+        well=parse_well(home.at("well")),
+        collection=parse_collection(home.at(LAYOUT)),
+        series=parse_paths(home.at("series")),
+        scene=parse_scene(home),
+        problems=tuple(problems),
+    )
+
+
+def has_keys(place: Cursor) -> bool:
+    """Tell whether an object has anything of OME-Zarr; a version alone is nothing."""
+    return any(place.at(key).present for key in KEYS) or is_draft_scene(place)
+
+
+def find_home(root: Cursor, zarr_format: int) -> Cursor:
+    """Go to the object that has the metadata: the root in Zarr v2, ``ome`` in v3.
+
+    The other one is taken where the right one has none of OME-Zarr's keys.
+    """
+    ome = root.at("ome")
+    if zarr_format == 2:
+        if has_keys(root) or not has_keys(ome):
+            return root
+        text = '0.5 and later, with the key "ome", MUST NOT use Zarr v2.'
+        ome.error("ome-key-in-zarr-2", text, "It is read all the same.")
+        return ome
+    if not has_keys(root) or has_keys(ome):
+        ome.is_object()
+        return ome
+    text = 'In Zarr v3 the metadata MUST be under the key "ome".'
+    root.error("ome-key-missing", text, "The attributes themselves are read.")
+    return root
+
+
+def find_version(home: Cursor, zarr_format: int) -> tuple[str, int]:
+    """Read the first version stated, else tell it by the shape of the document.
+
+    Returns
+    -------
+    str, int
+        The version as written, or as implied where none is; and 4 for 0.4, by the
+        shape where what is written is no version that exists.
+    """
+    places = home.at("multiscales").children()
+    places += [home.at(key) for key in VERSIONED]
+    places.insert(0 if home.where else len(places), home)
+    stated = next((s for p in places if (s := p.at("version")).present), None)
+    implied = implied_version(home, zarr_format)
+    if stated is None:
+        consequence = f"It is read as {implied}."
+        if zarr_format != 2:
+            text = '"ome" MUST contain the field "version".'
+            home.error("version-missing", text, consequence)
+        elif any(home.at(key).present for key in ("multiscales", "plate", "well")):
+            home.warning("version-missing", 'SHOULD contain "version".', consequence)
+        return implied, int(implied[-1])
+    version = stated.value if isinstance(stated.value, str) else implied
+    known = re.match(r"0\.([1-6])(?![0-9])", version)
+    minor = int(known[1] if known else implied[-1])
+    if stated.value != version or not re.fullmatch(r"0\.[1-5]|0\.6.*", version):
+        text = f"The version must be 0.1 to 0.6, is {stated.described()}"
+        stated.warning("version-unknown", text, f"It is read as 0.{minor}.")
+    elif (minor >= 5) != (zarr_format != 2):
+        text = f"Version {version[:20]} MUST NOT use Zarr v{zarr_format}."
+        stated.error("version-zarr-format", text, "It is read all the same.")
+    return version, minor
+
+
+def implied_version(home: Cursor, zarr_format: int) -> str:
+    """Tell the version by the shape of the document."""
+    first = next(iter(home.at("multiscales").children()), home.at("multiscales"))
+    scene = home.at("scene").present or is_draft_scene(home)
+    if scene or first.at("coordinateSystems").present:
+        return "0.6"
+    if zarr_format != 2:
+        return "0.5"
+    axes = first.at("axes").children()
+    if axes:
+        return "0.3" if isinstance(axes[0].value, str) else "0.4"
+    wells = home.at("plate").at("wells").children()
+    if wells:
+        return "0.4" if any(well.at("rowIndex").present for well in wells) else "0.1"
+    return "0.1" if first.present else "0.4"
+
+
+def parse_image(home: Cursor, minor: int) -> Image | None:
+    """Read multiscales and how to show them; None where no multiscale is usable."""
+    stated = home.at("image-label")
+    label = parse_label(stated, home.at("source"))
+    omero = parse_omero(home.at("omero"))
+    multiscales = parse_multiscales(home.at("multiscales"), minor)
+    if multiscales:
+        return Image(multiscales, omero, label)
+    if stated.present and not home.at("multiscales").present:
+        text = 'A group with "image-label" MUST also contain "multiscales".'
+        stated.warning("label-without-multiscales", text, "There is no label image.")
+    return None
+
+
+def parse_paths(paths: Cursor) -> tuple[str, ...] | None:
+    """Read ``labels`` or ``series``; None where there is no list."""
+    if not isinstance(paths.value, list):
+        paths.items()
+        return None
+    stated = [item.path() for item in paths.children()]
+    return tuple(dict.fromkeys(path for path in stated if path is not None))
+
+
+def parse_collection(layout: Cursor) -> Collection | None:
+    """Read ``bioformats2raw.layout``; any value of it makes a collection."""
+    if not layout.present:
+        return None
+    number = layout.integer()
+    if number is None:
+        return Collection(3)
+    if number != 3:
+        text = f'"MUST be 3", is {number}.'
+        layout.error("layout-unknown", text, "It is read as layout 3.")
+    return Collection(number)
+
+
+def is_draft_scene(home: Cursor) -> bool:
+    """Tell a scene of 0.6.dev1 and dev2: transformations between images, at the group
+    itself, with the references that a field's own transformation has not.
+    """
+    transforms = home.at("coordinateTransformations").children()
+    return any(transform.at("input").present for transform in transforms)
+
+
+def parse_scene(home: Cursor) -> JSON | None:
+    """Read ``scene`` as it is."""
+    scene = home.at("scene")
+    if scene.is_object():
+        return scene.value if isinstance(scene.value, dict) else None
+    if not is_draft_scene(home):
+        return None
+    text = 'From 0.6.dev3 on the transformations between images are in "scene".'
+    home.error("scene-missing", text, "The group is read as a scene.")
+    keys = ("coordinateSystems", "coordinateTransformations")
+    return {key: home.at(key).value for key in keys if home.at(key).present}

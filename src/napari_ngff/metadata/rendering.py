@@ -1,0 +1,158 @@
+"""How an image wants to be shown: ``omero`` and ``image-label``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.model import Channel, LabelInfo, Omero, Window
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.cursor import Cursor
+
+__all__ = ["parse_label", "parse_omero"]
+
+HEX = re.compile(r"#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})")
+
+
+def parse_omero(omero: Cursor) -> Omero | None:
+    """Read an ``omero`` object; a channel is never left out, so that each keeps its
+    index. None where there is no object.
+    """
+    if not omero.is_object():
+        return None
+    channels = omero.at("channels")
+    channels.required('If "omero" is there, it MUST have "channels".', "None is set.")
+    rdefs = omero.at("rdefs")
+    rdefs.is_object()
+    return Omero(
+        omero.at("name").text(),
+        tuple(parse_channel(channel) for channel in channels.items()),
+        parse_index(rdefs.at("defaultT")),
+        parse_index(rdefs.at("defaultZ")),
+        rdefs.at("model").text() == "greyscale",
+    )
+
+
+def parse_index(index: Cursor) -> int | None:
+    """Read an index on an axis."""
+    value = index.integer()
+    if value is not None and value < 0:
+        index.expected("an index from 0 on")
+        return None
+    return value
+
+
+def parse_channel(channel: Cursor) -> Channel:
+    channel.is_object()
+    return Channel(
+        channel.at("label").name(),
+        parse_color(channel.at("color")),
+        parse_window(channel.at("window")),
+        channel.at("active").flag(),
+        bool(channel.at("inverted").flag()),
+    )
+
+
+def parse_color(color: Cursor) -> tuple[int, int, int] | None:
+    """Read "0000FF"; also "#0000ff", "00f" and, without its alpha, "0000ffff"."""
+    text = color.text()
+    if text is None:
+        return None
+    match = HEX.fullmatch(text)
+    if match is None:
+        color.expected("6 hexadecimal digits", "The channel has no colour of its own.")
+        return None
+    digits = match[1]
+    if len(text) != 6:
+        color.warning(
+            "channel-color-form",
+            "A colour has 6 digits and nothing else.",
+            "It is read.",
+        )
+    if len(digits) == 3:
+        digits = "".join(digit * 2 for digit in digits)
+    red, green, blue, *_ = bytes.fromhex(digits)
+    return red, green, blue
+
+
+def parse_window(window: Cursor) -> Window | None:
+    """Read the limits that are there; a pair out of order is none."""
+    if not window.is_object():
+        return None
+    limits = {key: window.at(key).number() for key in ("start", "end", "min", "max")}
+    for low, high in (("start", "end"), ("min", "max")):
+        first, last = limits[low], limits[high]
+        if first is not None and last is not None and first >= last:
+            text = f'"{low}" ({first:g}) is not below "{high}" ({last:g}).'
+            window.error("window-empty", text, "The two are ignored.")
+            limits[low] = limits[high] = None
+    return Window(**limits) if any(v is not None for v in limits.values()) else None
+
+
+def parse_label(label: Cursor, beside: Cursor) -> LabelInfo | None:
+    """Read an ``image-label`` object.
+
+    Parameters
+    ----------
+    label
+        At it.
+    beside
+        At a ``source`` outside of it, where the examples of 0.2 to 0.4 have it.
+
+    Returns
+    -------
+    LabelInfo or None
+        None where there is nothing; empty where it is no object.
+    """
+    if not label.is_object():
+        return LabelInfo() if label.present else None
+    colors = {
+        value: color
+        for value, entry in by_value(label.at("colors")).items()
+        if (color := parse_rgba(entry.at("rgba"))) is not None
+    }
+    properties = {
+        value: {key: content for key, content in entry.items() if key != "label-value"}
+        for value, cursor in by_value(label.at("properties")).items()
+        if isinstance(entry := cursor.value, dict)
+    }
+    source = label.at("source") if label.at("source").present else beside
+    path = source.at("image").text() if source.is_object() else None
+    return LabelInfo(colors, properties, path or LabelInfo().source)
+
+
+def by_value(entries: Cursor) -> dict[int, Cursor]:
+    """Go to the entry of each label value; the last one where there are several, as
+    0.1 to 0.4 say: "ignore all except the last entry".
+    """
+    result: dict[int, Cursor] = {}
+    for entry in entries.items():
+        if not entry.is_object():
+            continue
+        stated = entry.at("label-value")
+        stated.required('MUST contain the key "label-value".', "It is left out.")
+        value = stated.integer()
+        if value is None:
+            continue
+        if value in result:
+            text = f"The label value {value} MUST be unique."
+            entry.error("label-value-duplicate", text, "The last entry counts.")
+        result[value] = entry
+    return result
+
+
+def parse_rgba(rgba: Cursor) -> tuple[int, int, int, int] | None:
+    """Read red, green, blue, alpha; None where absent or not four of 0 to 255."""
+    values = rgba.value if isinstance(rgba.value, list) else []
+    if len(values) == 4 and all(map(is_byte, values)):
+        red, green, blue, alpha = map(int, values)
+        return red, green, blue, alpha
+    if rgba.present:
+        rgba.expected("4 integers from 0 to 255", "The label has no colour of its own.")
+    return None
+
+
+def is_byte(value: object) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and value in range(256)

@@ -1,0 +1,180 @@
+"""Screens: ``plate`` and ``well``.
+
+A well is where its path says; its position on the plate is that of the path's two
+names among rows and columns, else that of its indices. Published files of 0.4 and
+0.6 have both disagree, so that neither alone would do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.model import Acquisition, Field, Plate, Well, WellReference
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.cursor import Cursor
+
+__all__ = ["parse_plate", "parse_well"]
+
+
+def parse_plate(plate: Cursor, minor: int) -> Plate | None:
+    """Read a ``plate`` object; None where there is none.
+
+    Parameters
+    ----------
+    plate
+        At it.
+    minor
+        4 for version 0.4, the first in which wells have indices.
+
+    Returns
+    -------
+    Plate or None
+        Its rows and columns are those listed, and after them those that only the
+        wells' paths name. Wells of an unusable or a repeated path are left out.
+    """
+    if not plate.is_object():
+        return None
+    rows = parse_names(plate.at("rows"))
+    columns = parse_names(plate.at("columns"))
+    wells: dict[str, WellReference] = {}
+    listed = plate.at("wells")
+    listed.required('MUST contain the field "wells".', "The plate is empty.")
+    for item in listed.items():
+        path = item.at("path").path() if item.is_object() else None
+        if path in wells:
+            text = f"The well {item.at('path').described()[:-1]} is listed before."
+            item.error("well-duplicate", text)
+        elif path is not None:
+            row, column = position(item, path, rows, columns, minor)
+            wells[path] = WellReference(path, row, column)
+    return Plate(
+        plate.at("name").name() or "",
+        tuple(rows),
+        tuple(columns),
+        tuple(wells.values()),
+        parse_acquisitions(plate.at("acquisitions")),
+        parse_count(plate.at("field_count")),
+    )
+
+
+def parse_names(items: Cursor) -> list[str]:
+    """Read the names of rows or columns; each keeps its index."""
+    items.required("MUST list the rows and columns.", "The wells' paths name them.")
+    names: list[str] = []
+    known: set[str] = set()
+    for index, item in enumerate(items.items()):
+        if isinstance(item.value, str):
+            item.expected("an object", "It is taken for the name.")
+        stated = item.at("name") if isinstance(item.value, dict) else item
+        name = stated.name()
+        if name is None:
+            name = str(index + 1)
+            text = "Each row and column MUST have a name."
+            item.error("plate-name-missing", text, f'It is named "{name}".')
+        elif name in known:
+            text = f"The name {stated.described()[:-1]} MUST NOT be a duplicate."
+            item.error("plate-name-duplicate", text, "The first one takes the wells.")
+        names.append(name)
+        known.add(name)
+    return names
+
+
+def position(
+    well: Cursor, path: str, rows: list[str], columns: list[str], minor: int
+) -> tuple[int, int]:
+    """Find row and column of a well; adds to `rows` and `columns` what is missing."""
+    parts = path.split("/")
+    if len(parts) != 2 and not (len(parts) > 2 and minor <= 3):
+        text = f"A well's path MUST be row/column, is {well.at('path').described()}"
+        well.error("well-path-depth", text, "Its last names are taken for them.")
+    row, column = ["", *parts][-2:]
+    named = index_of(row, rows), index_of(column, columns)
+    stated = (
+        parse_index(well.at("rowIndex"), rows, minor),
+        parse_index(well.at("columnIndex"), columns, minor),
+    )
+    if None in named and None not in stated:
+        text = f'"{row[:40]}/{column[:40]}" names no row and column of the plate.'
+        well.warning("well-position-differs", text, "The indices count.")
+        named = stated
+    elif None in named:
+        text = f'"{row[:40]}/{column[:40]}" names no row and column of the plate.'
+        well.warning("well-position-unknown", text, "The names are added to it.")
+    elif any(i not in (None, n) for i, n in zip(stated, named, strict=True)):
+        text = "Path, rowIndex and columnIndex MUST refer to the same row and column."
+        well.warning("well-position-differs", text, "The path counts.")
+    return (
+        chosen(named[0], stated[0], row, rows),
+        chosen(named[1], stated[1], column, columns),
+    )
+
+
+def index_of(name: str, names: list[str]) -> int | None:
+    return names.index(name) if name in names else None
+
+
+def parse_index(stated: Cursor, names: list[str], minor: int) -> int | None:
+    """Read an index into `names`; None where absent or out of range."""
+    index = stated.integer()
+    if index is not None and not 0 <= index < len(names):
+        stated.expected(f"an index below {len(names)}", "The path tells it.")
+        return None
+    if minor >= 4:
+        stated.required("MUST contain rowIndex and columnIndex.", "The path tells it.")
+    return index
+
+
+def chosen(named: int | None, stated: int | None, name: str, names: list[str]) -> int:
+    """Return the first index there is, or that of the `name` added to `names`."""
+    if named is not None:
+        return named
+    if stated is not None:
+        return stated
+    names.append(name)
+    return len(names) - 1
+
+
+def parse_acquisitions(items: Cursor) -> tuple[Acquisition, ...]:
+    """Read the acquisitions that have an id of their own."""
+    result: dict[int, Acquisition] = {}
+    for item in items.items():
+        stated = item.at("id")
+        if item.is_object():
+            stated.required('MUST contain the key "id".', "It is left out.")
+        identity = stated.integer()
+        if identity in result:
+            item.error("acquisition-duplicate", f"The id {identity} MUST be unique.")
+        elif identity is not None:
+            result[identity] = Acquisition(identity, item.at("name").name())
+    return tuple(result.values())
+
+
+def parse_count(count: Cursor) -> int | None:
+    """Read a number of fields."""
+    value = count.integer()
+    if value is not None and value < 1:
+        count.expected("an integer greater than 0")
+        return None
+    return value
+
+
+def parse_well(well: Cursor) -> Well | None:
+    """Read a ``well`` object; None where there is none.
+
+    Fields of an unusable or a repeated path are left out.
+    """
+    if not well.is_object():
+        return None
+    images = well.at("images")
+    images.required('MUST contain the field "images".', "The well is empty.")
+    fields: dict[str, Field] = {}
+    for item in images.items():
+        path = item.at("path").path() if item.is_object() else None
+        if path in fields:
+            item.error("field-duplicate", "The images of a well MUST be unique.")
+        elif path is not None:
+            fields[path] = Field(path, item.at("acquisition").integer())
+    if images.present and not fields:
+        images.error("well-empty", "A well MUST have an image.", "The well is empty.")
+    return Well(tuple(fields.values()))
