@@ -111,6 +111,9 @@ class Cursor:
             return [self]
         if self.present and not isinstance(self.value, list):
             self.expected("a list")
+        for child in self.children():
+            if not child.present:
+                child.expected("something")
         return self.children()
 
     def text(self) -> str | None:

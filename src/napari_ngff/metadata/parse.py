@@ -165,7 +165,7 @@ def parse_paths(paths: Cursor) -> tuple[str, ...] | None:
     if not isinstance(paths.value, list):
         paths.items()
         return None
-    stated = [item.path() for item in paths.children()]
+    stated = [item.path() for item in paths.items() if item.present]
     return tuple(dict.fromkeys(path for path in stated if path is not None))
 
 
