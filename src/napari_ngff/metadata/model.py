@@ -294,7 +294,8 @@ class Well:
 @dataclass(frozen=True, slots=True)
 class Collection:
     """A ``bioformats2raw.layout`` group: images at its ``OME`` group's ``series``,
-    or else numbered 0, 1, 2..."""
+    or else numbered 0, 1, 2...
+    """
 
     layout: int
 

@@ -141,7 +141,7 @@ class Window:
         return self.read()[index] if window is None else window.read()
 
 
-class LazyArray(DaskArray):  # type: ignore[misc]
+class LazyArray(DaskArray):
     """A dask array over a `Window`; see the module's text.
 
     Built with `LazyArray.of`. Relies on how `dask.array.Array` keeps its name, chunks
@@ -150,6 +150,8 @@ class LazyArray(DaskArray):  # type: ignore[misc]
 
     __slots__ = ("_graph", "_token", "_window")
 
+    _graph: Any
+    _token: str
     _window: Window | None
 
     @classmethod
@@ -207,7 +209,7 @@ class LazyArray(DaskArray):  # type: ignore[misc]
     def __getitem__(self, index: Any) -> Any:
         window = None if self._window is None else self._window.select(index)
         if window is None:
-            return super().__getitem__(index)
+            return super().__getitem__(index)  # type: ignore[no-untyped-call]
         return self if window == self._window else self.of(window, self._token)
 
     def transpose(self, *axes: Any) -> Any:
@@ -215,12 +217,12 @@ class LazyArray(DaskArray):  # type: ignore[misc]
         order = axes[0] if axes and isinstance(axes[0], tuple | list) else axes
         order = tuple(order) if order else tuple(reversed(range(self.ndim)))
         if self._window is None or sorted(order) != list(range(self.ndim)):
-            return super().transpose(*axes)
+            return super().transpose(*axes)  # type: ignore[no-untyped-call]
         return self.of(self._window.permuted(order), self._token)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: Any = None, **kwargs: Any) -> Any:
         if self._window is None:
-            return super().__array__(dtype, copy=copy)
+            return super().__array__(dtype, copy=copy, **kwargs)  # type: ignore[no-untyped-call]
         data = self._window.read()
         return data if dtype is None else data.astype(dtype, copy=False)
 

@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Axis, Level, Multiscale, Problem, Severity
 from napari_ngff.store.chunks import open_array
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from napari_ngff.errors import ChunkError
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.lazy import ArraySource, Box
@@ -48,7 +48,7 @@ class Pyramid:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LevelSource:
     """An array whose unreadable chunks are reported instead of raised."""
 

@@ -1,0 +1,80 @@
+"""What ``napari.yaml`` names: joins the viewer part to the widgets."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.viewer import reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from napari.viewer import Viewer
+
+    from napari_ngff.viewer.picture import LayerData
+
+__all__ = [
+    "get_reader",
+    "make_default_reader",
+    "open_url",
+    "sample_cells",
+    "sample_plate",
+    "sample_stack",
+]
+
+
+def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
+    """Give napari our reader, or None where it is no OME-Zarr."""
+    use_workers()
+    return reader.get_reader(path)
+
+
+def use_workers() -> None:
+    """Let sessions read in worker threads where a Qt application runs."""
+    if "qtpy" not in sys.modules:
+        return
+    from napari_ngff.widgets.workers import install_runner
+
+    install_runner()
+
+
+def open_url(viewer: Viewer) -> None:
+    """Ask for an address and open it."""
+    from napari_ngff.widgets.forms import show_open_url
+
+    use_workers()
+    show_open_url(viewer)
+
+
+def make_default_reader() -> None:
+    """Ask, and then let napari open OME-Zarr without asking."""
+    from napari_ngff.widgets.forms import ask_default_reader
+
+    ask_default_reader()
+
+
+def sample_cells() -> list[LayerData]:
+    """Open a time series of cells with labels of nuclei and cells."""
+    from napari_ngff.viewer.samples import cells_path
+
+    return _sample(cells_path)
+
+
+def sample_stack() -> list[LayerData]:
+    """Open a 3D stack with labels."""
+    from napari_ngff.viewer.samples import stack_path
+
+    return _sample(stack_path)
+
+
+def sample_plate() -> list[LayerData]:
+    """Open a 24-well plate with labels in every field."""
+    from napari_ngff.viewer.samples import plate_path
+
+    return _sample(plate_path)
+
+
+def _sample(path: Callable[[], Any]) -> list[LayerData]:
+    use_workers()
+    return reader.read(str(path()))

@@ -1,0 +1,121 @@
+"""What a person wants to know of a node, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.pyramid import LevelSource, open_pyramid
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.model import JSON, Multiscale, Omero
+    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.node import Node
+
+__all__ = ["branches", "summary"]
+
+
+def summary(node: Node) -> JSON:
+    """Describe a group and what is directly in it.
+
+    Returns
+    -------
+    dict
+        JSON values: ``path``, ``kind``, ``version``, ``zarr_format``, ``problems`` and,
+        where they apply, ``image``, ``labels``, ``plate``, ``well``, ``images``.
+    """
+    metadata = node.metadata
+    problems = list(node.problems)
+    found: JSON = {
+        "path": str(node),
+        "kind": str(node.kind) if node.kind else None,
+        "version": metadata.version,
+        "zarr_format": node.zarr_format,
+    }
+    if metadata.image is not None:
+        try:
+            pyramid = open_pyramid(node)
+        except OMEZarrError as error:
+            found["image"] = {"error": str(error)}
+        else:
+            problems += pyramid.problems
+            arrays = [s.array for s in pyramid.levels if isinstance(s, LevelSource)]
+            found["image"] = _image(pyramid.multiscale, arrays, metadata.image.omero)
+        labels = node.labels()
+        problems += labels.problems
+        found["labels"] = [label.name for label in labels.nodes]
+    if metadata.labels is not None:
+        found["labels"] = list(metadata.labels)
+    if metadata.plate is not None:
+        plate = metadata.plate
+        found["plate"] = {
+            "name": plate.name,
+            "rows": list(plate.rows),
+            "columns": list(plate.columns),
+            "wells": len(plate.wells),
+            "field_count": plate.field_count,
+            "acquisitions": [asdict(a) for a in plate.acquisitions],
+        }
+    if metadata.well is not None:
+        found["well"] = {"fields": [asdict(f) for f in metadata.well.fields]}
+    if metadata.collection is not None:
+        found["images"] = list(node.series())
+    found["problems"] = [asdict(problem) for problem in problems]
+    return found
+
+
+def branches(node: Node) -> tuple[str, ...]:
+    """Paths of the groups below a node that its metadata names, relative to it."""
+    metadata = node.metadata
+    if metadata.plate is not None:
+        return tuple(well.path for well in metadata.plate.wells)
+    if metadata.collection is not None:
+        return node.series()
+    if metadata.well is not None:
+        return tuple(f.path for f in metadata.well.fields)
+    if metadata.image is not None:
+        prefix = len(node.location.path)
+        return tuple(
+            label.location.path[prefix:].strip("/") for label in node.labels().nodes
+        )
+    return metadata.labels or ()
+
+
+def _image(
+    multiscale: Multiscale, arrays: list[ChunkedArray], omero: Omero | None
+) -> JSON:
+    levels = []
+    for level, array in zip(multiscale.levels, arrays, strict=True):
+        levels.append(
+            {
+                "path": level.path,
+                "shape": list(array.shape),
+                "chunks": list(array.chunks),
+                "shards": list(array.shards) if array.shards else None,
+                "dtype": str(array.dtype),
+                "codecs": list(array.codecs),
+                "scale": list(level.scale),
+                "translation": list(level.translation),
+            }
+        )
+    first = multiscale.levels[0]
+    size = [s * n for s, n in zip(first.scale, arrays[0].shape, strict=True)]
+    channels: list[JSON] = [_channel(c) for c in (omero.channels if omero else ())]
+    return {
+        "name": multiscale.name,
+        "axes": [asdict(axis) for axis in multiscale.axes],
+        "physical_size": size,
+        "levels": levels,
+        "channels": channels,
+    }
+
+
+def _channel(channel: Any) -> JSON:
+    color = channel.color
+    return {
+        "label": channel.label,
+        "color": "{:02X}{:02X}{:02X}".format(*color) if color else None,
+        "window": asdict(channel.window) if channel.window else None,
+        "active": channel.active,
+    }

@@ -1,0 +1,321 @@
+"""What a node shows: its pictures in order, and what had to be left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
+from napari_ngff.metadata.model import Kind, Problem, Severity
+from napari_ngff.plate.layout import Tile, field_offsets, plate_tiles
+from napari_ngff.plate.mosaic import (
+    TileImages,
+    corner_in_voxels,
+    open_mosaic,
+    tile_sizes,
+)
+from napari_ngff.store.node import Node, placed
+from napari_ngff.store.pyramid import Pyramid, open_pyramid
+from napari_ngff.viewer.picture import Frame, Picture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari_ngff.metadata.model import Plate
+    from napari_ngff.store.pyramid import OnError
+
+__all__ = ["Contents", "Group", "contents"]
+
+MAX_IMAGES = 10
+"""So many images of a collection are opened at once; the rest is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An image and its labels, or labels alone.
+
+    Attributes
+    ----------
+    frame
+        Axes that the labels take over: those of their image, shown or not; None where
+        it is not known.
+    """
+
+    image: Picture | None
+    labels: tuple[Picture, ...] = ()
+    frame: Frame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """All that is shown of one node.
+
+    Attributes
+    ----------
+    groups
+        In the order of the layers.
+    problems
+        All that is wrong with what was looked at.
+    messages
+        For the user: a sentence for each thing that is there and not shown.
+    """
+
+    groups: tuple[Group, ...]
+    problems: tuple[Problem, ...] = ()
+    messages: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Collects what is found on the way through one node."""
+
+    on_error: OnError | None
+    problems: list[Problem] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+    def note(self, problems: Iterable[Problem]) -> None:
+        """Keep problems; what is left out because of one is told to the user."""
+        for problem in problems:
+            self.problems.append(problem)
+            if "left out" in problem.consequence:
+                self.messages.append(f"{problem.where} {problem.text}".strip(": "))
+
+    def pyramid(self, node: Node) -> Pyramid | None:
+        """Open a pyramid, or note why not."""
+        self.note(node.problems)
+        try:
+            pyramid = open_pyramid(node, on_error=self.on_error)
+        except (OMEZarrError, OSError) as error:
+            problem = Problem(
+                "image-unreadable", Severity.ERROR, "", str(error), "It is left out."
+            )
+            self.note(placed([problem], node.location.path))
+            return None
+        self.note(pyramid.problems)
+        return pyramid
+
+
+def contents(node: Node, on_error: OnError | None = None) -> Contents:
+    """Open all that a node shows.
+
+    Parameters
+    ----------
+    node
+        Of any kind, also a row of a plate or a ``labels`` group.
+    on_error
+        Told of each chunk that cannot be read, later.
+
+    Raises
+    ------
+    NotOMEZarrError
+        Where the node says nothing.
+    UnsupportedError
+        Where nothing of it can be shown; the message says why.
+    """
+    reading = _Reading(on_error)
+    metadata = node.metadata
+    if metadata.plate is not None:
+        groups = _plate(node, metadata.plate, None, reading)
+    elif metadata.collection is not None:
+        groups = _collection(node, reading)
+    elif metadata.scene is not None:
+        groups = _scene(node, reading)
+    elif metadata.image is not None:
+        groups = _image(node, reading)
+    elif metadata.well is not None:
+        groups = _well(node, reading)
+    elif metadata.labels is not None:
+        groups = _labels(node, reading)
+    else:
+        groups = _part(node, reading)
+    if not groups:
+        reasons = " ".join(reading.messages) or " ".join(
+            problem.text for problem in reading.problems or node.problems
+        )
+        msg = f"Nothing at {node} can be shown. {reasons}".strip()
+        raise UnsupportedError(msg)
+    return Contents(tuple(groups), tuple(reading.problems), tuple(reading.messages))
+
+
+def _image(node: Node, reading: _Reading, name: str | None = None) -> list[Group]:
+    pyramid = reading.pyramid(node)
+    image = node.metadata.image
+    if pyramid is None or image is None:
+        return []
+    title = name or pyramid.multiscale.name or node.name
+    if len(image.multiscales) > 1:
+        others = ", ".join(m.name or "unnamed" for m in image.multiscales[1:])
+        reading.messages.append(
+            f"{node} holds {len(image.multiscales)} multiscales; the first is shown,"
+            f" not: {others}."
+        )
+    picture = Picture(title, node, pyramid, image.omero, image.label)
+    if image.label is not None:
+        return [Group(None, (picture,), _source_frame(node, reading))]
+    found = node.labels()
+    reading.note(found.problems)
+    labels = _pictures(found.nodes, reading)
+    return [Group(picture, tuple(labels), Frame.of(pyramid))]
+
+
+def _source_frame(node: Node, reading: _Reading) -> Frame | None:
+    """Find the image of a label that was opened alone: for its axes and units."""
+    image = node.metadata.image
+    if image is None or image.label is None:
+        return None
+    try:
+        source = node.child(image.label.source)
+        if source.metadata.image is None or source.metadata.image.label is not None:
+            return None
+        frame = Frame.of(open_pyramid(source))
+    except (OMEZarrError, OSError):
+        return None
+    reading.messages.append(f"{node.name} is a label of {source}; open that for both.")
+    return frame
+
+
+def _pictures(nodes: Iterable[Node], reading: _Reading) -> list[Picture]:
+    pictures = []
+    for node in nodes:
+        pyramid = reading.pyramid(node)
+        image = node.metadata.image
+        if pyramid is not None and image is not None:
+            pictures.append(Picture(node.name, node, pyramid, None, image.label))
+    return pictures
+
+
+def _labels(node: Node, reading: _Reading) -> list[Group]:
+    """Open a ``labels`` group: its labels on the axes of the image above."""
+    found = node.children(node.label_paths())
+    reading.note(node.problems)
+    reading.note(found.problems)
+    labels = _pictures([n for n in found.nodes if n.metadata.image], reading)
+    above = node.parent()
+    frame = None
+    if above is not None and above.metadata.image is not None:
+        try:
+            frame = Frame.of(open_pyramid(above))
+        except (OMEZarrError, OSError):
+            frame = None
+    return [Group(None, tuple(labels), frame)] if labels else []
+
+
+def _well(node: Node, reading: _Reading) -> list[Group]:
+    """Join all fields of a well, at their places."""
+    assert node.metadata.well is not None
+    reading.note(node.problems)
+    fields = node.children(f.path for f in node.metadata.well.fields)
+    reading.note(fields.problems)
+    opened = [(f, p) for f in fields.nodes if (p := reading.pyramid(f)) is not None]
+    if not opened:
+        return []
+    pyramids = [pyramid for _, pyramid in opened]
+    sizes = tile_sizes(pyramids)
+    offsets = field_offsets([corner_in_voxels(p) for p in pyramids], sizes)
+    tiles = tuple(
+        Tile(field.location.path, offset)
+        for (field, _), offset in zip(opened, offsets, strict=True)
+    )
+    first, template = opened[0]
+    names = node.location.path.split("/")
+    name = "".join(names[-2:]) or node.name
+    return [_mosaic(name, first, template, TileImages(tiles, node), reading)]
+
+
+def _plate(node: Node, plate: Plate, row: str | None, reading: _Reading) -> list[Group]:
+    """Join the first field of every well, or of every well of a row."""
+    reading.note(node.problems)
+    for tile in plate_tiles(plate, node.location.path, (1, 1), row):
+        path = tile.path[len(node.location.path) :].strip("/")
+        wells = node.children([path])
+        reading.note(wells.problems)
+        for well in wells.nodes:
+            fields = well.metadata.well.fields if well.metadata.well else ()
+            found = well.children(f.path for f in fields[:1])
+            reading.note(found.problems)
+            for first in found.nodes:
+                template = reading.pyramid(first)
+                if template is None:
+                    continue
+                size = tile_sizes([template])[0]
+                tiles = plate_tiles(plate, node.location.path, size, row)
+                images = TileImages(tiles, node, fields[0].path)
+                title = plate.name or node.name
+                name = f"{title} {row}" if row is not None else title
+                return [_mosaic(name, first, template, images, reading)]
+    return []
+
+
+def _mosaic(
+    name: str, first: Node, template: Pyramid, images: TileImages, reading: _Reading
+) -> Group:
+    """Join the tiles' images, and the labels that the first of them has."""
+    image = first.metadata.image
+    pyramid = open_mosaic(template, images, reading.on_error)
+    picture = Picture(name, first, pyramid, image.omero if image else None)
+    found = first.labels()
+    reading.note(found.problems)
+    labels = []
+    for label in _pictures(found.nodes, reading):
+        inside = label.node.location.path[len(first.location.path) :].strip("/")
+        joined = open_mosaic(
+            label.pyramid, replace(images, inside=inside), reading.on_error
+        )
+        labels.append(replace(label, pyramid=joined))
+    return Group(picture, tuple(labels), Frame.of(pyramid))
+
+
+def _collection(node: Node, reading: _Reading) -> list[Group]:
+    """Open the images of a bioformats2raw group, the first `MAX_IMAGES` of them."""
+    reading.note(node.problems)
+    paths = node.series()
+    names = node.series_names()
+    if len(paths) > MAX_IMAGES:
+        rest = f"{paths[MAX_IMAGES]} to {paths[-1]}"
+        reading.messages.append(
+            f"{node} holds {len(paths)} images; the first {MAX_IMAGES} are shown."
+            f" Open the folders {rest} for the others."
+        )
+    found = node.children(paths[:MAX_IMAGES])
+    reading.note(found.problems)
+    by_path = dict(zip(paths, names, strict=False))
+    groups = []
+    for image in found.nodes:
+        inner = image.location.path[len(node.location.path) :].strip("/")
+        groups += _image(image, reading, by_path.get(inner) or inner)
+    return groups
+
+
+def _scene(node: Node, reading: _Reading) -> list[Group]:
+    """Open the images that a scene names, each in its own system."""
+    reading.note(node.problems)
+    scene = node.metadata.scene or {}
+    paths: dict[str, None] = {}
+    for transformation in scene.get("coordinateTransformations", ()):
+        for end in ("input", "output"):
+            place = transformation.get(end) if isinstance(transformation, dict) else 0
+            path = place.get("path") if isinstance(place, dict) else None
+            if isinstance(path, str) and path:
+                paths[path.strip("/")] = None
+    reading.messages.append(
+        f"{node} is a scene; its images are shown, each in its own coordinate system."
+    )
+    found = node.children(paths)
+    reading.note(found.problems)
+    images = [n for n in found.nodes if n.kind is Kind.IMAGE]
+    return [g for n in images[:MAX_IMAGES] for g in _image(n, reading)]
+
+
+def _part(node: Node, reading: _Reading) -> list[Group]:
+    """Open a group that says nothing itself: a row, a bare labels or OME group."""
+    above = node.parent()
+    if above is not None and above.metadata.plate is not None:
+        return _plate(above, above.metadata.plate, node.name, reading)
+    if above is not None and node.metadata.series is not None:
+        return _collection(above, reading)
+    if above is not None and node.name == "labels":
+        return _labels(node, reading)
+    if node.problems:
+        return []
+    msg = f"There is no OME-Zarr metadata at {node}."
+    raise NotOMEZarrError(msg)

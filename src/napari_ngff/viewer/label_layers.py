@@ -1,0 +1,175 @@
+"""The layer of a label image: on its image's axes, with its own colours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.lazy import Window
+from napari_ngff.viewer.picture import KEY, Frame, LayerOrigin, layer_arrays
+from napari_ngff.viewer.units import conversion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from napari_ngff.metadata.model import JSON, Axis
+    from napari_ngff.store.pyramid import Pyramid
+    from napari_ngff.viewer.picture import LayerData, Picture
+
+__all__ = ["label_colormap", "label_features", "label_layer"]
+
+CYCLE_LENGTH = 1024
+"""Values below this that have no colour of their own get napari's usual one."""
+
+OTHER = (0.6, 0.6, 0.6, 0.7)
+"""Red, green, blue, alpha of values beyond: napari would make them invisible."""
+
+
+def label_layer(picture: Picture, frame: Frame | None = None) -> LayerData:
+    """Make the layer of a label image.
+
+    Parameters
+    ----------
+    picture
+        The label image.
+    frame
+        Of its image: the layer gets the same axes in the same order and units. An
+        axis that the label lacks, or along which it has a single element where the
+        image has many ("the same as the image, or 1 if irrelevant"), becomes one
+        voxel as thick as the image, so that the label is seen at every position.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the pixels are no integers.
+    """
+    pyramid = picture.pyramid
+    dtype = pyramid.levels[0].dtype
+    if dtype.kind not in "iub":
+        msg = f"{picture.node}: label images hold integers, this one holds {dtype}."
+        raise UnsupportedError(msg)
+    frame = frame or Frame.of(pyramid)
+    order, axes = _matched(pyramid, frame)
+    places = [_place(pyramid, i, a, frame) for i, a in zip(order, axes, strict=True)]
+    shown = Frame(axes, (), tuple(p[0] for p in places), tuple(p[1] for p in places))
+    data, multiscale = layer_arrays([_arranged(s, order) for s in pyramid.levels])
+    keywords: dict[str, Any] = {
+        **shown.keywords(),
+        "name": picture.name,
+        "multiscale": multiscale,
+        "metadata": {KEY: LayerOrigin(picture.node)},
+    }
+    info = picture.label
+    if info is not None and info.colors:
+        keywords["colormap"] = label_colormap(info.colors)
+        # napari's usual 0.7 would scale the alpha that the file states.
+        keywords["opacity"] = 1.0
+    if info is not None and info.properties:
+        keywords["features"] = label_features(info.properties)
+    return data, keywords, "labels"
+
+
+def _matched(
+    pyramid: Pyramid, frame: Frame
+) -> tuple[tuple[int | None, ...], tuple[Axis, ...]]:
+    """Find the label's axis for each axis of the image.
+
+    Returns
+    -------
+    order
+        Index of the label's axis, or None, per axis of the layer.
+    axes
+        Of the layer: first those that only the label has, then the image's. A
+        channel axis of one element is left out.
+    """
+    own = pyramid.multiscale.axes
+    shape = pyramid.levels[0].shape
+    names = [axis.name.lower() for axis in own]
+    theirs = [axis.name.lower() for axis in frame.axes]
+    extra = [
+        i
+        for i, axis in enumerate(own)
+        if names[i] not in theirs and not (axis.type == "channel" and shape[i] == 1)
+    ]
+    matched = [names.index(name) if name in names else None for name in theirs]
+    return (*extra, *matched), (*(own[i] for i in extra), *frame.axes)
+
+
+def _place(
+    pyramid: Pyramid, index: int | None, axis: Axis, frame: Frame
+) -> tuple[float, float]:
+    """Scale and translate of the layer on one axis, in the unit of `axis`."""
+    at = frame.axes.index(axis) if axis in frame.axes else None
+    if index is None:
+        assert at is not None
+        return _stretched(frame, at)
+    level = pyramid.multiscale.levels[0]
+    factor = conversion(pyramid.multiscale.axes[index].unit, axis.unit)
+    place = level.scale[index] * factor, level.translation[index] * factor
+    single = pyramid.levels[0].shape[index] == 1
+    if at is not None and single and place[1] == frame.translation[at]:
+        return _stretched(frame, at)
+    return place
+
+
+def _stretched(frame: Frame, axis: int) -> tuple[float, float]:
+    """Scale and translate of one voxel that covers the image along an axis."""
+    size, scale = frame.sizes[axis], frame.scale[axis]
+    return size * scale, frame.translation[axis] + (size - 1) / 2 * scale
+
+
+def _arranged(source: Any, order: Sequence[int | None]) -> Window:
+    """Put the axes of a level in the layer's order; drop those not in it."""
+    box = tuple((0, n if i in order else 1) for i, n in enumerate(source.shape))
+    return Window(source, box, tuple(order))
+
+
+def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
+    """Colour the listed values as the file says and the others as napari would.
+
+    "Conforming readers SHOULD display labels using the colors specified by the colors
+    array"; the text is silent on values that are not listed.
+
+    Parameters
+    ----------
+    colors
+        Label value -> red, green, blue, alpha, each 0-255; 0 is coloured, too, where
+        it is listed.
+
+    Returns
+    -------
+    napari.utils.DirectLabelColormap
+    """
+    from napari.utils import DirectLabelColormap
+    from napari.utils.colormaps import label_colormap as cyclic_colormap
+
+    values = np.arange(1, CYCLE_LENGTH, dtype=np.int32)
+    usual = cyclic_colormap(49).map(values)
+    table: dict[int | None, Any] = {0: np.zeros(4)}
+    table.update(zip(values.tolist(), usual, strict=True))
+    table.update({value: np.array(rgba) / 255 for value, rgba in colors.items()})
+    table[None] = np.array(OTHER)
+    return DirectLabelColormap(color_dict=table)
+
+
+def label_features(properties: Mapping[int, JSON]) -> Any:
+    """Tabulate the properties of labels.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``index`` is the label value, by which napari finds the row of a label; one
+        column per key, None where a label lacks it.
+    """
+    import pandas as pd
+
+    keys = dict.fromkeys(key for row in properties.values() for key in row)
+    columns: dict[str, Any] = {"index": list(properties)}
+    for key in keys:
+        column = [row.get(key) for row in properties.values()]
+        # pandas may choose a type only where that changes no value.
+        uniform = len({type(value) for value in column}) == 1
+        columns[key] = pd.Series(column, dtype=None if uniform else object)
+    return pd.DataFrame(columns)

@@ -1,0 +1,165 @@
+"""The image layers of a picture: one per channel, looking as the file says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.metadata.model import Channel
+from napari_ngff.store.lazy import Window
+from napari_ngff.viewer.picture import KEY, Frame, LayerOrigin, layer_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.metadata.model import Omero
+    from napari_ngff.viewer.picture import LayerData, Picture
+
+__all__ = ["image_layers"]
+
+MANY_CHANNELS = 20
+"""From so many channels on, only the active ones are shown at first."""
+
+FEW_SHOWN = 3
+"""So many are shown of many channels where none is marked as active."""
+
+TWO_COLORS = ("magenta", "green")
+SIX_COLORS = ("cyan", "yellow", "magenta", "red", "green", "blue")
+"""napari's own colours for two, and for more channels."""
+
+
+def image_layers(picture: Picture, *, estimate: bool = True) -> list[LayerData]:
+    """Make one layer per channel, or one where there is no channel axis.
+
+    Parameters
+    ----------
+    picture
+        The image.
+    estimate
+        True where contrast that the file does not give is set later, by a session;
+        otherwise it is left to napari.
+
+    Returns
+    -------
+    list
+        Data is a list of lazy dask arrays, one per level, without the channel axis.
+    """
+    pyramid = picture.pyramid
+    frame = Frame.of(pyramid)
+    axis = pyramid.multiscale.channel_axis
+    count = 1 if axis is None else pyramid.levels[0].shape[axis]
+    channels = _channels(picture.omero, count)
+    visible = _visible(channels)
+    placement = frame.keywords()
+    layers: list[LayerData] = []
+    for i, channel in enumerate(channels):
+        windows = [_channel_window(Window.whole(s), axis, i) for s in pyramid.levels]
+        limits = _limits(channel)
+        origin = LayerOrigin(
+            picture.node,
+            None if axis is None else i,
+            channel.window,
+            estimate and limits is None,
+            _start(frame, picture.omero),
+        )
+        data, multiscale = layer_arrays(windows)
+        keywords = {
+            **placement,
+            "name": picture.name if count == 1 else _name(picture.name, channel, i),
+            "visible": visible[i],
+            "multiscale": multiscale,
+            "metadata": {KEY: origin},
+        }
+        if count > 1:
+            keywords["blending"] = "additive"
+        colormap = _colormap(channel, i, count, picture.omero)
+        if colormap is not None:
+            keywords["colormap"] = colormap
+        if origin.estimate:
+            limits = _provisional(windows[0].dtype)
+        if limits is not None:
+            keywords["contrast_limits"] = limits
+        layers.append((data, keywords, "image"))
+    return layers
+
+
+def _channel_window(window: Window, axis: int | None, index: int) -> Window:
+    if axis is None:
+        return window
+    box = (*window.box[:axis], (index, index + 1), *window.box[axis + 1 :])
+    axes = tuple(i for i in window.axes if i != axis)
+    return Window(window.source, box, axes)
+
+
+def _channels(omero: Omero | None, count: int) -> list[Channel]:
+    """Give the settings of each channel, defaults where the file has too few."""
+    given = list(omero.channels) if omero is not None else []
+    return (given + [Channel()] * count)[:count]
+
+
+def _visible(channels: Sequence[Channel]) -> list[bool]:
+    if any(channel.active is not None for channel in channels):
+        shown = [channel.active is not False for channel in channels]
+        if any(shown):
+            return shown
+    few = len(channels) < MANY_CHANNELS
+    return [few or i < FEW_SHOWN for i in range(len(channels))]
+
+
+def _limits(channel: Channel) -> tuple[float, float] | None:
+    window = channel.window
+    if window is None or window.start is None or window.end is None:
+        return None
+    return window.start, window.end
+
+
+def _provisional(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Choose limits to start from until the pixels have been looked at."""
+    if dtype.kind in "iu":
+        return float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+    return 0.0, 1.0
+
+
+def _colormap(channel: Channel, index: int, count: int, omero: Omero | None) -> Any:
+    """Choose a colormap; None for napari's own grey."""
+    color = channel.color
+    if omero is not None and omero.greyscale:
+        color = (255, 255, 255)
+    if color is not None:
+        return _ramp(color, channel.inverted)
+    if count == 1:
+        return None
+    cycle = TWO_COLORS if count == 2 else SIX_COLORS
+    return cycle[index % len(cycle)]
+
+
+def _ramp(color: tuple[int, int, int], inverted: bool) -> Any:
+    """Make the colormap from black to a colour, or back."""
+    from napari.utils import Colormap
+
+    if color == (255, 255, 255):
+        return "gray_r" if inverted else "gray"
+    ends = [(0.0, 0.0, 0.0), tuple(part / 255 for part in color)]
+    name = "#{:02x}{:02x}{:02x}".format(*color)
+    if inverted:
+        ends.reverse()
+        name = f"{name} inverted"
+    return Colormap(np.array(ends), name=name, display_name=name)
+
+
+def _name(name: str, channel: Channel, index: int) -> str:
+    return f"{name}: {channel.label or f'channel {index}'}"
+
+
+def _start(frame: Frame, omero: Omero | None) -> tuple[tuple[int, float], ...]:
+    """Find where ``rdefs`` wants the sliders, in world coordinates."""
+    if omero is None:
+        return ()
+    wanted = {"t": omero.default_t, "z": omero.default_z}
+    start = []
+    for i, axis in enumerate(frame.axes):
+        index = wanted.get(axis.name.lower())
+        if index is not None and 0 <= index < frame.sizes[i]:
+            start.append((i, frame.scale[i] * index + frame.translation[i]))
+    return tuple(start)

@@ -1,0 +1,164 @@
+"""One viewer's OME-Zarr layers: what is done to them once they are there; no Qt.
+
+Docks call the session's methods and listen to its signals. Work that reads data runs
+where `set_runner` says: at once by default, in a worker thread in napari's window.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Image, Layer
+
+    from napari_ngff.errors import ChunkError
+
+__all__ = ["ErrorReport", "Runner", "Session", "session_of", "set_runner", "show"]
+
+Runner = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+"""Runs the first function anywhere, and the second, with its result, in the main
+thread."""
+
+CONTRAST_PERCENTILES = (0.1, 99.9)
+CONTRAST_VOXELS = 1 << 22
+"""At most so many voxels of one plane of the coarsest level are looked at."""
+
+
+def run_here(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    """Do the work at once, in this thread."""
+    done(work())
+
+
+_runner: list[Runner] = [run_here]
+
+
+def set_runner(runner: Runner) -> None:
+    """Choose where the work of all sessions runs."""
+    _runner[0] = runner
+
+
+def show(messages: tuple[str, ...]) -> None:
+    """Show messages to the user as one notification."""
+    from napari.utils.notifications import show_warning
+
+    if messages:
+        more = f"\n... and {len(messages) - 5} more" if len(messages) > 5 else ""
+        show_warning("\n".join(messages[:5]) + more)
+
+
+class ErrorReport:
+    """Tells the user of unreadable chunks: the first at once, and no flood after it.
+
+    One for each file that is opened; called from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+
+    def __call__(self, error: ChunkError) -> None:
+        """Show the first error, and then each power of ten."""
+        if error.key in self._keys:
+            return
+        self._keys.add(error.key)
+        count = len(self._keys)
+        if count == 1:
+            show((f"{error} Fill value is shown there.",))
+        elif str(count).strip("0") == "1":
+            show((f"{count} chunks of {error.source_name} cannot be read.",))
+
+
+class Session:
+    """The OME-Zarr layers of one viewer.
+
+    A layer that is added and has a `LayerOrigin` gets its contrast range, its contrast
+    where the file gives none, and the first one its place on the sliders.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        self._viewer = weakref.ref(viewer)
+        viewer.layers.events.inserted.connect(self._on_inserted)
+
+    def _on_inserted(self, event: Any) -> None:
+        layer = event.value
+        origin = layer.metadata.get(KEY)
+        if isinstance(origin, LayerOrigin):
+            self.adopt(layer, origin)
+
+    def adopt(self, layer: Layer, origin: LayerOrigin) -> None:
+        """Finish a layer that was just added."""
+        viewer = self._viewer()
+        if viewer is not None and len(viewer.layers) == 1:
+            for axis, coordinate in origin.start:
+                viewer.dims.set_point(axis, coordinate)
+        if layer._type_string != "image":
+            return
+        window = origin.contrast
+        if window is not None and window.min is not None and window.max is not None:
+            low, high = layer.contrast_limits
+            layer.contrast_limits_range = min(window.min, low), max(window.max, high)
+            layer.contrast_limits = low, high
+        if origin.estimate:
+            self._estimate(layer)
+
+    def _estimate(self, layer: Image) -> None:
+        """Find a layer's contrast in a worker; what the user set meanwhile stays."""
+        reference = weakref.ref(layer)
+        before = tuple(layer.contrast_limits)
+        data = layer.data[-1] if layer.multiscale else layer.data
+
+        def done(limits: tuple[float, float] | None) -> None:
+            layer = reference()
+            if layer is None or limits is None:
+                return
+            if tuple(layer.contrast_limits) == before:
+                layer.contrast_limits_range = limits
+                layer.contrast_limits = limits
+
+        _runner[0](lambda: estimate_contrast(data), done)
+
+
+def estimate_contrast(data: Any) -> tuple[float, float] | None:
+    """Find contrast limits from the middle of one array.
+
+    Parameters
+    ----------
+    data
+        The coarsest level, axes (..., y, x). Of its middle plane, at most the middle
+        `CONTRAST_VOXELS` voxels are read.
+
+    Returns
+    -------
+    tuple or None
+        Two percentiles of the finite values, in intensity; None where there is none.
+    """
+    side = int(CONTRAST_VOXELS**0.5)
+    middle = tuple(size // 2 for size in data.shape[:-2])
+    window = tuple(
+        slice(max(0, (size - side) // 2), (size + side) // 2)
+        for size in data.shape[-2:]
+    )
+    pixels = np.asarray(data[middle + window])
+    pixels = pixels[np.isfinite(pixels)] if pixels.dtype.kind == "f" else pixels.ravel()
+    if not pixels.size:
+        return None
+    low, high = (float(p) for p in np.percentile(pixels, CONTRAST_PERCENTILES))
+    if low == high:
+        low, high = float(pixels.min()), float(pixels.max())
+    return (low, high) if low < high else (low, low + 1)
+
+
+_sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()
+
+
+def session_of(viewer: ViewerModel) -> Session:
+    """Return the session of a viewer; the first call makes it."""
+    if viewer not in _sessions:
+        _sessions[viewer] = Session(viewer)
+    return _sessions[viewer]

@@ -1,0 +1,84 @@
+"""Small forms: open an address, become the default reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from magicgui.widgets import Container, Label, LineEdit, PushButton
+from qtpy.QtWidgets import QApplication, QMessageBox
+
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer.reader import read_node
+from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.settings import is_default_reader, make_default_reader
+from napari_ngff.widgets.workers import run_in_worker
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.viewer import Viewer
+
+__all__ = ["UrlForm", "ask_default_reader", "show_open_url"]
+
+HINT = "https://…/image.ome.zarr"
+
+QUESTION = (
+    "Open folders and files that end in .zarr or .ozx with OME-Zarr from now on,"
+    " without asking?\n\nOther zarr files are still passed on to other readers. This"
+    " is kept in Preferences ▸ Plugins, where it can be changed."
+)
+
+
+class UrlForm(Container):  # type: ignore[type-arg]
+    """Ask for an address, open it in a worker, and say what is going on."""
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        self._viewer = viewer
+        self.address = LineEdit(label="Address")
+        self.address.native.setPlaceholderText(HINT)
+        self.address.tooltip = "Of an OME-Zarr on a web server, or s3://bucket/…"
+        self.button = PushButton(text="Open")
+        self.status = Label(value="")
+        super().__init__(widgets=[self.address, self.button, self.status])
+        self.button.changed.connect(self.open)
+        self.address.native.returnPressed.connect(self.open)
+
+    def open(self) -> None:
+        """Start to open what stands in the form."""
+        url = self.address.value.strip()
+        if not url or not self.button.enabled:
+            return
+        self.button.enabled = False
+        self.status.value = "Reading…"
+        session_of(self._viewer)
+        run_in_worker(lambda: read_node(open_node(url)), self._add, self._fail)
+
+    def _add(self, layers: list[Any]) -> None:
+        from napari.layers import Layer
+
+        self.button.enabled = True
+        self.status.value = f"{len(layers)} layers opened."
+        for layer in layers:
+            self._viewer.add_layer(Layer.create(*layer))
+
+    def _fail(self, error: Exception) -> None:
+        self.button.enabled = True
+        self.status.value = str(error)
+
+
+def show_open_url(viewer: Viewer) -> UrlForm:
+    """Show the form in the viewer's window."""
+    form = UrlForm(viewer)
+    viewer.window.add_dock_widget(form, name="Open OME-Zarr URL", area="bottom")
+    form.address.native.setFocus()
+    return form
+
+
+def ask_default_reader() -> bool:
+    """Ask whether to become the default reader; True if so now."""
+    if not is_default_reader():
+        parent = QApplication.activeWindow()
+        answer = QMessageBox.question(parent, "OME-Zarr", QUESTION)
+        if answer != QMessageBox.StandardButton.Yes:
+            return False
+        make_default_reader()
+    return True
