@@ -62,9 +62,17 @@ def noise(
 ) -> Floats:
     """Periodic Gaussian noise of `shape`, smoothed by `sigma` pixels per axis."""
     white = rng.standard_normal(shape, np.float32)
-    smooth = np.fft.irfftn(np.fft.rfftn(white) * transfer(shape, sigma), shape)
+    smooth = convolve(white, transfer(shape, sigma))
     normal: Floats = ((smooth - smooth.mean()) / smooth.std()).astype(np.float32)
     return normal
+
+
+def convolve(image: Floats, kernel: Floats) -> Floats:
+    """Convolve with a kernel given by its `transfer`; the image is periodic."""
+    axes = range(image.ndim)
+    spectrum = np.fft.rfftn(image, axes=axes) * kernel
+    result = np.fft.irfftn(spectrum, image.shape, axes)
+    return result.astype(np.float32)
 
 
 def transfer(shape: Sequence[int], sigma: Sequence[float], glow: float = 0.0) -> Floats:
@@ -94,7 +102,7 @@ def soft_step(value: Floats, width: float) -> Floats:
 
 def expose(light: Floats, blur: Floats, rng: np.random.Generator) -> NDArray[np.uint16]:
     """Take the picture: blurred, darker towards the corners, with photon noise."""
-    seen = np.fft.irfftn(np.fft.rfftn(light) * blur, light.shape).astype(np.float32)
+    seen = convolve(light, blur)
     across = [np.linspace(-1, 1, n, dtype=np.float32) ** 2 for n in seen.shape[-2:]]
     seen *= 1 - 0.1 * (across[0][:, None] + across[1])
     np.clip(seen, 0, None, out=seen)

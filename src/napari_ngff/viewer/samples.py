@@ -1,0 +1,264 @@
+"""Sample data, generated: a time series, a stack and a plate as OME-Zarr.
+
+Any version from 0.1 to 0.6, as a folder or, from 0.5 on, as one ``.ozx`` file. All of
+it is written aside and then renamed, so that a sample is there wholly or not at all.
+"""
+
+from __future__ import annotations
+
+import math
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import numpy as np
+import platformdirs
+
+from napari_ngff.metadata.dump import dump_plate, dump_well
+from napari_ngff.metadata.model import (
+    Acquisition,
+    Field,
+    Plate,
+    Well,
+    WellReference,
+)
+from napari_ngff.viewer.monolayer import Population, draw_field
+from napari_ngff.viewer.phantom import Picture
+from napari_ngff.viewer.sink import Options, open_sink
+from napari_ngff.viewer.spheroid import draw_spheroid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+__all__ = [
+    "Options",
+    "cells_path",
+    "plate_path",
+    "stack_path",
+    "write_image",
+    "write_plate",
+    "write_stack",
+]
+
+
+def write_image(
+    where: str | Path,
+    version: str = "0.5",
+    *,
+    shape: tuple[int, ...] = (4, 768, 1024),
+    **options: Unpack[Options],
+) -> Path:
+    """Write a time series of drifting cells: DNA, actin, mitochondria and two labels.
+
+    Parameters
+    ----------
+    where
+        Folder or ``.ozx`` file to write.
+    version
+        "0.1" to "0.6".
+    shape
+        Size in pixels, "tyx" or "yx"; the image has the axes "tcyx" or "cyx", in 0.1
+        and 0.2 "tczyx". uint16, 0.325 micrometer and 5 minutes apart.
+    **options
+        See `Options`.
+
+    Returns
+    -------
+    Path
+        `where`.
+
+    Raises
+    ------
+    FileExistsError
+        Where something is there and ``overwrite`` is not set.
+    ValueError
+        Where there is no such version, or it cannot be an ``.ozx`` file or sharded.
+    """
+    frames = shape[0] if len(shape) == 3 else 1
+    with open_sink(Path(where), version, options) as sink:
+        size = (frames, shape[-2], shape[-1])
+        picture = draw_field(size, Population(), options.get("seed", 1))
+        if len(shape) == 2:
+            picture = single_frame(picture)
+        spacing = {"t": 300.0, "y": 0.325, "x": 0.325}
+        sink.write_picture("", picture, "tcyx"[-len(shape) - 1 :], spacing, "Cells")
+    return Path(where)
+
+
+def write_stack(
+    where: str | Path,
+    version: str = "0.5",
+    *,
+    shape: tuple[int, int, int] = (32, 320, 320),
+    **options: Unpack[Options],
+) -> Path:
+    """Write a ball of cells: DNA and membranes in optical sections, and two labels.
+
+    Parameters and errors are those of `write_image`; `shape` is "zyx" and the image
+    "czyx", of voxels of 1 by 0.325 by 0.325 micrometer (z is not reduced).
+    """
+    with open_sink(Path(where), version, options) as sink:
+        spacing = {"z": 1.0, "y": 0.325, "x": 0.325}
+        voxel = (spacing["z"], spacing["y"], spacing["x"])
+        picture = draw_spheroid(shape, voxel, options.get("seed", 1))
+        sink.write_picture("", picture, "czyx", spacing, "Spheroid")
+    return Path(where)
+
+
+def write_plate(
+    where: str | Path,
+    version: str = "0.5",
+    *,
+    grid: tuple[int, int] = (4, 6),
+    fields: int = 2,
+    shape: tuple[int, int] = (256, 256),
+    wells: Collection[str] | None = None,
+    **options: Unpack[Options],
+) -> Path:
+    """Write a screening plate: a compound per row, a dose per column.
+
+    Row A is the control; B dissolves the actin fibres, C arrests mitosis, D kills;
+    further rows start over. The fields of a well join without a seam and say so in
+    their translations (0.4 and newer).
+
+    Parameters
+    ----------
+    where, version
+        As for `write_image`.
+    grid
+        Numbers of rows and columns.
+    fields
+        Per well.
+    shape
+        Of a field in pixels, "yx"; images are "cyx", 0.65 micrometer.
+    wells
+        Names such as "A1" of those to write; all but two if None.
+    **options
+        See `Options`.
+
+    Raises
+    ------
+    FileExistsError, ValueError
+        As for `write_image`; also where a name of `wells` is not on the plate.
+    """
+    plate = design_plate(grid, fields, wells)
+    with open_sink(Path(where), version, options) as sink:
+        sink.create_group("", dump_plate(plate, version))
+        for row in sorted({well.row for well in plate.wells}):
+            sink.create_group(plate.rows[row], {})
+        well = Well(tuple(Field(str(k), 0) for k in range(fields)))
+        across = math.ceil(math.sqrt(fields))
+        size = (1, math.ceil(fields / across) * shape[0], across * shape[1])
+        for number, place in enumerate(plate.wells):
+            sink.create_group(place.path, dump_well(well, version))
+            population = treat(place.row, place.column / max(1, grid[1] - 1))
+            seed = options.get("seed", 1) * 1000 + number
+            whole = single_frame(draw_field(size, population, seed))
+            for k in range(fields):
+                corner = (k // across * shape[0], k % across * shape[1])
+                sink.write_picture(
+                    f"{place.path}/{k}",
+                    cut(whole, corner, shape),
+                    "cyx",
+                    {"y": 0.65, "x": 0.65},
+                    f"{place.path.replace('/', '')} field {k}",
+                    origin={"y": corner[0] * 0.65, "x": corner[1] * 0.65},
+                )
+    return Path(where)
+
+
+def cells_path(folder: Path | None = None) -> Path:
+    """Path of a ready `write_image`, generated on the first call.
+
+    `folder` is that of this version in the user's cache if None.
+    """
+    return ready("cells.ome.zarr", write_image, folder)
+
+
+def stack_path(folder: Path | None = None) -> Path:
+    """Path of a ready `write_stack`; see `cells_path`."""
+    return ready("spheroid.ome.zarr", write_stack, folder)
+
+
+def plate_path(folder: Path | None = None) -> Path:
+    """Path of a ready `write_plate`; see `cells_path`."""
+    return ready("plate.ome.zarr", write_plate, folder)
+
+
+def ready(name: str, write: Callable[[Path], Path], folder: Path | None) -> Path:
+    """Write a sample into the cache unless it is there."""
+    if folder is None:
+        try:
+            release = installed("napari-ngff")
+        except PackageNotFoundError:  # a checkout that is not installed
+            release = "0"
+        folder = platformdirs.user_cache_path("napari-ngff", appauthor=False) / release
+    path = folder / name
+    if not path.exists():
+        try:
+            write(path)
+        except FileExistsError:  # another process was faster
+            if not path.exists():
+                raise
+    return path
+
+
+# -------- what is on the pictures --------
+
+
+def treat(row: int, dose: float) -> Population:
+    """Return what a dose (0 to 1) of the compound of a row leaves of the cells."""
+    control = {"radius": 19.0, "density": 0.9, "mitotic": 0.04, "apoptotic": 0.015}
+    effects = (
+        {"density": 0.9},
+        {"density": 0.9 - 0.2 * dose, "fibres": 1 - 0.95 * dose},
+        {"density": 0.9 - 0.3 * dose, "mitotic": 0.04 + 0.6 * dose},
+        {
+            "density": 0.9 - 0.72 * dose,
+            "apoptotic": 0.015 + 0.5 * dose,
+            "mitochondria": 1 - 0.6 * dose,
+        },
+    )
+    return Population(**(control | effects[row % len(effects)]))
+
+
+def design_plate(
+    grid: tuple[int, int], fields: int, wanted: Collection[str] | None
+) -> Plate:
+    """Name the rows and columns, and choose the wells."""
+    rows = tuple(chr(ord("A") + k) for k in range(grid[0]))
+    columns = tuple(str(k + 1) for k in range(grid[1]))
+    names = [row + column for row in rows for column in columns]
+    if wanted is None:
+        missing = {"B2", "C5"} if len(names) > 4 else set()
+        wanted = set(names) - missing
+    unknown = sorted(set(wanted) - set(names))
+    if unknown:
+        raise ValueError(f"There is no well {', '.join(unknown)} on a plate of {grid}.")
+    wells = tuple(
+        WellReference(f"{row}/{column}", r, c)
+        for r, row in enumerate(rows)
+        for c, column in enumerate(columns)
+        if row + column in wanted
+    )
+    runs = (Acquisition(0, "24 h"),)
+    return Plate("Dose response", rows, columns, wells, runs, fields)
+
+
+def single_frame(picture: Picture) -> Picture:
+    """Drop the t axis of a picture of one frame."""
+    return Picture(
+        picture.channels[0], picture.cells[0], picture.nuclei[0], picture.kinds
+    )
+
+
+def cut(picture: Picture, corner: tuple[int, int], shape: tuple[int, int]) -> Picture:
+    """Part of a picture without t axis; its labels are again 1 to n."""
+    part = tuple(slice(c, c + n) for c, n in zip(corner, shape, strict=True))
+    cells, nuclei = picture.cells[part], picture.nuclei[part]
+    table = np.zeros(max(picture.kinds, default=0) + 1, np.int32)
+    visible = np.unique(cells[cells > 0])
+    table[visible] = np.arange(1, len(visible) + 1)
+    kinds = {int(table[old]): picture.kinds[int(old)] for old in visible}
+    return Picture(picture.channels[:, *part], table[cells], table[nuclei], kinds)
