@@ -8,48 +8,33 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.compression import (
-    DECODERS,
-    DECODING_ERRORS,
-    Buffer,
-    require,
-    verify_crc32c,
-)
+from napari_ngff.store.compression import DECODERS
+from napari_ngff.store.layout import ChunkKeys, Layout, Shape, ShardIndex
 
-__all__ = ["ChunkKeys", "IndirectError", "Layout", "ShardIndex", "parse_array"]
+__all__ = ["IndirectError", "codec_names", "parse_array", "parse_keys"]
 
-Shape = tuple[int, ...]
 JSON = dict[str, Any]
 
-ABSENT = 0xFFFF_FFFF_FFFF_FFFF
-"""Offset and length of an empty chunk in a shard's index."""
-
-V3_TYPES = frozenset(
-    [
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-    ]
-)
-V3_CODECS = {name: name for name in ("blosc", "zstd", "gzip")} | {
-    "zstandard": "zstd",  # written by the examples of RFC-5
+V3_TYPES = {"bool"} | {
+    f"{kind}{bits}"
+    for kind, sizes in {
+        "int": (8, 16, 32, 64),
+        "uint": (8, 16, 32, 64),
+        "float": (16, 32, 64),
+    }.items()
+    for bits in sizes
+}
+V3_CODECS = {
+    "blosc": "blosc",
+    "gzip": "gzip",
+    "zstd": "zstd",
+    "zstandard": "zstd",  # so written by examples of RFC-5
     **{f"numcodecs.{name}": name for name in DECODERS},
 }
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -57,153 +42,6 @@ NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 class IndirectError(Exception):
     """Readable perhaps, but not by us; the message says what is in the way."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkKeys:
-    """Position of a stored object in the grid -> its key below the array.
-
-    Attributes
-    ----------
-    prefix
-        "c" for the ``default`` encoding of Zarr v3, "" for the one of v2.
-    separator
-        "/" or "."; None where a v2 document does not say (see `encode`).
-    """
-
-    prefix: str
-    separator: str | None
-
-    def encode(self, position: Shape, separator: str | None = None) -> str:
-        """Key of the object; `separator` stands in where the document has none."""
-        between = self.separator or separator or "."
-        parts = [self.prefix] if self.prefix else []
-        parts += [str(i) for i in position]
-        return between.join(parts) or "0"
-
-
-@dataclass(frozen=True, slots=True)
-class ShardIndex:
-    """Where the chunks of a shard are (Zarr v3 codec ``sharding_indexed``).
-
-    Attributes
-    ----------
-    grid
-        Number of chunks in a shard per axis, axis order of the array.
-    at_start
-        Whether the index stands before the chunks.
-    checksum
-        Whether a CRC-32C follows it.
-    dtype
-        Of its numbers: unsigned, 8 bytes, either byte order.
-    """
-
-    grid: Shape
-    at_start: bool
-    checksum: bool
-    dtype: str
-
-    @property
-    def nbytes(self) -> int:
-        """Stored size in bytes."""
-        return 16 * math.prod(self.grid) + 4 * self.checksum
-
-    def decode(self, data: bytes) -> npt.NDArray[np.uint64]:
-        """Offsets and lengths in bytes, shape ``(*grid, 2)``.
-
-        Raises
-        ------
-        CorruptDataError
-            Where it is cut off, or its checksum does not match.
-        """
-        require(len(data), self.nbytes)
-        body = verify_crc32c(data) if self.checksum else data
-        index = np.frombuffer(body, self.dtype).astype(np.uint64)
-        return index.reshape(*self.grid, 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """An array as its metadata document describes it.
-
-    Attributes
-    ----------
-    dtype
-        As stored, with the byte order of the file.
-    chunks
-        Shape of what is decoded at once: of the inner chunk where sharded.
-    shards
-        Shape of a stored object where it holds several chunks, else None.
-    fill_value
-        Of missing chunks, in native byte order.
-    dimension_names
-        One per axis (None for one without), or None where the document has none.
-    codecs
-        Names of the codecs in encoding order, for display.
-    order
-        Memory order of a chunk's voxels.
-    steps
-        Decoders from the stored bytes to the voxels, each with the size in bytes of
-        its result.
-    index
-        Not None where sharded.
-    """
-
-    zarr_format: Literal[2, 3]
-    shape: Shape
-    dtype: np.dtype[Any]
-    chunks: Shape
-    shards: Shape | None
-    fill_value: np.generic
-    dimension_names: tuple[str | None, ...] | None
-    codecs: tuple[str, ...]
-    keys: ChunkKeys
-    order: Literal["C", "F"]
-    steps: tuple[tuple[str, int], ...]
-    index: ShardIndex | None = None
-
-    @property
-    def chunk_nbytes(self) -> int:
-        """Size in bytes of a decoded chunk."""
-        return math.prod(self.chunks) * self.dtype.itemsize
-
-    @property
-    def most_stored(self) -> int:
-        """More bytes than any encoder makes of one chunk."""
-        return 2 * self.chunk_nbytes + 65536
-
-    def decode(self, data: Buffer) -> npt.NDArray[Any]:
-        """Decode one chunk.
-
-        Parameters
-        ----------
-        data
-            The stored bytes.
-
-        Returns
-        -------
-        ndarray
-            Shape `chunks`, dtype `dtype`, read-only.
-
-        Raises
-        ------
-        CorruptDataError
-            Where the bytes are damaged, or not as many as belong there.
-        """
-        try:
-            for name, size in self.steps:
-                if name == "crc32c":
-                    data = verify_crc32c(data)
-                else:
-                    data = DECODERS[name](data, size)
-            require(len(data), self.chunk_nbytes)
-        except CorruptDataError:
-            raise
-        except DECODING_ERRORS as error:
-            raise CorruptDataError(str(error) or type(error).__name__) from error
-        chunk = np.frombuffer(data, self.dtype).reshape(self.chunks, order=self.order)
-        chunk.flags.writeable = False
-        return chunk
 
 
 @lru_cache(maxsize=4096)
@@ -249,16 +87,18 @@ def parse_array(raw: bytes, zarr_format: Literal[2, 3]) -> Layout:
 
 
 def codec_names(raw: bytes) -> tuple[str, ...]:
-    """Names of all codecs and filters of a document, for messages."""
+    """List the codecs and filters of a readable document in encoding order."""
     document = json.loads(raw)
-    if document.get("zarr_format") == 2:
-        items = [*(document.get("filters") or ()), document.get("compressor")]
-        return tuple(str(item.get("id")) for item in items if item)
-    names: list[str] = []
-    for item in document.get("codecs", ()):
-        names.append(name_of(item))
-        inner = configuration_of(item).get("codecs", ())
-        names += [name_of(codec) for codec in inner]
+    try:
+        if document["zarr_format"] == 2:
+            items = [*(document.get("filters") or ()), document.get("compressor")]
+            return tuple(str(item["id"]) for item in items if item)
+        names: list[str] = []
+        for item in document["codecs"]:
+            inner = configuration_of(item).get("codecs", ())
+            names += [name_of(item), *map(name_of, inner)]
+    except (AttributeError, KeyError, TypeError):
+        return ()
     return tuple(names)
 
 
@@ -379,9 +219,9 @@ def parse_keys(encoding: Any) -> ChunkKeys:
 
 
 def parse_bytes(codecs: list[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Stored data type, from the ``bytes`` codec that has to be the first."""
+    """Find the stored data type in the ``bytes`` codec, which has to be the first."""
     if not codecs or name_of(codecs[0]) != "bytes":
-        raise IndirectError(f"the codec {name_of(codecs[0])!r}" if codecs else "none")
+        raise IndirectError(f"codecs {[name_of(codec) for codec in codecs]}")
     endian = configuration_of(codecs[0]).get("endian", "little")
     if endian not in ("little", "big"):
         raise CorruptDataError(f"has bytes of the order {endian!r}")
@@ -389,7 +229,7 @@ def parse_bytes(codecs: list[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def parse_steps(codecs: list[Any], nbytes: int) -> tuple[tuple[str, int], ...]:
-    """Decoders of bytes-to-bytes codecs, the last encoder first.
+    """Order the decoders of bytes-to-bytes codecs, the last encoder first.
 
     Several compressors in a row are left to zarr: what is between them has no size
     that could be checked.
@@ -432,7 +272,7 @@ def parse_index(sharding: JSON, outer: Shape, inner: Shape) -> ShardIndex:
 def is_plain(configuration: JSON) -> bool:
     """Whether a compressor's settings leave its stream self-describing."""
     # numcodecs' lzma: 1 is the .xz container; raw and .lzma streams need more.
-    return configuration.get("format", 1) == 1
+    return bool(configuration.get("format", 1) == 1)
 
 
 def check_dtype(dtype: np.dtype[Any]) -> None:
@@ -442,7 +282,7 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
 
 
 def parse_fill(value: Any, dtype: np.dtype[Any]) -> np.generic:
-    """Value of missing chunks; null (v2 only, in effect) means zero.
+    """Read the value of missing chunks; null, which v2 allows, means zero.
 
     Raises
     ------
@@ -450,18 +290,17 @@ def parse_fill(value: Any, dtype: np.dtype[Any]) -> np.generic:
         For a value that the data type cannot hold; zarr may know better.
     """
     native = dtype.newbyteorder("=")
+    number: Any = value
     try:
-        if value is None:
-            return native.type(0)
-        if dtype.kind == "f":
-            if isinstance(value, str) and value.startswith("0x"):
-                bits = np.array(int(value, 16), f"u{dtype.itemsize}")
-                return native.type(bits.view(native)[()])
-            return native.type(NON_FINITE.get(value, value))
-        if isinstance(value, bool) == (dtype.kind == "b") or value in (0, 1):
-            number = int(value)
-            if number == value and (dtype.kind != "b" or number in (0, 1)):
-                return native.type(number)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise IndirectError(f"the fill value {value!r}") from error
+        if isinstance(value, str) and dtype.kind == "f":
+            if value.startswith("0x"):
+                bits = np.array([int(value, 16)], f"u{dtype.itemsize}")
+                return bits.view(native)[0]  # type: ignore[no-any-return]
+            number = NON_FINITE[value]
+        filled: np.generic = native.type(0 if value is None else number)
+        same = value is None or isinstance(value, str) or dtype.kind == "f"
+        if same or filled == value:
+            return filled
+    except (KeyError, TypeError, ValueError, OverflowError):
+        pass
     raise IndirectError(f"the fill value {value!r}")

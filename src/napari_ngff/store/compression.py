@@ -53,7 +53,7 @@ class Decompressor(Protocol):
 
 
 def require(found: int, size: int) -> None:
-    """Raise `CorruptDataError` unless `found` bytes are the `size` that belong there."""
+    """Raise `CorruptDataError` unless `found` bytes are the `size` that belong."""
     if found != size:
         raise CorruptDataError(f"holds {found} bytes where {size} belong")
 
@@ -62,7 +62,7 @@ def from_blosc(data: Buffer, size: int) -> Buffer:
     """Decode a blosc (version 1) frame."""
     if len(data) < 16:
         raise CorruptDataError(f"blosc frame cut off after {len(data)} bytes")
-    uncompressed, _, compressed = BLOSC_HEADER.unpack_from(data)
+    uncompressed, _, compressed = BLOSC_HEADER.unpack(bytes(data[:16]))
     require(uncompressed, size)
     # libblosc trusts this number: more than there is would read past the end.
     if compressed > len(data):
@@ -75,7 +75,7 @@ def from_blosc(data: Buffer, size: int) -> Buffer:
 
 
 def zstd_content_size(data: Buffer) -> int | None:
-    """Number of bytes that a Zstandard frame declares, None where it does not.
+    """Read how many bytes a Zstandard frame declares, None where it does not.
 
     RFC 8878, section 3.1.1.1 (frame header).
     """
@@ -169,12 +169,10 @@ def verify_crc32c(data: Buffer) -> Buffer:
     """
     if len(data) < 4:
         raise CorruptDataError("too short for its CRC-32C checksum")
-    view = memoryview(data)
-    body, stored = view[:-4], int.from_bytes(view[-4:], "little")
-    # The library reads bytes-like objects only through an array.
-    if crc32c(np.frombuffer(body, np.uint8)) != stored:
-        raise CorruptDataError("its CRC-32C checksum does not match")
-    return body
+    view = np.frombuffer(data, np.uint8)
+    if crc32c(view[:-4]) != int.from_bytes(view[-4:].tobytes(), "little"):
+        raise CorruptDataError("has a CRC-32C checksum that does not match")
+    return view[:-4]
 
 
 DECODERS: Mapping[str, Decoder] = {

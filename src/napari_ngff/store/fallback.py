@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
-from napari_ngff.store.codecs import (
-    ChunkKeys,
-    IndirectError,
-    Layout,
-    Shape,
-    codec_names,
-    parse_keys,
-)
+from napari_ngff.store.codecs import IndirectError, codec_names, parse_keys
+from napari_ngff.store.layout import ChunkKeys, Layout
 
 if TYPE_CHECKING:
+    from napari_ngff.store.layout import Shape
     from napari_ngff.store.source import Source
 
 __all__ = ["ZarrReader"]
@@ -31,7 +26,7 @@ class ZarrReader:
     ----------
     source, path
         Where the array is.
-    raw, zarr_format
+    raw
         Its metadata document.
     reason
         What we cannot decode, for the message.
@@ -42,20 +37,16 @@ class ZarrReader:
         Where the installed zarr cannot open the array either.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        path: str,
-        raw: bytes,
-        zarr_format: Literal[2, 3],
-        reason: str,
-    ) -> None:
+    def __init__(self, source: Source, path: str, raw: bytes, reason: str) -> None:
         import zarr
 
         names = codec_names(raw)
         try:
             self._array: Any = zarr.open_array(
-                store=source.store(), path=path, mode="r", zarr_format=zarr_format
+                store=source.store(),
+                path=path,
+                mode="r",
+                zarr_format=json.loads(raw)["zarr_format"],
             )
         # zarr and the codecs it finds among the installed packages raise anything.
         except Exception as error:
@@ -93,33 +84,35 @@ class ZarrReader:
 
 
 def describe(array: Any, raw: bytes, names: tuple[str, ...]) -> Layout:
-    """Layout of an open zarr array; nothing in it can decode."""
+    """Lay out an open zarr array; the result cannot decode anything."""
     try:
         chunks = array.chunks
     except NotImplementedError:  # no regular grid
         chunks = array.shape
-    document = json.loads(raw)
-    zarr_format = document["zarr_format"]
-    keys = ChunkKeys("", document.get("dimension_separator", "."))
-    if zarr_format == 3:
-        try:
-            keys = parse_keys(document["chunk_key_encoding"])
-        except IndirectError:
-            keys = ChunkKeys("c", "/")
     fill_value = array.fill_value
     if fill_value is None:
         fill_value = np.zeros((), array.dtype)[()]
     dimension_names = getattr(array.metadata, "dimension_names", None)
     return Layout(
-        zarr_format=zarr_format,
+        zarr_format=array.metadata.zarr_format,
         shape=tuple(array.shape),
-        dtype=array.dtype,
+        dtype=np.dtype(array.dtype),
         chunks=tuple(max(1, n) for n in chunks),
         shards=getattr(array, "shards", None),
         fill_value=fill_value,
         dimension_names=None if dimension_names is None else tuple(dimension_names),
         codecs=names,
-        keys=keys,
+        keys=document_keys(json.loads(raw)),
         order="C",
         steps=(),
     )
+
+
+def document_keys(document: dict[str, Any]) -> ChunkKeys:
+    """Keys of an array's objects, for messages."""
+    if document["zarr_format"] == 2:
+        return ChunkKeys("", document.get("dimension_separator") or ".")
+    try:
+        return parse_keys(document["chunk_key_encoding"])
+    except IndirectError:
+        return ChunkKeys("c", "/")

@@ -24,29 +24,44 @@ def pool(size: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(size, thread_name_prefix="napari-ngff-chunks")
 
 
-def share(items: Iterator[Item], step: Callable[[Item], None], workers: int) -> None:
-    """Call `step` for each item in this thread and in up to ``workers - 1`` others.
+def share(
+    items: Iterator[Item], step: Callable[[Item], None], count: int, concurrency: int
+) -> None:
+    """Call `step` for each item, in this thread and in helping ones.
 
-    All draw from one iterator: a task per worker, not per item. Helpers that have not
-    started when the items are used up are cancelled, so that a call from inside the
-    pool, or while it is busy, does all the work itself and cannot wait for ever.
-    An exception of `step` is raised here after the other threads have stopped.
+    All draw from one iterator: a task per helper, not per item. Helpers that have not
+    started when the items are used up are cancelled; so a call from inside the pool,
+    or while the pool is busy, does all the work itself and cannot wait for ever.
+
+    Parameters
+    ----------
+    items
+        What to work on; none of them None.
+    step
+        May run in several threads at once. Its first exception is raised here, after
+        the helpers have stopped.
+    count
+        About how many items there are.
+    concurrency
+        How many threads are of use, the calling one among them.
     """
     lock = threading.Lock()
+    failed = threading.Event()
 
     def work() -> None:
-        while True:
-            with lock:
-                item = next(items, None)
-            if item is None:
-                return
-            step(item)
+        try:
+            while not failed.is_set():
+                with lock:
+                    item = next(items, None)
+                if item is None:
+                    return
+                step(item)
+        except BaseException:
+            failed.set()
+            raise
 
-    workers = min(workers, MOST)
-    if workers < 2:
-        work()
-        return
-    helpers = [pool(workers).submit(work) for _ in range(workers - 1)]
+    size = min(concurrency, MOST)
+    helpers = [pool(size).submit(work) for _ in range(min(size, count) - 1)]
     try:
         work()
     finally:

@@ -1,0 +1,125 @@
+"""The stored objects of one array: their keys, and reading them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_ngff.errors import ChunkError, CorruptDataError
+from napari_ngff.store.cache import ByteCache
+
+if TYPE_CHECKING:
+    from napari_ngff.store.layout import Layout, Shape
+    from napari_ngff.store.source import Source
+
+__all__ = ["DOCUMENTS", "Index", "Objects", "join"]
+
+DOCUMENTS = {3: "zarr.json", 2: ".zarray"}
+"""Name of an array's metadata document by Zarr format, the likelier first."""
+
+Index = npt.NDArray[np.uint64]
+"""Offset and length in bytes of each chunk of a shard, shape ``(*grid, 2)``."""
+
+indexes: ByteCache[Index] = ByteCache(32 * 2**20)
+tokens = itertools.count()
+
+
+class Objects:
+    """What of an array is in a source.
+
+    Attributes
+    ----------
+    token
+        Marks what was read from these objects in caches; changes with `refresh`.
+        Never used twice in a process, which the ``id`` of an object may be.
+    """
+
+    def __init__(self, source: Source, path: str, layout: Layout) -> None:
+        self.source = source
+        self.path = path
+        self.layout = layout
+        self.token = next(tokens)
+        self._separator: str | None = None
+
+    def refresh(self) -> None:
+        """Take nothing that was read before for what is there now."""
+        self.token = next(tokens)
+
+    def key(self, position: Shape) -> str:
+        """Key below the array of the object at `position` in the grid of objects."""
+        return self.layout.keys.encode(position, self._separator)
+
+    def error(self, key: str, cause: Exception) -> ChunkError:
+        """Say that the object `key` below the array cannot be used, and why."""
+        error = ChunkError(self.source.name, join(self.path, key), str(cause))
+        error.__cause__ = cause
+        return error
+
+    def present(self) -> bool:
+        """Whether the array is still there."""
+        document = DOCUMENTS[self.layout.zarr_format]
+        return self.source.get(join(self.path, document), 0, 1) is not None
+
+    def whole(self, position: Shape) -> bytes | None:
+        """Read an object; None where there is none."""
+        data = self.source.get(join(self.path, self.key(position)))
+        keys = self.layout.keys
+        if keys.separator or self._separator or len(position) < 2:
+            return data
+        # Zarr v2 means "." where nothing is said, and yet there are files of OME-Zarr
+        # 0.2 and later with nested folders and without the word. The first chunk
+        # that is found decides.
+        if data is not None:
+            self._separator = "."
+            return data
+        data = self.source.get(join(self.path, keys.encode(position, "/")))
+        if data is not None:
+            self._separator = "/"
+        return data
+
+    def index(self, shard: Shape) -> Index | None:
+        """Read the index of a shard; None where there is no such object.
+
+        Raises
+        ------
+        CorruptDataError
+            Where it is cut off, or its checksum does not match.
+        """
+        layout = self.layout.index
+        found = indexes.get((self.token, shard))
+        if found is not None or layout is None:
+            return found
+        token = self.token
+        start = 0 if layout.at_start else -layout.nbytes
+        data = self.source.get(join(self.path, self.key(shard)), start, layout.nbytes)
+        if data is None:
+            return None
+        try:
+            index = layout.decode(data)
+        except CorruptDataError as error:
+            raise CorruptDataError(f"the shard's index {error}") from error
+        indexes.put((token, shard), index, index.nbytes)
+        return index
+
+    def part(self, shard: Shape, offset: int, length: int) -> bytes:
+        """Read one chunk out of a shard.
+
+        Raises
+        ------
+        CorruptDataError
+            Where the index points to something impossible.
+        """
+        if length > self.layout.most_stored:
+            raise CorruptDataError(f"the shard's index tells of {length} bytes")
+        data = self.source.get(join(self.path, self.key(shard)), offset, length)
+        if data is None or len(data) < length:
+            raise CorruptDataError("the shard ends before a chunk of its index")
+        return data
+
+
+def join(parent: str, name: str) -> str:
+    """Path of `name` below `parent`, either of which may be ""."""
+    return f"{parent}/{name}" if parent and name else parent or name

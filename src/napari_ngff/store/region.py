@@ -1,0 +1,188 @@
+"""One read of a box of voxels: which chunks, by how many threads, and what failed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_ngff.errors import ChunkError, CorruptDataError
+from napari_ngff.store.cache import ByteCache
+from napari_ngff.store.layout import ABSENT, Shape
+from napari_ngff.store.objects import DOCUMENTS, Index, Objects
+from napari_ngff.store.workers import share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from napari_ngff.store.fallback import ZarrReader
+
+__all__ = ["Box", "Region", "cache"]
+
+Array = npt.NDArray[Any]
+
+Box = tuple[tuple[int, int], ...]
+"""``(start, stop)`` per axis, in voxels, inside the array."""
+
+cache: ByteCache[Array] = ByteCache(256 * 2**20)
+"""Decoded chunks of all arrays of the process; set ``cache.limit`` in bytes."""
+
+
+class Region:
+    """A box of an array while it is being read.
+
+    Parameters
+    ----------
+    objects
+        Of the array.
+    box
+        What to read; not empty.
+    strict
+        Whether to stop at the first failure.
+
+    Attributes
+    ----------
+    out
+        The voxels, shape of the box, native byte order.
+    failures
+        Of single objects, in the order in which they were found.
+    """
+
+    def __init__(self, objects: Objects, box: Box, strict: bool) -> None:
+        self.objects = objects
+        self.layout = objects.layout
+        self.box = box
+        self.strict = strict
+        dtype = self.layout.dtype.newbyteorder("=")
+        self.out: Array = np.empty([stop - start for start, stop in box], dtype)
+        self.failures: list[ChunkError] = []
+        self._token = objects.token
+        self._missing = False
+        self._indexes: dict[Shape, Index | None] = {}
+        self._cells = covering(box, self.layout.chunks)
+        count = math.prod(len(cells) for cells in self._cells)
+        # What is larger than the cache would only push everything out of it.
+        self._keep = count * self.layout.chunk_nbytes <= cache.limit // 2
+
+    def read(self) -> None:
+        """Fill `out` by decoding chunks."""
+        if self.layout.shards is not None:
+            self._each(covering(self.box, self.layout.shards), self._open_shard)
+        self._each(self._cells, self._read_cell)
+        if self._missing:
+            self._check_array()
+
+    def read_by(self, reader: ZarrReader) -> None:
+        """Fill `out` through zarr, chunk by chunk where all at once fails."""
+        try:
+            self.out[...] = reader.read(self.box)
+        except CorruptDataError:
+            for cell in self._until_failure(self._cells):
+                inside, target = overlap(cell, self.layout.chunks, self.box)
+                part = tuple(
+                    (c * n + at.start, c * n + at.stop)
+                    for c, n, at in zip(cell, self.layout.chunks, inside, strict=True)
+                )
+                try:
+                    self.out[target] = reader.read(part)
+                except CorruptDataError as error:
+                    self.out[target] = self.layout.fill_value
+                    self._fail(reader.key(cell), error)
+        # zarr does not tell whether it met a missing chunk.
+        self._check_array()
+
+    def _each(self, grid: Sequence[range], step: Callable[[Shape], None]) -> None:
+        count = math.prod(len(positions) for positions in grid)
+        share(self._until_failure(grid), step, count, self.objects.source.concurrency)
+
+    def _until_failure(self, grid: Sequence[range]) -> Iterator[Shape]:
+        for position in itertools.product(*grid):
+            if self.strict and self.failures:
+                return
+            yield position
+
+    def _open_shard(self, shard: Shape) -> None:
+        self._indexes[shard] = None
+        try:
+            index = self.objects.index(shard)
+        except (CorruptDataError, OSError) as error:
+            self._fail(self.objects.key(shard), error)
+            return
+        self._indexes[shard] = index
+        self._missing |= index is None
+
+    def _read_cell(self, cell: Shape) -> None:
+        key = (self._token, cell)
+        chunk = cache.get(key)
+        if chunk is None:
+            chunk = self._load(cell)
+            if chunk is not None and self._keep:
+                cache.put(key, chunk, chunk.nbytes)
+        inside, target = overlap(cell, self.layout.chunks, self.box)
+        self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
+
+    def _load(self, cell: Shape) -> Array | None:
+        """Read and decode a chunk; None where it is missing or broken."""
+        index = self.layout.index
+        try:
+            if index is None:
+                stored = cell
+                data = self.objects.whole(cell)
+                self._missing |= data is None
+            else:
+                stored = tuple(c // n for c, n in zip(cell, index.grid, strict=True))
+                inside = tuple(c % n for c, n in zip(cell, index.grid, strict=True))
+                data = self._load_part(stored, inside)
+            return None if data is None else self.layout.decode(data)
+        except (CorruptDataError, OSError) as error:
+            self._fail(self.objects.key(stored), error)
+            return None
+
+    def _load_part(self, shard: Shape, inside: Shape) -> bytes | None:
+        entries = self._indexes[shard]
+        if entries is None:
+            return None
+        offset, length = entries[inside].tolist()
+        if offset == length == ABSENT:
+            return None
+        return self.objects.part(shard, offset, length)
+
+    def _check_array(self) -> None:
+        """Tell missing chunks from an array that was deleted while it was open."""
+        if self.strict and self.failures:
+            return
+        document = DOCUMENTS[self.layout.zarr_format]
+        try:
+            if not self.objects.present():
+                gone = FileNotFoundError("the array is gone; deleted or moved?")
+                self._fail(document, gone)
+        except (CorruptDataError, OSError) as error:
+            self._fail(document, error)
+
+    def _fail(self, key: str, cause: Exception) -> None:
+        self.failures.append(self.objects.error(key, cause))
+
+
+def covering(box: Box, lengths: Shape) -> list[range]:
+    """Positions per axis, in a grid of cells of `lengths`, that a box touches."""
+    return [
+        range(start // n, -(-stop // n))
+        for (start, stop), n in zip(box, lengths, strict=True)
+    ]
+
+
+def overlap(
+    cell: Shape, lengths: Shape, box: Box
+) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Where a cell and a box meet: inside the cell, and inside the box."""
+    inside: list[slice] = []
+    target: list[slice] = []
+    for position, n, (start, stop) in zip(cell, lengths, box, strict=True):
+        origin = position * n
+        low, high = max(start, origin), min(stop, origin + n)
+        inside.append(slice(low - origin, high - origin))
+        target.append(slice(low - start, high - start))
+    return tuple(inside), tuple(target)
