@@ -29,12 +29,12 @@ MAX32 = 0xFFFF_FFFF
 END = struct.Struct("<4sHHHHIIH")  # 4.3.16
 LOCATOR = struct.Struct("<4sIQI")  # 4.3.15
 END64 = struct.Struct("<4sQHHIIQQQQ")  # 4.3.14
-ENTRY = struct.Struct("<I4xHH16xHHH12x")  # 4.3.12
-ENTRY_SIZES = struct.Struct("<16xIII14xI")
+ENTRY = struct.Struct("<10xH16xHHH12x")  # 4.3.12
+ENTRY_SIZES = struct.Struct("<4s4xH6xIII14xI")
 LOCAL = struct.Struct("<4s22xHH")  # 4.3.7
 END_SIGNATURE, END64_SIGNATURE = b"PK\x05\x06", b"PK\x06\x06"
 LOCATOR_SIGNATURE, LOCAL_SIGNATURE = b"PK\x06\x07", b"PK\x03\x04"
-ENTRY_SIGNATURE = 0x02014B50
+ENTRY_SIGNATURE = b"PK\x01\x02"
 
 MOST_INFLATED, MOST_RATIO = 2**30, 1000
 """A deflated entry above both is refused: deflate reaches 1032 at best, for zeros."""
@@ -56,7 +56,7 @@ class Archive:
 
     Names are UTF-8 with ``/``: those that the archive has in CP437 are converted,
     backslashes too, and a leading ``./`` goes. Of files of one name the last counts,
-    as it does for every unzip. Folders have no entry.
+    as it does for every unzip. A folder, where listed, ends in ``/``.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Archive:
     index
         Name -> where its entry starts in `directory`, in the order of the directory.
     count
-        Number of entries, folders and replaced ones included.
+        Number of entries, replaced ones included.
     compressed
         Names of what is not merely stored.
 
@@ -213,26 +213,36 @@ class Archive:
 
     def _parse(self) -> tuple[dict[bytes, int], list[bytes]]:
         """Find where each entry starts; what it says is read when it is asked for."""
+        index, compressed = self._scan()
+        names = b"/".join(index)
+        if names.isascii() and b"\\" not in names and b"./" not in names:
+            return index, compressed
+        flags = {
+            name: ENTRY_SIZES.unpack_from(self.directory, position)[1]
+            for name, position in index.items()
+        }
+        return (
+            {normal_name(name, flags[name]): at for name, at in index.items()},
+            [normal_name(name, flags[name]) for name in compressed],
+        )
+
+    def _scan(self) -> tuple[dict[bytes, int], list[bytes]]:
+        # The one loop over all entries: everything that can wait is left to `_entry`.
         directory = self.directory
         index: dict[bytes, int] = {}
         compressed: list[bytes] = []
         unpack, fixed, end = ENTRY.unpack_from, ENTRY.size, len(directory)
-        odd = b"\\" in directory or b"./" in directory
         position = found = 0
         try:
             while position < end:
-                mark, flags, method, length, extra, remark = unpack(directory, position)
-                if mark != ENTRY_SIGNATURE:
-                    break
+                method, length, extra, remark = unpack(directory, position)
                 start = position + fixed
-                name = directory[start : start + length]
-                if odd or not (flags & UTF8 or name.isascii()):
-                    name = normal_name(name, flags)
-                if name[-1:] != b"/":
-                    index[name] = position
-                    if method:
-                        compressed.append(name)
-                position = start + length + extra + remark
+                stop = start + length
+                name = directory[start:stop]
+                index[name] = position
+                if method:
+                    compressed.append(name)
+                position = stop + extra + remark
                 found += 1
         except struct.error as error:
             raise self.damaged("has a directory that is cut off") from error
@@ -243,8 +253,12 @@ class Archive:
 
     def _entry(self, position: int) -> Entry:
         directory = self.directory
-        _, flags, method, length, extra, _ = ENTRY.unpack_from(directory, position)
-        crc, stored, size, offset = ENTRY_SIZES.unpack_from(directory, position)
+        method, length, extra, _ = ENTRY.unpack_from(directory, position)
+        mark, flags, crc, stored, size, offset = ENTRY_SIZES.unpack_from(
+            directory, position
+        )
+        if mark != ENTRY_SIGNATURE:
+            raise self.damaged("has a damaged directory")
         if MAX32 in (stored, size, offset):
             start = position + ENTRY.size + length
             large = iter(zip64_numbers(directory[start : start + extra]))

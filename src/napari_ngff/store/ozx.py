@@ -131,6 +131,7 @@ class ZipSource:
             found.add(child)
             # "0" comes after "/": the first name that is not in this folder.
             at = bisect_left(entries, base + child + b"0", at) if slash else at + 1
+        found.discard(b"")  # the folder itself, where the archive lists folders
         return tuple(sorted(name.decode(errors="replace") for name in found))
 
     def store(self) -> Store:
