@@ -223,6 +223,12 @@ def test_axis(written, read, reported):
     assert codes(metadata) == reported
 
 
+def test_axis_names_become_unique():
+    metadata = parse(with_transforms(scale(1, 1, 1), axes=["x_2", "x", "x"]), 2)
+    assert first(metadata).axis_names == ("x_2", "x", "x_2_")
+    assert "axis-name-duplicate" in errors(metadata)
+
+
 def test_all_listed_units_pass():
     from napari_ngff.metadata.axes import SPACE_UNITS, TIME_UNITS
 
@@ -651,6 +657,7 @@ def plate_of(wells, rows=("A", "B"), columns=("1", "2"), version="0.4", **more):
         ("0.4", ("B/1", None, None), (1, 0), "missing-key"),
         ("0.4", ("A/2", 1, 0), (0, 1), "well-position-differs"),
         ("0.4", ("1/A", 1, 1), (1, 1), "well-position-differs"),
+        ("0.4", ("A/9", 1, 1), (1, 1), "well-position-differs"),
         ("0.4", ("B/1", 7, 0), (1, 0), "wrong-value"),
         ("0.4", ("B/1", "1", 0), (1, 0), "wrong-value"),
         ("0.4", ("B1", 1, 0), (1, 0), "well-path-depth"),

@@ -308,7 +308,7 @@ class Metadata:
     ----------
     version
         As written ("0.4", "0.6.dev3"), or what the shape of the document implies
-        where it says nothing ("0.1" to "0.5"); None where nothing OME is there.
+        where it says nothing ("0.1" to "0.6"); None where nothing OME is there.
     labels
         Paths of a ``labels`` group, relative to it; None where it is none.
     series
