@@ -95,7 +95,8 @@ def _lines(found: JSON) -> list[str]:
     lines.append(f"problems {len(found['problems']) or 'none'}")
     for problem in found["problems"]:
         place = f"{problem['severity']} {problem['code']} at {problem['where']}"
-        lines.append(f"  {place}: {problem['text']} {problem['consequence']}".rstrip())
+        text = f"{problem['text']} {problem['consequence']}"
+        lines.append(f"  {place.rstrip(':')}: {text}".rstrip())
     return lines
 
 

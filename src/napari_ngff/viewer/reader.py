@@ -70,11 +70,16 @@ def read_node(node: Node) -> list[LayerData]:
     for group in found.groups:
         if group.image is not None:
             layers += image_layers(group.image, estimate=viewer is not None)
+        labels: list[LayerData] = []
         for label in group.labels:
             try:
-                layers.append(label_layer(label, group.frame))
+                labels.append(label_layer(label, group.frame))
             except UnsupportedError as error:
                 messages.append(f"{error} It is left out.")
+        for _, keywords, _ in labels[1:]:
+            # Several label images over each other hide one another and the picture.
+            keywords["visible"] = False
+        layers += labels
     if not layers:
         raise UnsupportedError(" ".join(messages))
     show(tuple(messages))
