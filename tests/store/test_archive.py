@@ -1,6 +1,7 @@
 """One file per hierarchy, as RFC-9 wants it."""
 
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def test_the_archive_holds_the_same_pixels(tmp_path: Path):
 
 def test_equal_folders_give_equal_archives(tmp_path: Path):
     first = pack(make_hierarchy(tmp_path / "in"), tmp_path / "1.ozx")
-    (tmp_path / "in" / "zarr.json").touch()
+    os.utime(tmp_path / "in" / "zarr.json", (1e9, 1e9))
     assert first.read_bytes() == pack(tmp_path / "in", tmp_path / "2.ozx").read_bytes()
 
 
@@ -65,4 +66,12 @@ def test_keeps_a_file_that_is_there_unless_told(tmp_path: Path):
     assert file.read_text() == "mine"
     pack(folder, file, overwrite=True)
     assert zipfile.is_zipfile(file)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.ozx"]
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path):
+    folder = make_hierarchy(tmp_path / "in")
+    (tmp_path / "out.ozx" / "mine").mkdir(parents=True)  # a file cannot replace it
+    with pytest.raises(OSError, match=r"out\.ozx"):
+        pack(folder, tmp_path / "out.ozx", overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.ozx"]

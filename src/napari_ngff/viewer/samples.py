@@ -187,7 +187,7 @@ def plate_path(folder: Path | None = None) -> Path:
 
 
 def ready(name: str, write: Callable[[Path], Path], folder: Path | None) -> Path:
-    """Write a sample into the cache unless it is there."""
+    """Write a sample into the cache unless it is there, and return its path."""
     if folder is None:
         try:
             release = installed("napari-ngff")
@@ -195,12 +195,11 @@ def ready(name: str, write: Callable[[Path], Path], folder: Path | None) -> Path
             release = "0"
         folder = platformdirs.user_cache_path("napari-ngff", appauthor=False) / release
     path = folder / name
-    if not path.exists():
-        try:
-            write(path)
-        except FileExistsError:  # another process was faster
-            if not path.exists():
-                raise
+    try:
+        write(path)
+    except OSError:  # there already, or another process is faster
+        if not path.exists():
+            raise
     return path
 
 
