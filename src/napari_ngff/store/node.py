@@ -31,6 +31,12 @@ NO_METADATA = (
     "There is no OME-Zarr metadata at {}. Open the folder whose zarr.json or .zattrs"
     " holds 'multiscales', 'plate', 'well' or 'labels'."
 )
+BIOFORMATS2RAW = "bioformats2raw.layout"
+CLAIMS = frozenset(
+    ("ome", "multiscales", "plate", "well", "omero", "image-label", BIOFORMATS2RAW)
+)
+"""Keys by which attributes claim to be OME-Zarr, even where nothing else is right."""
+
 XML_KEY = "OME/METADATA.ome.xml"
 
 
@@ -67,6 +73,11 @@ class Node:
     def kind(self) -> Kind | None:
         """What it leads as; None for a group without OME metadata."""
         return self.metadata.kind
+
+    @property
+    def claimed(self) -> bool:
+        """Whether it is OME-Zarr, or at least says so: then errors are ours to tell."""
+        return self.kind is not None or not CLAIMS.isdisjoint(self.attributes)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -205,7 +216,7 @@ def open_node(where: Any, **options: Any) -> Node:
     location = locate(where, **options)
     try:
         node = read_node(location)
-        if node.kind is not None or node.metadata.problems:
+        if node.claimed:
             return node
     except NodeNotFoundError:
         node = None
@@ -230,7 +241,7 @@ def _is_part_of(parent: Node, name: str) -> bool:
 def open_node_at(location: Location) -> Node:
     """Open a place whose own metadata must be OME-Zarr; see `open_node`."""
     node = read_node(location)
-    if node.kind is None and not node.metadata.problems:
+    if not node.claimed:
         raise NotOMEZarrError(NO_METADATA.format(location))
     return node
 
@@ -251,7 +262,7 @@ def read_node(location: Location, zarr_format: int | None = None) -> Node:
     node = None
     if zarr_format != 2:
         node = _read_v3(location)
-        if node is not None and (zarr_format == 3 or node.kind or node.problems):
+        if node is not None and (zarr_format == 3 or node.claimed):
             return node
     older = _read_v2(location)
     if older is not None and (node is None or older.kind is not None):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.metadata.axes import AXES_BEFORE_0_3
 from napari_ngff.metadata.model import Axis, Level, Multiscale, Problem, Severity
 from napari_ngff.store.chunks import open_array
 
@@ -176,16 +177,25 @@ def _fitted(
             f" {len(axes)} ({names}). Correct 'axes' in the metadata."
         )
         raise UnsupportedError(msg)
-    text = f"The array has {ndim} axes; version {version} has 5, (t, c, z, y, x)."
-    fitted = axes[-ndim:] if len(axes) > ndim else _counted(ndim)
+    fitted = AXES_BEFORE_0_3[-ndim:]
     taken = f"Taken as {', '.join(axis.name for axis in fitted)}."
+    if axes:
+        text = f"The array has {ndim} axes; version {version} has 5, (t, c, z, y, x)."
+    else:
+        text = "The metadata names no axes: 'axes' MUST be there."
+    if ndim > len(fitted):
+        msg = f"{node}: the array {array.path} has {ndim} axes and no metadata of them."
+        raise UnsupportedError(msg)
     problems.append(_problem("axes-count", array.path, text, taken))
-    ones, zeros = (1.0,) * ndim, (0.0,) * ndim
-    return fitted, [(Level(level.path, ones, zeros), a) for level, a in found]
+    return fitted, [
+        (_with_axes(level, ndim), found_array) for level, found_array in found
+    ]
 
 
-def _counted(ndim: int) -> tuple[Axis, ...]:
-    return tuple(Axis(f"dim_{i}") for i in range(ndim))
+def _with_axes(level: Level, ndim: int) -> Level:
+    """Give a level as many entries as there are axes; the last ones count."""
+    scale = ((1.0,) * ndim + level.scale)[-ndim:]
+    return Level(level.path, scale, ((0.0,) * ndim + level.translation)[-ndim:])
 
 
 def _shrinking(node: Node, found: Found, problems: list[Problem]) -> Found:
