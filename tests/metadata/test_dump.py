@@ -27,6 +27,7 @@ from napari_ngff.metadata.model import (
     WellReference,
     Window,
 )
+from napari_ngff.metadata.parse import parse
 
 NAMED = ("0.3", "0.4", "0.5", "0.6")
 PHYSICAL = ("0.4", "0.5", "0.6")
@@ -303,3 +304,29 @@ def test_labels_lists_are_where_the_version_keeps_them():
     assert dump_labels([], "0.6") == {"ome": {"version": "0.6", "labels": []}}
     with pytest.raises(ValueError, match="twice"):
         dump_labels(["nuclei", "nuclei"], "0.5")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("label", [False, True])
+def test_parse_reads_back_what_was_written(version: str, label: bool):
+    image = make_image("tczyx", version, label)
+    metadata = parse(dump_image(image, version), 2 if version <= "0.4" else 3)
+    assert metadata.problems == ()
+    assert metadata.version == version
+    assert metadata.image is not None
+    assert metadata.image.omero == image.omero
+    if label:
+        assert metadata.image.label is not None
+        assert metadata.image.label.colors == image.label.colors
+        assert metadata.image.label.properties[1] == {"area": 2.5}
+    if version in PHYSICAL:
+        assert metadata.image.multiscales == image.multiscales
+
+
+@pytest.mark.parametrize("version", PHYSICAL)
+def test_parse_reads_back_plates_and_wells(version: str):
+    zarr_format = 2 if version == "0.4" else 3
+    metadata = parse(dump_plate(make_plate(), version), zarr_format)
+    assert (metadata.plate, metadata.problems) == (make_plate(), ())
+    well = Well((Field("0", 0), Field("1")))
+    assert parse(dump_well(well, version), zarr_format).well == well
