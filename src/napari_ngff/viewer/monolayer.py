@@ -17,7 +17,6 @@ from napari_ngff.viewer.phantom import (
     noise,
     renumber,
     soft_step,
-    transfer,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +100,6 @@ def draw_field(
     frames, *size = shape
     tiles = Tiles.generate(np.random.default_rng(7))
     cells = populate((size[0], size[1]), population, rng)
-    blur = transfer(size, (1.0, 1.0), glow=10.0)
     channels = np.empty((frames, 3, *size), np.uint16)
     labels = np.empty((frames, *size), np.int32)
     nuclei = np.empty_like(labels)
@@ -113,7 +111,7 @@ def draw_field(
         nuclei[t] = np.where(inside & (core < 1), ground.owner + 1, 0)
         stains = stain(ground, core, cells, tiles, population)
         for c, light in enumerate(stains):
-            channels[t, c] = expose(light, blur, rng)
+            channels[t, c] = expose(light, (1.0, 1.0), 10.0, rng)
     kinds = renumber(labels, nuclei, cells.kind)
     return Picture(channels, labels, nuclei, kinds)
 

@@ -6,6 +6,7 @@ nearest in units of that cell's own warped radius. All of it follows from a seed
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,9 +101,18 @@ def soft_step(value: Floats, width: float) -> Floats:
     return step
 
 
-def expose(light: Floats, blur: Floats, rng: np.random.Generator) -> NDArray[np.uint16]:
-    """Take the picture: blurred, darker towards the corners, with photon noise."""
-    seen = convolve(light, blur)
+def expose(
+    light: Floats, sigma: Sequence[float], glow: float, rng: np.random.Generator
+) -> NDArray[np.uint16]:
+    """Take the picture: blurred, darker towards the corners, with photon noise.
+
+    `sigma` is the blur along each axis in pixels; a part of the light goes `glow`
+    times as far.
+    """
+    margins = [math.ceil(2.5 * glow * width) for width in sigma]
+    padded = np.pad(light, [(m, m) for m in margins], mode="edge")
+    seen = convolve(padded, transfer(padded.shape, sigma, glow))
+    seen = seen[tuple(slice(m, -m) for m in margins)]
     across = [np.linspace(-1, 1, n, dtype=np.float32) ** 2 for n in seen.shape[-2:]]
     seen *= 1 - 0.1 * (across[0][:, None] + across[1])
     np.clip(seen, 0, None, out=seen)

@@ -277,7 +277,7 @@ def describe_channels(name: str, channels: Pixels, axes: str) -> Omero:
     """Return names, colours and contrast; the first plane to show is the middle one."""
     shown = CHANNELS[: channels.shape[axes.index("c")]]
     if "z" in axes:
-        shown = (shown[0], ("Membrane", *shown[1][1:]))
+        shown = (shown[0], ("Membrane", shown[1][1], 1700))
     return Omero(
         name,
         tuple(

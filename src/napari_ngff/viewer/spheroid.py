@@ -12,7 +12,6 @@ from napari_ngff.viewer.phantom import (
     noise,
     renumber,
     soft_step,
-    transfer,
 )
 
 if TYPE_CHECKING:
@@ -52,10 +51,10 @@ def draw_spheroid(
     dna = 2600 * bright[owner] * chromatin * soft_step(size - core, 0.04)
     membrane = np.exp(-(((edge - 0.98) / 0.09) ** 2)) + 0.12 * np.clip(1 - edge, 0, 1)
     depth = np.exp(-0.9 * np.linspace(0, 1, shape[0], dtype=np.float32))
-    blur = transfer(shape, [1.6 * width[0], width[1], width[2]], glow=9.0)
+    blur = [1.6 * width[0], width[1], width[2]]
     channels = np.stack(
         [
-            expose(light * inside * depth[:, None, None], blur, rng)
+            expose(light * inside * depth[:, None, None], blur, 9.0, rng)
             for light in (dna, 1900 * membrane)
         ]
     )
