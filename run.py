@@ -124,8 +124,9 @@ def need_packages(group: str | None) -> None:
         return
     pip = (PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check")
     print(f"Installing into {VENV}: some minutes the first time", flush=True)
-    broken = not PYTHON.exists() or run(*pip, "--version")
-    if broken and run(sys.executable, "-m", "venv", VENV):
+    probe = [*pip, "--version"]
+    usable = PYTHON.exists() and not subprocess.call(probe, stdout=subprocess.DEVNULL)
+    if not usable and run(sys.executable, "-m", "venv", VENV):
         fail(f"could not make {VENV}: delete it and try again")
     wanted = ["--editable", ".[remote]", "napari[pyqt6]"]
     if group:
