@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from napari_ngff import ChunkError, UnsupportedError, open_node, open_pyramid
+from napari_ngff.metadata.model import Severity
+from napari_ngff.store.pyramid import WITHOUT_TRANSFORMATIONS
+
+
+def write(folder: Path, shapes, *, scales=None, axes="yx", dtype="u2", **attributes):
+    """Write a 0.4 image whose level k is filled with k + 1."""
+    datasets = []
+    for k, shape in enumerate(shapes):
+        array = zarr.create_array(
+            folder / str(k), shape=shape, dtype=dtype, chunks=shape, zarr_format=2
+        )
+        array[...] = k + 1
+        scale = scales[k] if scales else [2.0**k] * len(axes)
+        datasets.append(
+            {
+                "path": str(k),
+                "coordinateTransformations": [{"type": "scale", "scale": scale}],
+            }
+        )
+    multiscale = {
+        "version": "0.4",
+        "axes": [{"name": name, "type": "space"} for name in axes],
+        "datasets": datasets,
+        **attributes,
+    }
+    (folder / ".zgroup").write_text('{"zarr_format": 2}')
+    (folder / ".zattrs").write_text(json.dumps({"multiscales": [multiscale]}))
+    return folder
+
+
+def codes(pyramid):
+    return [problem.code for problem in pyramid.problems]
+
+
+def read(source):
+    return source.read(tuple((0, size) for size in source.shape))
+
+
+def test_levels_are_read_in_order(tmp_path):
+    pyramid = open_pyramid(open_node(write(tmp_path / "a", [(8, 8), (4, 4)])))
+    assert [level.shape for level in pyramid.levels] == [(8, 8), (4, 4)]
+    assert [int(read(level).max()) for level in pyramid.levels] == [1, 2]
+    assert codes(pyramid) == []
+
+
+def test_levels_that_grow_are_sorted(tmp_path):
+    folder = write(tmp_path / "a", [(4, 4), (8, 8)], scales=[[2, 2], [1, 1]])
+    pyramid = open_pyramid(open_node(folder))
+    assert [level.shape for level in pyramid.levels] == [(8, 8), (4, 4)]
+    assert [level.path for level in pyramid.multiscale.levels] == ["1", "0"]
+    assert codes(pyramid) == ["levels-unordered"]
+
+
+def test_a_level_that_grows_on_one_axis_is_left_out(tmp_path):
+    folder = write(tmp_path / "a", [(8, 8), (2, 9)])
+    pyramid = open_pyramid(open_node(folder))
+    assert [level.shape for level in pyramid.levels] == [(8, 8)]
+    assert codes(pyramid) == ["level-grows"]
+
+
+def test_a_missing_first_level_keeps_the_transform_of_the_next(tmp_path):
+    folder = write(tmp_path / "a", [(8, 8), (4, 4)])
+    (folder / "0").rename(tmp_path / "elsewhere")
+    pyramid = open_pyramid(open_node(folder))
+    assert [level.path for level in pyramid.multiscale.levels] == ["1"]
+    assert pyramid.multiscale.levels[0].scale == (2.0, 2.0)
+    assert codes(pyramid) == ["level-unreadable"]
+
+
+def test_no_level_at_all_is_an_error_that_names_them(tmp_path):
+    folder = write(tmp_path / "a", [(8, 8)])
+    (folder / "0").rename(tmp_path / "elsewhere")
+    with pytest.raises(UnsupportedError, match="No level of .*a/0"):
+        open_pyramid(open_node(folder))
+
+
+def test_as_many_axes_as_the_array_has(tmp_path):
+    folder = write(tmp_path / "a", [(8, 8)], axes="zyx")
+    with pytest.raises(UnsupportedError, match=r"2 axes.*names 3 \(z, y, x\)"):
+        open_pyramid(open_node(folder))
+
+
+def test_axes_that_are_not_named_are_taken_from_the_right(tmp_path):
+    folder = write(tmp_path / "a", [(3, 8, 8)], axes="zyx", scales=[[4, 2, 2]])
+    document = json.loads((folder / ".zattrs").read_text())
+    del document["multiscales"][0]["axes"]
+    (folder / ".zattrs").write_text(json.dumps(document))
+    pyramid = open_pyramid(open_node(folder))
+    assert pyramid.multiscale.axis_names == ("z", "y", "x")
+    assert pyramid.multiscale.levels[0].scale == (4.0, 2.0, 2.0)
+
+
+def test_an_old_image_with_fewer_axes_than_five(tmp_path):
+    folder = write(tmp_path / "a", [(8, 8)])
+    text = json.dumps(
+        {"multiscales": [{"version": "0.1", "datasets": [{"path": "0"}]}]}
+    )
+    (folder / ".zattrs").write_text(text)
+    pyramid = open_pyramid(open_node(folder))
+    assert pyramid.multiscale.axis_names == ("y", "x")
+    assert codes(pyramid) == ["axes-count"]
+
+
+def test_a_level_off_its_place_is_a_warning(tmp_path):
+    folder = write(tmp_path / "a", [(27, 27), (6, 6)], scales=[[1, 1], [4, 4]])
+    pyramid = open_pyramid(open_node(folder))
+    (problem,) = pyramid.problems
+    assert (problem.code, problem.severity) == ("level-misplaced", Severity.WARNING)
+    # Of level 1, voxel 5 lies at 20 by its metadata, at 4.5 * 5 + 1.75 by its shape.
+    assert "4.2 voxels" in problem.text
+
+
+def test_old_versions_have_no_transformations_to_be_off(tmp_path):
+    assert "0.3" in WITHOUT_TRANSFORMATIONS
+    folder = write(tmp_path / "a", [(27, 27), (6, 6)])
+    datasets = [{"path": "0"}, {"path": "1"}]
+    text = {
+        "multiscales": [{"version": "0.3", "axes": ["y", "x"], "datasets": datasets}]
+    }
+    (folder / ".zattrs").write_text(json.dumps(text))
+    assert codes(open_pyramid(open_node(folder))) == []
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((8,), "x"), ((0, 8), "yx")])
+def test_what_cannot_be_a_picture_is_refused(tmp_path, shape, axes):
+    folder = write(tmp_path / "a", [shape], axes=axes)
+    with pytest.raises(UnsupportedError):
+        open_pyramid(open_node(folder))
+
+
+def test_a_broken_chunk_is_told_or_raised(tmp_path):
+    folder = write(tmp_path / "a", [(8, 8)])
+    (folder / "0" / "0.0").write_bytes(b"nonsense")
+    told = []
+    pyramid = open_pyramid(open_node(folder), on_error=told.append)
+    assert not read(pyramid.levels[0]).any()
+    assert [error.key for error in told] == ["0/0.0"]
+    assert "0/0.0" in str(told[0])
+    with pytest.raises(ChunkError, match=r"0/0\.0"):
+        read(open_pyramid(open_node(folder)).levels[0])
+
+
+def test_types_and_names_that_disagree_are_noted(tmp_path):
+    folder = write(tmp_path / "a", [(8, 8), (4, 4)])
+    zarr.create_array(
+        folder / "1", shape=(4, 4), dtype="f4", zarr_format=2, overwrite=True
+    )
+    assert codes(open_pyramid(open_node(folder))) == ["level-dtype"]
+
+
+def test_dimension_names_that_disagree_lose(tmp_path):
+    axes = [{"name": name, "type": "space"} for name in "yx"]
+    scale = {"type": "scale", "scale": [1.0, 1.0]}
+    ome = {
+        "version": "0.5",
+        "multiscales": [
+            {
+                "axes": axes,
+                "datasets": [{"path": "0", "coordinateTransformations": [scale]}],
+            }
+        ],
+    }
+    group = zarr.create_group(tmp_path / "a", zarr_format=3, attributes={"ome": ome})
+    group.create_array("0", shape=(4, 4), dtype="u1", dimension_names=["a", "b"])
+    pyramid = open_pyramid(open_node(tmp_path / "a"))
+    assert pyramid.multiscale.axis_names == ("y", "x")
+    assert codes(pyramid) == ["dimension-names"]
+    assert np.array_equal(read(pyramid.levels[0]), np.zeros((4, 4)))
