@@ -39,6 +39,7 @@ Decoder = Callable[[Buffer, int], Buffer]
 
 BLOSC_HEADER = struct.Struct("<4xIII")  # uncompressed, block, compressed bytes
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+XZ_MEMORY = 2**27  # a stream states the size of its dictionary; preset 9 needs half
 GZIP, ZLIB, RAW_DEFLATE = 31, 15, -15  # wbits of zlib.decompressobj
 
 
@@ -156,7 +157,11 @@ def from_bz2(data: Buffer, size: int) -> Buffer:
 
 def from_xz(data: Buffer, size: int) -> Buffer:
     """Decode xz streams (numcodecs' lzma in its default format)."""
-    return from_stream(data, size, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ))
+
+    def start() -> Decompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
+
+    return from_stream(data, size, start)
 
 
 def verify_crc32c(data: Buffer) -> Buffer:
