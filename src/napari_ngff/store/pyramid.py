@@ -168,7 +168,7 @@ def _fitted(
         )
         raise UnsupportedError(msg)
     if len(axes) == ndim:
-        return axes, found
+        return _with_plane(axes, array.path, problems), found
     version = node.metadata.version or ""
     if axes and not version.startswith(("0.1", "0.2")):
         names = ", ".join(axis.name for axis in axes)
@@ -190,6 +190,18 @@ def _fitted(
     return fitted, [
         (_with_axes(level, ndim), found_array) for level, found_array in found
     ]
+
+
+def _with_plane(
+    axes: tuple[Axis, ...], where: str, problems: list[Problem]
+) -> tuple[Axis, ...]:
+    """Leave two axes to look at where one of only two is of type channel."""
+    if len(axes) > 2 or all(axis.type != "channel" for axis in axes):
+        return axes
+    text = 'The "axes" MUST contain 2 or 3 entries of "type:space".'
+    consequence = "Its channels are shown along an axis, not as layers."
+    problems.append(_problem("axes-space", where, text, consequence))
+    return tuple(replace(axis, type=None) for axis in axes)
 
 
 def _with_axes(level: Level, ndim: int) -> Level:
