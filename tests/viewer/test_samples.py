@@ -256,3 +256,10 @@ def test_ready_samples_are_generated_once(tmp_path: Path):
     assert path.stat().st_mtime_ns == before
     assert cells_path(tmp_path) != path
     assert zarr.open_group(path, mode="r")["0"].ndim == 4
+
+
+def test_rows_of_large_plates_are_named_on(tmp_path: Path):
+    where = write_plate(
+        tmp_path / "x.zarr", grid=(32, 48), fields=1, shape=(16, 16), wells=["AF48"]
+    )
+    assert (where / "AF" / "48" / "0").is_dir()

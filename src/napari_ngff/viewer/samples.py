@@ -10,6 +10,7 @@ import math
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
@@ -127,7 +128,7 @@ def write_plate(
     where, version
         As for `write_image`.
     grid
-        Numbers of rows and columns.
+        Numbers of rows (A to Z, AA...) and columns (1...).
     fields
         Per well.
     shape
@@ -226,7 +227,8 @@ def design_plate(
     grid: tuple[int, int], fields: int, wanted: Collection[str] | None
 ) -> Plate:
     """Name the rows and columns, and choose the wells."""
-    rows = tuple(chr(ord("A") + k) for k in range(grid[0]))
+    letters = (*ascii_uppercase, *(f"A{a}" for a in ascii_uppercase))
+    rows = letters[: grid[0]]
     columns = tuple(str(k + 1) for k in range(grid[1]))
     names = [row + column for row in rows for column in columns]
     if wanted is None:
