@@ -80,7 +80,7 @@ def test_a_missing_first_level_keeps_the_transform_of_the_next(tmp_path):
 def test_no_level_at_all_is_an_error_that_names_them(tmp_path):
     folder = write(tmp_path / "a", [(8, 8)])
     (folder / "0").rename(tmp_path / "elsewhere")
-    with pytest.raises(UnsupportedError, match="No level of .*a/0"):
+    with pytest.raises(UnsupportedError, match=r"No level of .*a/0"):
         open_pyramid(open_node(folder))
 
 
