@@ -298,17 +298,16 @@ class File:
             data += more
         return data
 
-    if hasattr(os, "pread"):
+    def _read_at(self, start: int, length: int) -> bytes:
+        return os.pread(self._handle.fileno(), length, start)
 
-        def _read_some(self, start: int, length: int) -> bytes:
-            return os.pread(self._handle.fileno(), length, start)
+    def _read_locked(self, start: int, length: int) -> bytes:
+        with self._lock:
+            self._handle.seek(start)
+            return self._handle.read(length) or b""
 
-    else:  # Windows
-
-        def _read_some(self, start: int, length: int) -> bytes:
-            with self._lock:
-                self._handle.seek(start)
-                return self._handle.read(length) or b""
+    # Windows has no read that leaves the position of the file alone.
+    _read_some = _read_at if hasattr(os, "pread") else _read_locked
 
 
 def end_length(tail: bytes, at: int) -> int:
