@@ -16,8 +16,9 @@ def write(folder: Path, shapes, *, scales=None, axes="yx", dtype="u2", **attribu
     """Write a 0.4 image whose level k is filled with k + 1."""
     datasets = []
     for k, shape in enumerate(shapes):
+        chunks = [max(1, size) for size in shape]
         array = zarr.create_array(
-            folder / str(k), shape=shape, dtype=dtype, chunks=shape, zarr_format=2
+            folder / str(k), shape=shape, dtype=dtype, chunks=chunks, zarr_format=2
         )
         array[...] = k + 1
         scale = scales[k] if scales else [2.0**k] * len(axes)

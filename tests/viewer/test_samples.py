@@ -244,7 +244,7 @@ def test_nothing_is_overwritten_unless_told(tmp_path: Path, name: str):
 def test_a_failure_leaves_what_was_there(tmp_path: Path):
     where = write_image(tmp_path / "x.zarr", shape=(32, 32))
     with pytest.raises(ValueError, match=r"\w"):
-        write_image(where, shape=(32, 32), chunk=-1, overwrite=True)
+        write_image(where, shape=(32, 32), chunk=-2, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["x.zarr"]
     assert zarr.open_group(where, mode="r")["0"].shape == (3, 32, 32)
 
