@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ZipSource", "open_zip"]
 
+CORES = os.cpu_count() or 1
 DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray")
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 
@@ -67,7 +68,7 @@ class ZipSource:
     @property
     def concurrency(self) -> int:
         """One reader per core: more only fight for the interpreter."""
-        return os.cpu_count() or 1
+        return CORES
 
     @property
     def comment(self) -> bytes:

@@ -96,7 +96,9 @@ class Region:
 
     def _each(self, grid: Sequence[range], step: Callable[[Shape], None]) -> None:
         count = math.prod(len(positions) for positions in grid)
-        share(self._until_failure(grid), step, count, self.objects.source.concurrency)
+        # Counting cores takes as long as reading a tile of a plate: only where asked.
+        concurrency = self.objects.source.concurrency if count > 1 else 1
+        share(self._until_failure(grid), step, count, concurrency)
 
     def _until_failure(self, grid: Sequence[range]) -> Iterator[Shape]:
         for position in itertools.product(*grid):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -45,6 +45,11 @@ def share(
     concurrency
         How many threads are of use, the calling one among them.
     """
+    helpers = min(concurrency, MOST, count) - 1
+    if helpers < 1:
+        for item in items:
+            step(item)
+        return
     lock = threading.Lock()
     failed = threading.Event()
 
@@ -60,13 +65,22 @@ def share(
             failed.set()
             raise
 
-    size = min(concurrency, MOST)
-    helpers = [pool(size).submit(work) for _ in range(min(size, count) - 1)]
+    tasks = [
+        task for task in (submit(concurrency, work) for _ in range(helpers)) if task
+    ]
     try:
         work()
     finally:
-        running = [helper for helper in helpers if not helper.cancel()]
-        errors = [helper.exception() for helper in running]
+        running = [task for task in tasks if not task.cancel()]
+        errors = [task.exception() for task in running]
     for error in errors:
         if error is not None:
             raise error
+
+
+def submit(concurrency: int, work: Callable[[], None]) -> Future[None] | None:
+    """Ask the pool for help; None while the interpreter is shutting down."""
+    try:
+        return pool(min(concurrency, MOST)).submit(work)
+    except RuntimeError:
+        return None
