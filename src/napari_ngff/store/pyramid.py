@@ -201,7 +201,9 @@ def _with_plane(
     text = 'The "axes" MUST contain 2 or 3 entries of "type:space".'
     consequence = "Its channels are shown along an axis, not as layers."
     problems.append(_problem("axes-space", where, text, consequence))
-    return tuple(replace(axis, type=None) for axis in axes)
+    return tuple(
+        replace(axis, type=None) if axis.type == "channel" else axis for axis in axes
+    )
 
 
 def _with_axes(level: Level, ndim: int) -> Level:
