@@ -211,8 +211,7 @@ def open_mosaic(
 def _tile_error(node: Node, tile: Tile, error: Exception) -> ChunkError:
     if isinstance(error, ChunkError):
         return error
-    name = node.location.source.name
-    return ChunkError(f"{name}/{tile.path}: {error}", name, tile.path)
+    return ChunkError(node.location.source.name, tile.path, str(error))
 
 
 def corner_in_voxels(pyramid: Pyramid) -> tuple[float, float]:

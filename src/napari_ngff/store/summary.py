@@ -75,10 +75,11 @@ def branches(node: Node) -> tuple[str, ...]:
     if metadata.well is not None:
         return tuple(f.path for f in metadata.well.fields)
     if metadata.image is not None:
-        prefix = len(node.location.path)
-        return tuple(
-            label.location.path[prefix:].strip("/") for label in node.labels().nodes
-        )
+        try:
+            listed = node.child("labels").label_paths()
+        except (OMEZarrError, OSError):
+            return ()
+        return tuple(f"labels/{path}" for path in listed)
     return metadata.labels or ()
 
 

@@ -69,7 +69,7 @@ class ErrorReport:
         self._keys.add(error.key)
         count = len(self._keys)
         if count == 1:
-            show((f"{error} Fill value is shown there.",))
+            show((str(error),))
         elif str(count).strip("0") == "1":
             show((f"{count} chunks of {error.source_name} cannot be read.",))
 
@@ -159,6 +159,8 @@ _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()
 
 def session_of(viewer: ViewerModel) -> Session:
     """Return the session of a viewer; the first call makes it."""
+    # napari hands commands a proxy, which may be gone long before the viewer is.
+    viewer = getattr(viewer, "__wrapped__", viewer)
     if viewer not in _sessions:
         _sessions[viewer] = Session(viewer)
     return _sessions[viewer]

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from napari_ngff import __version__
+from napari_ngff.cli import main
+from napari_ngff.viewer.samples import write_image, write_plate
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    where = tmp_path_factory.mktemp("cli") / "cells.ome.zarr"
+    return write_image(where, "0.4", shape=(2, 300, 400))
+
+
+@pytest.fixture(scope="module")
+def plate(tmp_path_factory):
+    where = tmp_path_factory.mktemp("cli") / "plate.ozx"
+    return write_plate(where, "0.5", grid=(2, 2), shape=(64, 64))
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_info_tells_a_person_what_it_is(capsys, image):
+    code, out, err = run(capsys, "info", image)
+    assert (code, err) == (0, "")
+    assert "image, OME-Zarr 0.4, zarr format 2" in out
+    assert "axes     tcyx" in out
+    assert "y 97.5 micrometer, x 130 micrometer" in out
+    assert "level    0: 2 x 3 x 300 x 400 uint16, chunks 1x1x256x256, blosc" in out
+    assert "DNA: #" in out
+    assert "labels   nuclei, cells" in out
+    assert "problems none" in out
+
+
+def test_info_as_json(capsys, image):
+    code, out, _ = run(capsys, "info", "--json", image)
+    found = json.loads(out)
+    assert code == 0
+    assert (found["kind"], found["version"]) == ("image", "0.4")
+    assert found["image"]["levels"][1]["shape"] == [2, 3, 150, 200]
+    assert found["labels"] == ["nuclei", "cells"]
+
+
+def test_info_of_the_parts_of_a_plate(capsys, plate):
+    assert "2 rows x 2 columns, 4 wells" in run(capsys, "info", plate)[1]
+    assert "fields   0, 1" in run(capsys, "info", plate / "A/1")[1]
+    assert "label, OME-Zarr 0.5" in run(capsys, "info", plate / "A/1/0/labels/cells")[1]
+    assert "labels   nuclei, cells" in run(capsys, "info", plate / "A/1/0/labels")[1]
+
+
+def test_info_lists_problems_with_their_consequence(capsys, image):
+    (image / "2").rename(image / "gone")
+    try:
+        code, out, _ = run(capsys, "info", image)
+    finally:
+        (image / "gone").rename(image / "2")
+    assert code == 0
+    assert "problems 1" in out
+    assert "error level-unreadable at 2: " in out
+    assert "It is left out." in out
+
+
+def test_tree_walks_by_metadata_and_to_the_depth(capsys, plate):
+    _, out, _ = run(capsys, "tree", plate)
+    lines = out.splitlines()
+    assert lines[0].endswith("plate.ozx  plate")
+    assert lines[1] == "  A/1  well"
+    assert lines[2] == "    0  image, cyx, 3 levels"
+    assert lines[3] == "      labels/nuclei  label, yx, 3 levels"
+    assert len(run(capsys, "tree", "--depth", 1, plate)[1].splitlines()) == 5
+
+
+def test_tree_marks_what_cannot_be_read(capsys, image):
+    document = image / "labels" / "cells" / ".zattrs"
+    text = document.read_text()
+    document.write_text("{")
+    try:
+        code, out, err = run(capsys, "tree", image)
+    finally:
+        document.write_text(text)
+    assert (code, err) == (0, "")
+    assert "labels/cells  ! " in out
+
+
+@pytest.mark.parametrize("command", ["info", "tree", "view"])
+def test_what_cannot_be_read_is_one_line_and_exit_code_1(capsys, tmp_path, command):
+    (tmp_path / "a.zarr").mkdir()
+    (tmp_path / "a.zarr" / ".zattrs").write_text('{"multiscales": [')
+    for path in (tmp_path / "nothing", tmp_path, tmp_path / "a.zarr"):
+        code, out, err = run(capsys, command, path)
+        assert (code, out) == (1, "")
+        assert err.startswith("napari-ngff: ")
+        assert err.count("\n") == 1
+        assert str(path) in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["paint"], ["info"], ["tree", "--depth", "x"]]
+)
+def test_a_wrong_call_is_exit_code_2(capsys, arguments):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: napari-ngff" in capsys.readouterr().err
+
+
+def test_the_command_is_installed():
+    command = [sys.executable, "-m", "napari_ngff.cli", "--version"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == __version__

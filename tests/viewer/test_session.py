@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image
+
+from napari_ngff import ChunkError, open_node
+from napari_ngff.metadata.model import Window
+from napari_ngff.viewer import session
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.session import ErrorReport, estimate_contrast, session_of
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    where = tmp_path_factory.mktemp("session") / "cells.ome.zarr"
+    return open_node(write_image(where, "0.5", shape=(64, 64)))
+
+
+@pytest.fixture
+def viewer():
+    viewer = ViewerModel()
+    session_of(viewer)
+    return viewer
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """Keep the work instead of doing it."""
+    waiting = []
+    monkeypatch.setattr(session, "_runner", [lambda *job: waiting.append(job)])
+    return waiting
+
+
+def test_the_range_of_the_slider_is_the_window_of_the_file(viewer, node):
+    origin = LayerOrigin(node, 0, Window(10, 20, 0, 4095))
+    layer = Image(
+        np.arange(100).reshape(10, 10), contrast_limits=(10, 20), metadata={KEY: origin}
+    )
+    viewer.add_layer(layer)
+    assert tuple(layer.contrast_limits) == (10, 20)
+    assert tuple(layer.contrast_limits_range) == (0, 4095)
+
+
+def test_contrast_is_found_from_the_coarsest_level_later(viewer, node, later):
+    coarse = np.arange(100, dtype="u2").reshape(10, 10)
+    data = [np.full((20, 20), 60_000, "u2"), coarse]
+    layer = Image(
+        data,
+        contrast_limits=(0, 65535),
+        metadata={KEY: LayerOrigin(node, estimate=True)},
+    )
+    viewer.add_layer(layer)
+    assert tuple(layer.contrast_limits) == (0, 65535)
+    ((work, done),) = later
+    done(work())
+    np.testing.assert_allclose(layer.contrast_limits, (0, 99), atol=1)
+    assert tuple(layer.contrast_limits_range) == tuple(layer.contrast_limits)
+
+
+def test_what_the_user_set_meanwhile_stays(viewer, node, later):
+    origin = LayerOrigin(node, estimate=True)
+    layer = Image(
+        np.arange(100).reshape(10, 10), contrast_limits=(0, 999), metadata={KEY: origin}
+    )
+    viewer.add_layer(layer)
+    layer.contrast_limits = (3, 4)
+    ((work, done),) = later
+    done(work())
+    assert tuple(layer.contrast_limits) == (3, 4)
+
+
+def test_the_first_layer_sets_the_sliders_and_no_other_does(viewer, node):
+    for at in (2, 5):
+        origin = LayerOrigin(node, start=((0, float(at)),))
+        viewer.add_layer(Image(np.zeros((9, 4, 4)), metadata={KEY: origin}))
+    assert viewer.dims.point[0] == 2
+
+
+def test_layers_of_others_are_left_alone(viewer):
+    layer = Image(np.zeros((4, 4)), contrast_limits=(0, 5), metadata={KEY: "mine"})
+    viewer.add_layer(layer)
+    assert tuple(layer.contrast_limits) == (0, 5)
+
+
+def test_a_viewer_has_one_session(viewer):
+    assert session_of(viewer) is session_of(viewer)
+    assert session_of(ViewerModel()) is not session_of(viewer)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "expected"),
+    [
+        (np.full((3, 8, 8), 7, "u2"), (7, 8)),
+        (np.full((8, 8), np.nan), None),
+        (np.array([[np.nan, 1.0], [3.0, np.inf]]), (1, 3)),
+        (np.eye(64, dtype="u1")[:, :1] * 9 + np.zeros((64, 64)), (0, 9)),
+        (np.zeros((0, 4)), None),
+    ],
+)
+def test_contrast_of_odd_pixels(pixels, expected):
+    found = estimate_contrast(pixels)
+    if expected is None:
+        assert found is None
+    else:
+        np.testing.assert_allclose(found, expected, rtol=0.01)
+
+
+def test_contrast_looks_at_a_bounded_part_of_the_middle_plane(monkeypatch):
+    monkeypatch.setattr(session, "CONTRAST_VOXELS", 16)
+    taken = []
+
+    class Huge:
+        shape = (9, 100_000, 100_000)
+
+        def __getitem__(self, index):
+            taken.append(index)
+            return np.arange(16).reshape(4, 4)
+
+    estimate_contrast(Huge())
+    ((z, y, x),) = taken
+    assert z == 4
+    assert (y.start, y.stop, x.stop - x.start) == (49_998, 50_002, 4)
+
+
+def test_many_broken_chunks_make_few_messages(monkeypatch):
+    shown = []
+    monkeypatch.setattr(session, "show", shown.extend)
+    report = ErrorReport()
+    for i in [*range(25), 3, 4]:
+        report(ChunkError("a.zarr", f"0/{i}", "damaged"))
+    assert len(shown) == 2
+    assert "a.zarr/0/0 cannot be read: damaged" in shown[0]
+    assert "10 chunks of a.zarr" in shown[1]
