@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import zarr
+from napari.components import ViewerModel
+from napari.layers import Layer
+
+from napari_ngff import UnsupportedError, open_node
+from napari_ngff.viewer import reader
+from napari_ngff.viewer.contents import MAX_IMAGES, contents
+from napari_ngff.viewer.reader import get_reader, read
+from napari_ngff.viewer.samples import write_image, write_plate
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    where = tmp_path_factory.mktemp("reader") / "cells.ome.zarr"
+    return write_image(where, "0.4", shape=(2, 64, 96))
+
+
+@pytest.fixture(scope="module")
+def plate(tmp_path_factory):
+    where = tmp_path_factory.mktemp("reader") / "plate.ome.zarr"
+    return write_plate(where, "0.5", grid=(2, 3), fields=4, shape=(64, 64))
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """Catch what the user is told."""
+    messages = []
+    monkeypatch.setattr(reader, "show", messages.extend)
+    return messages
+
+
+def names(layers):
+    return [keywords["name"] for _, keywords, _ in layers]
+
+
+def kinds(layers):
+    return [kind for _, _, kind in layers]
+
+
+def test_an_image_and_its_labels_become_layers(image, shown):
+    layers = read(str(image))
+    assert names(layers)[3:] == ["nuclei", "cells"]
+    assert kinds(layers) == ["image"] * 3 + ["labels"] * 2
+    assert [keywords.get("visible", True) for _, keywords, _ in layers] == (
+        [True] * 4 + [False]
+    )
+    level = np.asarray(layers[1][0][0])
+    expected = zarr.open_array(image / "0", mode="r")[:, 1]
+    np.testing.assert_array_equal(level, expected)
+    assert shown == []
+    viewer = ViewerModel()
+    for layer in layers:
+        viewer.add_layer(Layer.create(*layer))
+    assert viewer.dims.ndim == 3
+
+
+def test_a_lone_label_lies_as_on_its_image_and_names_it(image, shown):
+    ((_, keywords, kind),) = read(str(image / "labels" / "nuclei"))
+    assert (kind, keywords["name"]) == ("labels", "nuclei")
+    both = read(str(image))
+    assert keywords["scale"] == both[3][1]["scale"]
+    assert keywords["units"] == both[0][1]["units"]
+    assert ["cells.ome.zarr" in message for message in shown] == [True]
+
+
+def test_the_labels_group_opens_all_labels(image, shown):
+    assert names(read(str(image / "labels"))) == ["nuclei", "cells"]
+
+
+def test_a_field_opens_by_itself(plate, shown):
+    layers = read(str(plate / "B" / "1" / "2"))
+    assert kinds(layers) == ["image"] * 3 + ["labels"] * 2
+
+
+def test_a_well_shows_all_its_fields_in_place(plate, shown):
+    layers = read(str(plate / "A" / "1"))
+    whole = np.asarray(layers[0][0][0])
+    assert whole.shape == (128, 128)
+    for name, (y, x) in {
+        "0": (0, 0),
+        "1": (0, 64),
+        "2": (64, 0),
+        "3": (64, 64),
+    }.items():
+        field = zarr.open_array(plate / "A/1" / name / "0", mode="r")[0]
+        np.testing.assert_array_equal(whole[y : y + 64, x : x + 64], field)
+    assert names(layers)[0].startswith("A1: ")
+    assert kinds(layers).count("labels") == 2
+
+
+def test_a_plate_and_a_row_show_the_first_field_of_each_well(plate, shown):
+    whole = np.asarray(read(str(plate))[0][0][0])
+    assert whole.shape == (128, 192)
+    field = zarr.open_array(plate / "B/3/0/0", mode="r")[0]
+    np.testing.assert_array_equal(whole[64:, 128:], field)
+    row = np.asarray(read(str(plate / "B"))[0][0][0])
+    np.testing.assert_array_equal(row, whole[64:])
+
+
+def test_a_broken_first_well_does_not_stop_the_plate(plate, tmp_path, shown):
+    copy = shutil.copytree(plate, tmp_path / "plate.ome.zarr")
+    (copy / "A/1/zarr.json").write_text("{")
+    shutil.rmtree(copy / "A/2")
+    whole = np.asarray(read(str(copy))[0][0][0])
+    field = zarr.open_array(plate / "A/3/0/0", mode="r")[0]
+    np.testing.assert_array_equal(whole[:64, 128:], field)
+    assert not whole[:64, 64:128].any()
+    assert ["A/1" in message for message in shown] == [True, False]
+
+
+@pytest.fixture
+def collection(image, tmp_path):
+    """Write 12 images as bioformats2raw does."""
+    root = tmp_path / "slides.zarr"
+    root.mkdir()
+    (root / ".zgroup").write_text('{"zarr_format": 2}')
+    (root / ".zattrs").write_text('{"bioformats2raw.layout": 3}')
+    for i in range(12):
+        shutil.copytree(image, root / str(i))
+    return root
+
+
+def test_a_collection_opens_the_first_images_and_names_the_rest(collection, shown):
+    found = contents(open_node(collection))
+    assert [group.image.name for group in found.groups] == [str(i) for i in range(10)]
+    assert len(found.groups) == MAX_IMAGES
+    (message,) = found.messages
+    assert "12 images" in message
+    assert "10 to 11" in message
+
+
+def test_images_of_a_collection_are_named_by_its_xml(collection, shown):
+    (collection / "OME").mkdir()
+    (collection / "OME" / ".zgroup").write_text('{"zarr_format": 2}')
+    (collection / "OME" / ".zattrs").write_text('{"series": ["3", "1"]}')
+    (collection / "OME" / "METADATA.ome.xml").write_text(
+        '<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06">'
+        '<Image Name="overview"/><Image Name="macro"/></OME>'
+    )
+    found = contents(open_node(collection))
+    assert [group.image.name for group in found.groups] == ["overview", "macro"]
+    assert [
+        g.image.node.name for g in contents(open_node(collection / "OME")).groups
+    ] == [
+        "3",
+        "1",
+    ]
+
+
+def test_more_than_one_multiscale_is_told(image, tmp_path, shown):
+    copy = shutil.copytree(image, tmp_path / "two.ome.zarr")
+    document = json.loads((copy / ".zattrs").read_text())
+    document["multiscales"].append(
+        {**document["multiscales"][0], "name": "deconvolved"}
+    )
+    (copy / ".zattrs").write_text(json.dumps(document))
+    read(str(copy))
+    assert ["deconvolved" in message for message in shown] == [True]
+
+
+def test_a_broken_label_is_told_and_the_image_opens(image, tmp_path, shown):
+    copy = shutil.copytree(image, tmp_path / "cells.ome.zarr")
+    shutil.rmtree(copy / "labels" / "nuclei" / "0")
+    shutil.rmtree(copy / "labels" / "cells")
+    assert names(read(str(copy)))[3:] == ["nuclei"]
+    assert len(shown) == 2
+
+
+def test_float_labels_are_told_and_left_out(image, tmp_path, shown):
+    copy = shutil.copytree(image, tmp_path / "cells.ome.zarr")
+    for level in "012":
+        path = copy / "labels" / "nuclei" / level
+        shape = zarr.open_array(path, mode="r").shape
+        zarr.create_array(path, shape=shape, dtype="f4", zarr_format=2, overwrite=True)
+    assert names(read(str(copy)))[3:] == ["cells"]
+    assert ["float32" in message for message in shown] == [True]
+
+
+def test_several_paths_are_read_one_after_the_other(image, plate, shown):
+    assert len(read([str(image), str(plate / "A/1/0")])) == 10
+
+
+def test_get_reader_takes_ours_and_declines_the_rest(image, tmp_path):
+    assert get_reader(str(image)) is read
+    assert get_reader([str(image), str(image / "labels")]) is read
+    assert get_reader(str(tmp_path)) is None
+    zarr.create_group(tmp_path / "foreign.zarr")
+    zarr.create_array(tmp_path / "array.zarr", shape=(4, 4), dtype="u1")
+    assert get_reader(str(tmp_path / "foreign.zarr")) is None
+    assert get_reader(str(tmp_path / "array.zarr")) is None
+
+
+def test_what_is_broken_is_ours_and_explains_itself(tmp_path):
+    (tmp_path / ".zattrs").write_text('{"multiscales": [{"version": "0.4"}]}')
+    found = get_reader(str(tmp_path))
+    assert found is read
+    with pytest.raises(UnsupportedError, match="datasets"):
+        found(str(tmp_path))
