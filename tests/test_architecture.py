@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,6 +137,27 @@ def test_every_module_has_a_layer() -> None:
     names = {path.stem for path in (SOURCE / "napari_ngff").glob("*.py")}
     names |= {path.name for path in (SOURCE / "napari_ngff").iterdir() if path.is_dir()}
     assert names - {"__pycache__"} <= set(RANK)
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    declared = {
+        re.match(r"[\w-]+", requirement)[0].lower()
+        for requirement in chain(project["dependencies"], *extras)
+    }
+    distributions = packages_distributions()
+    names = {
+        name.split(".")[0]
+        for module in MODULES
+        for name in imported(ast.parse(module.read_text(encoding="utf-8")))
+    }
+    foreign = names - {"napari_ngff"} - sys.stdlib_module_names
+    assert {
+        name
+        for name in foreign
+        if not declared & {d.lower() for d in distributions.get(name, [name])}
+    } == set()
 
 
 def test_import_loads_no_gui() -> None:
