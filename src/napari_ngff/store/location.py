@@ -81,8 +81,12 @@ def normal_path(path: str, where: str) -> str:
     Raises
     ------
     NodeNotFoundError
-        Where it climbs above the root; `where` goes into the message.
+        Where it climbs above the root, or is no name that a file can have; `where`
+        goes into the message.
     """
+    if not _is_nameable(path):
+        msg = f"The path {path!r} at {where} is no name that a file can have."
+        raise NodeNotFoundError(msg)
     parts: list[str] = []
     for part in PurePosixPath(path.replace("\\", "/").strip("/")).parts:
         if part != "..":
@@ -93,6 +97,13 @@ def normal_path(path: str, where: str) -> str:
             msg = f"The path {path!r} leaves the hierarchy at {where}. Not followed."
             raise NodeNotFoundError(msg)
     return "/".join(part for part in parts if part != ".")
+
+
+def _is_nameable(path: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
 
 
 def is_url(where: object) -> bool:
@@ -139,13 +150,16 @@ def _locate_path(where: str) -> Location:
     path = os.path.abspath(os.path.expanduser(where))
     if os.path.basename(path) in METADATA_NAMES:
         path = os.path.dirname(path)
+    if not _is_nameable(path):
+        msg = f"{path!r} is no name that a file can have."
+        raise NodeNotFoundError(msg)
     try:
         os.stat(path)
-    except PermissionError as error:
-        msg = f"No permission to look into {path}."
-        raise AccessError(msg) from error
     except (FileNotFoundError, NotADirectoryError):
         return _locate_inside_file(path)
+    except OSError as error:
+        msg = f"Cannot look into {path}: {error.strerror}."
+        raise AccessError(msg) from error
     if not os.path.isdir(path):
         return _locate_inside_file(path)
     if not os.access(path, os.R_OK | os.X_OK):

@@ -131,7 +131,7 @@ class Node:
             problem = missing_child(self.location.key("labels"), error)
             return Children((), (problem,))
         listed = group.metadata.labels
-        found = group.children(group.label_paths())
+        found = group.children(group.label_paths(self.metadata.version))
         problems = list(group.problems + found.problems)
         if listed is None:
             problems.append(
@@ -147,10 +147,13 @@ class Node:
         nodes = [n for n in found.nodes if n.kind in (Kind.LABEL, Kind.IMAGE)]
         return Children(tuple(nodes), tuple(problems))
 
-    def label_paths(self) -> tuple[str, ...]:
-        """Paths of the label images of a ``labels`` group, relative to it."""
+    def label_paths(self, version: str | None) -> tuple[str, ...]:
+        """Paths of the label images of a ``labels`` group, relative to it.
+
+        `version` is that of the image above: the group itself states none before 0.5.
+        """
         listed = self.metadata.labels
-        if listed is not None and (self.metadata.version or "0.4") >= "0.4":
+        if listed is not None and (version or "0.4") >= "0.4":
             return listed
         names = self.location.source.names(self.location.path) or ()
         unlisted = [n for n in names if not n.startswith((".", "zarr.json"))]

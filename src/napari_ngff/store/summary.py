@@ -76,7 +76,7 @@ def branches(node: Node) -> tuple[str, ...]:
         return tuple(f.path for f in metadata.well.fields)
     if metadata.image is not None:
         try:
-            listed = node.child("labels").label_paths()
+            listed = node.child("labels").label_paths(metadata.version)
         except (OMEZarrError, OSError):
             return ()
         return tuple(f"labels/{path}" for path in listed)

@@ -186,11 +186,12 @@ def _pictures(nodes: Iterable[Node], reading: _Reading) -> list[Picture]:
 
 def _labels(node: Node, reading: _Reading) -> list[Group]:
     """Open a ``labels`` group: its labels on the axes of the image above."""
-    found = node.children(node.label_paths())
+    above = node.parent()
+    version = above.metadata.version if above is not None else None
+    found = node.children(node.label_paths(version))
     reading.note(node.problems)
     reading.note(found.problems)
     labels = _pictures([n for n in found.nodes if n.metadata.image], reading)
-    above = node.parent()
     frame = None
     if above is not None and above.metadata.image is not None:
         try:
@@ -291,7 +292,8 @@ def _scene(node: Node, reading: _Reading) -> list[Group]:
     reading.note(node.problems)
     scene = node.metadata.scene or {}
     paths: dict[str, None] = {}
-    for transformation in scene.get("coordinateTransformations", ()):
+    stated = scene.get("coordinateTransformations")
+    for transformation in stated if isinstance(stated, list) else ():
         for end in ("input", "output"):
             place = transformation.get(end) if isinstance(transformation, dict) else 0
             path = place.get("path") if isinstance(place, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,10 @@ __all__ = ["label_colormap", "label_features", "label_layer"]
 
 CYCLE_LENGTH = 1024
 """Values below this that have no colour of their own get napari's usual one."""
+
+MAX_TABLE = 1 << 16
+"""Largest value to which napari gives a colour of its own without numba: it makes a
+table of all values below, twice as long where one is negative, and refuses a longer."""
 
 OTHER = (0.6, 0.6, 0.6, 0.7)
 """Red, green, blue, alpha of values beyond: napari would make them invisible."""
@@ -136,7 +141,7 @@ def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
     ----------
     colors
         Label value -> red, green, blue, alpha, each 0-255; 0 is coloured, too, where
-        it is listed.
+        it is listed. Without numba, values beyond `MAX_TABLE` are shown as unlisted.
 
     Returns
     -------
@@ -149,7 +154,16 @@ def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
     usual = cyclic_colormap(49).map(values)
     table: dict[int | None, Any] = {0: np.zeros(4)}
     table.update(zip(values.tolist(), usual, strict=True))
-    table.update({value: np.array(rgba) / 255 for value, rgba in colors.items()})
+    largest = float("inf")
+    if find_spec("numba") is None:
+        largest = MAX_TABLE // 2 if min(colors, default=0) < 0 else MAX_TABLE
+    table.update(
+        {
+            value: np.array(rgba) / 255
+            for value, rgba in colors.items()
+            if abs(value) <= largest
+        }
+    )
     table[None] = np.array(OTHER)
     return DirectLabelColormap(color_dict=table)
 
