@@ -434,6 +434,28 @@ def test_broken_documents(edit):
         open_array(source, "a")
 
 
+def edited(source, **changes):
+    document = json.loads(source.get("a/zarr.json"))
+    source.put("a/zarr.json", json.dumps(document | changes).encode())
+    return open_array(source, "a")
+
+
+def test_usual_separators():
+    for name, separator in ("default", "/"), ("v2", "."):
+        encoding = {"name": name, "separator": separator}
+        array, _, source = make(chunk_key_encoding=encoding)
+        for short in ({"name": name}, name):
+            ours = edited(source, chunk_key_encoding=short)
+            assert ours.direct
+            assert_identical(ours[...], array[...])
+
+
+def test_storage_transformers_are_not_ignored():
+    _, _, source = make()
+    with pytest.raises(UnsupportedError, match="storage transformers"):
+        edited(source, storage_transformers=[{"name": "scramble"}])
+
+
 def test_unknown_codec_is_named():
     _, _, source = make()
     document = json.loads(source.get("a/zarr.json"))
@@ -520,6 +542,13 @@ def test_shard_index_without_checksum_may_point_anywhere():
     for key in [key for key in source.objects if "/c/" in key]:
         source.put(key, source.get(key)[:-4])
     whole = source.get("a/c/0/0")
+    get = source.get
+
+    def sober(key, start=None, length=None):
+        assert length is None or length < 2**20
+        return get(key, start, length)
+
+    source.get = sober
     for offset, length in ((2**63, 10), (0, 2**62), (10**6, 10), (0, 0), (3, 7)):
         numbers = np.array([offset, length], "<u8").tobytes()
         source.put("a/c/0/0", whole[:-96] + numbers + whole[-80:])
@@ -528,6 +557,9 @@ def test_shard_index_without_checksum_may_point_anywhere():
         assert [error.key for error in errors] == ["a/c/0/0"]
         assert not read[:4, :5].any()
         assert read[4:8].any()
+    source.put("a/c/0/0", whole[-50:])
+    with pytest.raises(ChunkError, match=r"a/c/0/0.* index"):
+        open_array(source, "a")[...]
 
 
 @pytest.mark.parametrize(
@@ -547,6 +579,17 @@ def test_bombs_are_refused_before_they_go_off(codec):
     finally:
         tracemalloc.stop()
     assert peak < 2**24
+
+
+@pytest.mark.parametrize("codec", sorted(V2_CODECS))
+@pytest.mark.parametrize("count", [19, 21])
+def test_chunks_of_another_size_are_refused(codec, count):
+    _, ours, source = make(zarr_format=2, compressors=V2_CODECS[codec])
+    values = np.full(count, 5, "u2")
+    encoder = V2_CODECS[codec]
+    source.put("a/0.0", encoder.encode(values) if encoder else values.tobytes())
+    with pytest.raises(ChunkError, match="belong"):
+        ours[...]
 
 
 def test_zstd_frames_without_a_declared_size():

@@ -48,6 +48,8 @@ class ZarrReader:
                 mode="r",
                 zarr_format=json.loads(raw)["zarr_format"],
             )
+        except OSError:  # of the source; says more by itself
+            raise
         # zarr and the codecs it finds among the installed packages raise anything.
         except Exception as error:
             raise UnsupportedError(
