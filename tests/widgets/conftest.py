@@ -1,17 +1,21 @@
-"""A widget that outlives its test fails it."""
+"""A real window for the tests; a widget or worker that outlives its test fails it."""
 
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from qtpy.QtCore import QCoreApplication, QEvent
+from qtpy.QtCore import QCoreApplication, QEvent, QThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from qtpy.QtWidgets import QApplication, QWidget
+
+HAS_DISPLAY = not sys.platform.startswith("linux") or bool(os.environ.get("DISPLAY"))
 
 
 def surviving_widgets(qapp: QApplication, known: set[QWidget]) -> list[str]:
@@ -41,3 +45,20 @@ def no_widget_survives(
             "without a parent and without qtbot.addWidget, or a signal, lambda or "
             "timer that still holds one."
         )
+
+
+@pytest.fixture
+def viewer(make_napari_viewer: Callable, monkeypatch: pytest.MonkeyPatch) -> Iterator:
+    """A napari window on the screen, with our reader as the default."""
+    if not HAS_DISPLAY:
+        pytest.skip("no DISPLAY: run the tests with `python run.py test`")
+    from napari_ngff.viewer import session
+    from napari_ngff.viewer.settings import make_default_reader
+
+    # Reading in the window installs worker threads for good.
+    monkeypatch.setattr(session, "_runner", [session.run_here])
+    viewer = make_napari_viewer(show=True)
+    viewer.window.resize(1000, 750)
+    make_default_reader()
+    yield viewer
+    assert QThreadPool.globalInstance().waitForDone(10_000), "a worker does not end"

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from magicgui.widgets import Container, Label, LineEdit, PushButton
+from qtpy.compat import isalive
 from qtpy.QtWidgets import QApplication, QMessageBox
 
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.settings import is_default_reader, make_default_reader
+from napari_ngff.viewer.settings import (
+    PLUGIN,
+    is_default_reader,
+    make_default_reader,
+)
 from napari_ngff.widgets.workers import run_in_worker
 
 if TYPE_CHECKING:
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["UrlForm", "ask_default_reader", "show_open_url"]
 
+TITLE = "Open OME-Zarr URL"
 HINT = "https://…/image.ome.zarr"
 
 QUESTION = (
@@ -50,25 +56,34 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self.button.enabled = False
         self.status.value = "Reading…"
         session_of(self._viewer)
-        run_in_worker(lambda: read_node(open_node(url)), self._add, self._fail)
+        run_in_worker(
+            lambda: read_node(open_node(url)),
+            lambda layers: self._add(url, layers),
+            lambda error: self._finish(str(error)),
+        )
 
-    def _add(self, layers: list[Any]) -> None:
+    def _add(self, url: str, layers: list[Any]) -> None:
         from napari.layers import Layer
+        from napari.layers._source import layer_source
 
-        self.button.enabled = True
-        self.status.value = f"{len(layers)} layers opened."
-        for layer in layers:
-            self._viewer.add_layer(Layer.create(*layer))
+        with layer_source(path=url, reader_plugin=PLUGIN):
+            for layer in layers:
+                self._viewer.add_layer(Layer.create(*layer))
+        self._finish(f"{len(layers)} layers opened.")
 
-    def _fail(self, error: Exception) -> None:
-        self.button.enabled = True
-        self.status.value = str(error)
+    def _finish(self, text: str) -> None:
+        # The user may have closed it meanwhile.
+        if isalive(self.native):  # type: ignore[no-untyped-call]
+            self.button.enabled = True
+            self.status.value = text
 
 
 def show_open_url(viewer: Viewer) -> UrlForm:
-    """Show the form in the viewer's window."""
-    form = UrlForm(viewer)
-    viewer.window.add_dock_widget(form, name="Open OME-Zarr URL", area="bottom")
+    """Show the form in the viewer's window, the one that is there if any."""
+    form = viewer.window.dock_widgets.get(TITLE)
+    if not isinstance(form, UrlForm):
+        form = UrlForm(viewer)
+        viewer.window.add_dock_widget(form, name=TITLE, area="bottom")
     form.address.native.setFocus()
     return form
 

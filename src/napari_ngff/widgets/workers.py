@@ -1,4 +1,4 @@
-"""Runs a session's work in napari's worker threads."""
+"""Runs a session's work in worker threads."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ def run_in_worker(
     failed: Callable[[Exception], None] | None = None,
 ) -> None:
     """Run `work` in a thread, then `done` or `failed` in the main thread."""
-    from napari.qt.threading import create_worker
+    # superqt's, since napari's shows the error once more, and keeps every worker, with
+    # all that its callbacks hold, for as long as the window is open.
+    from superqt.utils import create_worker
 
-    worker = create_worker(work, _start_thread=False)
-    worker.returned.connect(done)
-    worker.errored.connect(failed or (lambda error: show((str(error),))))
-    worker.start()
+    def tell(error: Exception) -> None:
+        show((str(error),))
+
+    create_worker(work, _connect={"returned": done, "errored": failed or tell})

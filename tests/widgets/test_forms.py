@@ -1,0 +1,165 @@
+"""The forms, through napari's own menu and commands."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from napari._app_model import get_app_model
+from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QMessageBox
+
+from napari_ngff.viewer import session
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.settings import is_default_reader
+from napari_ngff.widgets.forms import TITLE, UrlForm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from napari.viewer import Viewer
+    from pytestqt.qtbot import QtBot
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a web server on this machine that has ``cells.ome.zarr``."""
+    folder = tmp_path_factory.mktemp("served")
+    write_image(folder / "cells.ome.zarr", shape=(96, 128))
+    handler = functools.partial(QuietHandler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def trigger(viewer: Viewer, text: str) -> None:
+    """Choose an item of File > IO Utilities."""
+    for action in viewer.window.file_menu.actions():
+        if action.text() == "IO Utilities":
+            action.menu().aboutToShow.emit()
+            items = {item.text(): item for item in action.menu().actions()}
+            items[text].trigger()
+            return
+    raise AssertionError
+
+
+def url_form(viewer: Viewer) -> UrlForm:
+    trigger(viewer, "Open OME-Zarr URL… (OME-Zarr)")
+    return viewer.window.dock_widgets[TITLE]
+
+
+def close(form: UrlForm) -> None:
+    """Do what the cross of a dock does."""
+    form.native.parent().destroyOnClose()
+
+
+def test_address_typed_into_the_form_is_opened(
+    viewer: Viewer, qtbot: QtBot, address: str
+) -> None:
+    form = url_form(viewer)
+    url = f"{address}/cells.ome.zarr"
+    qtbot.keyClicks(form.address.native, url)
+    qtbot.keyClick(form.address.native, Qt.Key.Key_Return)
+    assert not form.button.enabled
+    qtbot.waitUntil(lambda: form.button.enabled, timeout=15_000)
+    assert form.status.value == "5 layers opened."
+    assert [layer.name for layer in viewer.layers][-2:] == ["nuclei", "cells"]
+    assert {layer.source.path for layer in viewer.layers} == {url}
+    assert {layer.source.reader_plugin for layer in viewer.layers} == {"napari-ngff"}
+
+
+def test_wrong_address_is_told_in_the_form(
+    viewer: Viewer, qtbot: QtBot, address: str
+) -> None:
+    form = url_form(viewer)
+    form.address.value = f"{address}/nothing.ome.zarr"
+    form.button.native.click()
+    qtbot.waitUntil(lambda: form.button.enabled, timeout=15_000)
+    assert "nothing.ome.zarr" in form.status.value
+    assert not viewer.layers
+    form.address.value = f"{address}/cells.ome.zarr"
+    form.button.native.click()
+    qtbot.waitUntil(lambda: len(viewer.layers) == 5, timeout=15_000)
+
+
+def test_form_that_is_closed_while_it_reads_still_opens(
+    viewer: Viewer, qtbot: QtBot, address: str
+) -> None:
+    form = url_form(viewer)
+    form.address.value = f"{address}/cells.ome.zarr"
+    form.button.native.click()
+    close(form)
+    qtbot.waitUntil(lambda: len(viewer.layers) == 5, timeout=15_000)
+
+
+def test_form_is_shown_once(viewer: Viewer) -> None:
+    assert url_form(viewer) is url_form(viewer)
+    assert list(viewer.window.dock_widgets) == [TITLE]
+
+
+def test_viewer_keeps_its_session_when_the_form_is_gone(
+    viewer: Viewer, qtbot: QtBot, address: str
+) -> None:
+    form = url_form(viewer)
+    form.address.value = f"{address}/nothing.ome.zarr"
+    form.button.native.click()
+    qtbot.waitUntil(lambda: form.status.value.startswith("There"), timeout=15_000)
+    before = session.session_of(viewer)
+    close(form)
+    form = None
+    gc.collect()
+    assert session.session_of(viewer) is before
+    assert before._viewer() is viewer
+
+
+@pytest.mark.parametrize("answer", ["Yes", "No"])
+def test_default_reader_is_set_on_consent_alone(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str
+) -> None:
+    from napari.settings import get_settings
+
+    get_settings().plugins.extension2reader = {"*.tif": "napari"}
+    questions: list[str] = []
+
+    def reply(parent: Any, title: str, text: str, *_: Any) -> Any:
+        questions.append(text)
+        return QMessageBox.StandardButton[answer]
+
+    monkeypatch.setattr(QMessageBox, "question", reply)
+    asked: list[QtReaderDialog] = []
+
+    def choose(dialog: QtReaderDialog) -> tuple[str, bool]:
+        asked.append(dialog)
+        dialog.deleteLater()
+        return "", False
+
+    monkeypatch.setattr(QtReaderDialog, "get_user_choices", choose)
+    trigger(viewer, "Make OME-Zarr the default reader… (OME-Zarr)")
+    assert len(questions) == 1
+    assert is_default_reader() == (answer == "Yes")
+    assert get_settings().plugins.extension2reader["*.tif"] == "napari"
+
+    where = write_image(tmp_path / "x.ome.zarr", shape=(64, 64))
+    viewer.window._qt_viewer._qt_open([str(where)], stack=False)
+    assert len(asked) == (answer == "No")
+    assert len(viewer.layers) == (5 if answer == "Yes" else 0)
+    asked.clear()
+
+
+def test_commands_are_in_the_palette(viewer: Viewer) -> None:
+    commands = {command for command, _ in get_app_model().commands}
+    assert {"napari-ngff.open_url", "napari-ngff.make_default"} <= commands
