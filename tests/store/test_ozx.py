@@ -468,6 +468,15 @@ def test_shard_larger_than_two_mebibytes(tmp_path):
     np.testing.assert_array_equal(ours[1500:1700, 300:900], values[1500:1700, 300:900])
 
 
+def test_deflated_entries_are_inflated_once(tmp_path):
+    shard = bytes(40 * 2**20)
+    entries = {"zarr.json": GROUP, "0": shard}
+    source = open_zip(make_zip(tmp_path / "a.zip", entries, zipfile.ZIP_DEFLATED))
+    source.get("0", 0, 10)
+    source._archive.close()
+    assert source.get("0", -10, 10) == bytes(10)
+
+
 def test_comment_is_not_metadata(tmp_path):
     comment = json.dumps({"ome": {"version": 5}}).encode()
     path = make_zip(tmp_path / "a.ozx", usual(), comment=comment)

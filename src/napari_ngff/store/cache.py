@@ -20,11 +20,14 @@ class ByteCache(Generic[Value]):
     Parameters
     ----------
     limit
-        In bytes; 0 keeps nothing. A single value may take an eighth of it.
+        In bytes; 0 keeps nothing.
+    least
+        How many values it has to have room for: larger ones are not kept.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, least: int = 8) -> None:
         self._limit = limit
+        self._least = least
         self._items: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._nbytes = 0
         self._lock = threading.Lock()
@@ -56,7 +59,7 @@ class ByteCache(Generic[Value]):
 
     def put(self, key: Hashable, value: Value, nbytes: int) -> None:
         """Keep `value`, which takes `nbytes`, unless it is too large."""
-        if nbytes > self._limit // 8:
+        if nbytes > self._limit // self._least:
             return
         with self._lock:
             replaced = self._items.pop(key, None)
