@@ -48,10 +48,17 @@ def no_widget_survives(
 
 
 @pytest.fixture
-def viewer(make_napari_viewer: Callable, monkeypatch: pytest.MonkeyPatch) -> Iterator:
-    """A napari window on the screen, with our reader as the default."""
+def screen() -> None:
+    """Skip where there is nothing to draw on."""
     if not HAS_DISPLAY:
         pytest.skip("no DISPLAY: run the tests with `python run.py test`")
+
+
+@pytest.fixture
+def viewer(
+    screen: None, make_napari_viewer: Callable, monkeypatch: pytest.MonkeyPatch
+) -> Iterator:
+    """A napari window on the screen, with our reader as the default."""
     from napari_ngff.viewer import session
     from napari_ngff.viewer.settings import make_default_reader
 
