@@ -262,7 +262,10 @@ def _mosaic(
         joined = open_mosaic(
             label.pyramid, replace(images, inside=inside), reading.on_error
         )
-        labels.append(replace(label, pyramid=joined))
+        # Value 7 of one field is another object than value 7 of the next, so what the
+        # first says of it does not hold for the rest.
+        info = label.label if len(images.tiles) == 1 else None
+        labels.append(replace(label, pyramid=joined, label=info))
     return Group(picture, tuple(labels), Frame.of(pyramid))
 
 
