@@ -49,6 +49,8 @@ CHANNELS = (  # label, colour, and the grey value shown at full brightness
 KIND_COLORS = dict(
     zip(KINDS, ((66, 150, 255), (255, 64, 190), (255, 170, 20)), strict=True)
 )
+ALPHA = 100
+"""Of label colours, out of 255: the picture stays visible below."""
 
 
 class Options(TypedDict, total=False):
@@ -317,6 +319,6 @@ def describe_labels(
         else:  # the golden angle keeps hues of neighbouring values apart
             rgb = colorsys.hsv_to_rgb(value * 0.381966 % 1, 0.65, 1)
             color = (round(rgb[0] * 255), round(rgb[1] * 255), round(rgb[2] * 255))
-        colors[value] = (*color, 255)
+        colors[value] = (*color, ALPHA)
         properties[value] = {"class": kind, key: round(float(size[value]), 2)}
     return LabelInfo(colors, properties)
