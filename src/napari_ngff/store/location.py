@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from napari_ngff.errors import AccessError, NodeNotFoundError, NotOMEZarrError
@@ -146,7 +146,7 @@ def locate(where: Any, **options: Any) -> Location:
 
 def _locate_path(where: str) -> Location:
     if where.lower().startswith("file:"):
-        where = url2pathname(unquote(urlsplit(where).path))
+        where = url2pathname(urlsplit(where).path)
     path = os.path.abspath(os.path.expanduser(where))
     if os.path.basename(path) in METADATA_NAMES:
         path = os.path.dirname(path)
@@ -185,7 +185,15 @@ def _locate_inside_file(path: str) -> Location:
             " .zip is expected."
         )
         raise NotOMEZarrError(msg)
-    return Location(open_zip(archive), normal_path(inner, archive))
+    return _in_archive(archive, normal_path(inner, archive))
+
+
+def _in_archive(archive: str | os.PathLike[str], inner: str) -> Location:
+    """Open an archive; `inner` may begin with the folder that is its root."""
+    source = open_zip(archive)
+    if inner == source.root or inner.startswith(f"{source.root}/"):
+        inner = inner[len(source.root) :].lstrip("/")
+    return Location(source, inner)
 
 
 def _locate_url(url: str, options: dict[str, Any]) -> Location:
@@ -221,7 +229,7 @@ def _locate_object(where: Any) -> Location:
     if isinstance(store, LocalStore):
         return _locate_path(os.path.join(store.root, *path.split("/")))
     if isinstance(store, ZipStore):
-        return Location(open_zip(store.path), path)
+        return _in_archive(store.path, path)
     if not isinstance(store, Store):
         msg = f"Cannot open a {type(where).__name__}: give a path, URL or zarr group."
         raise TypeError(msg)

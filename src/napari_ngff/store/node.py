@@ -252,8 +252,8 @@ def open_node_at(location: Location) -> Node:
 def read_node(location: Location, zarr_format: int | None = None) -> Node:
     """Read one group's metadata: one object where the format is known and right.
 
-    0.5 wins where 0.4 and 0.5 lie side by side (RFC-2), unless the ``zarr.json`` says
-    nothing of OME and the ``.zattrs`` does.
+    0.5 wins where 0.4 and 0.5 lie side by side (RFC-2), unless the ``zarr.json`` is
+    damaged or says nothing of OME and the ``.zattrs`` does.
 
     Raises
     ------
@@ -262,14 +262,19 @@ def read_node(location: Location, zarr_format: int | None = None) -> Node:
     CorruptDataError
         Where a metadata document is no JSON object.
     """
-    node = None
+    node, damage = None, None
     if zarr_format != 2:
-        node = _read_v3(location)
+        try:
+            node = _read_v3(location)
+        except CorruptDataError as error:
+            damage = error
         if node is not None and (zarr_format == 3 or node.claimed):
             return node
     older = _read_v2(location)
-    if older is not None and (node is None or older.kind is not None):
+    if older is not None and (older.kind or (node is None and damage is None)):
         return older
+    if damage is not None:
+        raise damage
     if node is None and zarr_format == 2:
         node = _read_v3(location)
     if node is None:

@@ -65,9 +65,10 @@ class Objects:
 
     def whole(self, position: Shape) -> bytes | None:
         """Read an object; None where there is none."""
-        data = self.source.get(join(self.path, self.key(position)))
         keys = self.layout.keys
-        if keys.separator or self._separator or len(position) < 2:
+        separator = self._separator  # once: another thread may find it out meanwhile
+        data = self.source.get(join(self.path, keys.encode(position, separator)))
+        if keys.separator or separator or len(position) < 2:
             return data
         # Zarr v2 means "." where nothing is said, and yet there are files of OME-Zarr
         # 0.2 and later with nested folders and without the word. The first chunk
