@@ -5,10 +5,12 @@ import json
 import os
 import shutil
 import struct
+import tempfile
 import time
 import tracemalloc
 import zipfile
 import zlib
+from pathlib import Path
 
 import napari.layers
 import numpy as np
@@ -359,27 +361,21 @@ def test_cut_archives(tmp_path, capsys, keep):
 # -------- not allowed --------
 
 
-@contextlib.contextmanager
-def reachable(folder):
-    """Let everybody into a folder of pytest's."""
-    parents = (folder, folder.parent, folder.parent.parent)
-    before = [parent.stat().st_mode for parent in parents]
-    for parent in parents:
-        parent.chmod(0o755)
-    try:
-        yield
-    finally:
-        for parent, mode in zip(parents, before, strict=True):
-            parent.chmod(mode)
+@pytest.fixture
+def open_path():
+    """Give a folder that others may enter, which pytest's own is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
 
 
 @pytest.mark.parametrize("closed", ["", "zarr.json", "0", "0/zarr.json"])
-def test_no_permission(tmp_path, capsys, closed):
-    root = write_image(tmp_path / "a.zarr", pixels(20, 20))
+def test_no_permission(open_path, capsys, closed):
+    root = write_image(open_path / "a.zarr", pixels(20, 20))
     read(str(root))  # imports what it needs
     (root / closed).chmod(0)
     try:
-        with reachable(tmp_path), as_stranger():
+        with as_stranger():
             with pytest.raises(OMEZarrError, match=r"[Pp]ermission") as raised:
                 read(str(root))
             # Of an image without pixels at least the metadata is told.
@@ -390,10 +386,10 @@ def test_no_permission(tmp_path, capsys, closed):
     assert "ermission" in "".join(capsys.readouterr())
 
 
-def test_no_permission_for_a_chunk(tmp_path, notes):
-    root = write_image(tmp_path / "a.zarr", pixels(20, 20))
+def test_no_permission_for_a_chunk(open_path, notes):
+    root = write_image(open_path / "a.zarr", pixels(20, 20))
     (root / "0/c/0/0").chmod(0)
-    with reachable(tmp_path), as_stranger():
+    with as_stranger():
         (layer,) = build(root)
         shown = data_of(layer)
     assert (shown[:16, :16] == 0).all()
