@@ -13,6 +13,7 @@ from napari_ngff.errors import ChunkError, NodeNotFoundError, OMEZarrError
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.node import read_node
 from napari_ngff.store.pyramid import Pyramid
+from napari_ngff.store.workers import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramid import OnError
 
 __all__ = ["MosaicLevel", "TileImages", "open_mosaic"]
-
-LOCAL_CONCURRENCY = 8
-"""Sources that can do more at once are remote: their tiles are read side by side."""
 
 
 @dataclass(frozen=True, slots=True)

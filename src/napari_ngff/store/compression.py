@@ -37,6 +37,10 @@ Buffer = bytes | memoryview | npt.NDArray[np.uint8]
 Decoder = Callable[[Buffer, int], Buffer]
 """``decode(encoded, size)``: exactly `size` bytes, or `CorruptDataError`."""
 
+# In the main thread, where napari slices, numcodecs would hand each chunk to threads of
+# libblosc; a chunk is too small for that, and ours work on several. zarr does the same.
+blosc.use_threads = False
+
 BLOSC_HEADER = struct.Struct("<4xIII")  # uncompressed, block, compressed bytes
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 XZ_MEMORY = 2**27  # a stream states the size of its dictionary; preset 9 needs half

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3
 from napari_ngff.metadata.model import Axis, Level, Multiscale, Problem, Severity
 from napari_ngff.store.chunks import open_array
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,18 +128,19 @@ Found = list[tuple[Level, "ChunkedArray"]]
 def _open_levels(node: Node, multiscale: Multiscale, problems: list[Problem]) -> Found:
     found: Found = []
     source = node.location.source
+    opened: dict[str, ChunkedArray | Exception] = {}
 
-    def opened(level: Level) -> ChunkedArray | Exception:
+    def open_level(path: str) -> None:
         try:
-            return open_array(source, node.location.key(level.path), node.zarr_format)
+            opened[path] = open_array(source, path, node.zarr_format)
         except (OMEZarrError, OSError) as error:
-            return error
+            opened[path] = error
 
-    # A remote pyramid would cost the latency of one request per level.
-    with ThreadPoolExecutor(min(len(multiscale.levels), source.concurrency)) as pool:
-        arrays = list(pool.map(opened, multiscale.levels))
-    for level, array in zip(multiscale.levels, arrays, strict=True):
-        path = node.location.key(level.path)
+    paths = [node.location.key(level.path) for level in multiscale.levels]
+    concurrency = source.concurrency if source.concurrency > LOCAL_CONCURRENCY else 1
+    share(iter(paths), open_level, len(paths), concurrency)
+    for level, path in zip(multiscale.levels, paths, strict=True):
+        array = opened[path]
         if isinstance(array, Exception):
             problems.append(
                 _problem("level-unreadable", path, str(array), "It is left out.")

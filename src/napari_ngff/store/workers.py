@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["share"]
+__all__ = ["LOCAL_CONCURRENCY", "share"]
 
 Item = TypeVar("Item")
 
 MOST = 64
 """Threads at most, for sources that are slow to answer."""
+
+LOCAL_CONCURRENCY = 8
+"""Sources that can do more at once are remote, where each request costs time. Of small
+local files, threads would only fight for the interpreter."""
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
@@ -30,13 +31,19 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
     """
     paths = [path] if isinstance(path, str) else list(path)
     try:
-        for one in paths:
-            open_node(one)
+        nodes = [open_node(one) for one in paths]
     except NotOMEZarrError:
         return None
     except (OMEZarrError, OSError):
         return read
-    return read
+
+    def read_opened(given: str | Sequence[str]) -> list[LayerData]:
+        if given != path:
+            return read(given)
+        # Opened once: the index of a large archive takes time, a request too.
+        return [layer for node in nodes for layer in read_node(node)]
+
+    return read_opened
 
 
 def read(path: str | Sequence[str]) -> list[LayerData]:
@@ -59,9 +66,7 @@ def read_node(node: Node) -> list[LayerData]:
     UnsupportedError
         Where nothing of it can be shown.
     """
-    import napari
-
-    viewer = napari.current_viewer()
+    viewer = current_viewer()
     if viewer is not None:
         session_of(viewer)
     found = contents(node, ErrorReport())
@@ -84,3 +89,13 @@ def read_node(node: Node) -> list[LayerData]:
         raise UnsupportedError(" ".join(messages))
     show(tuple(messages))
     return layers
+
+
+def current_viewer() -> Any:
+    """Find napari's viewer whose window is in front, None where there is none."""
+    # To answer that, napari would load Qt and all of its window: most of a second.
+    if "qtpy" not in sys.modules:
+        return None
+    import napari
+
+    return napari.current_viewer()
