@@ -4,6 +4,7 @@ import json
 import pickle
 import shutil
 import threading
+import time
 import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -557,6 +558,10 @@ def test_shard_index_without_checksum_may_point_anywhere():
         assert [error.key for error in errors] == ["a/c/0/0"]
         assert not read[:4, :5].any()
         assert read[4:8].any()
+    numbers = np.array([10**6, 10], "<u8").tobytes()
+    source.put("a/c/0/0", whole[:-96] + numbers + whole[-80:])
+    with pytest.raises(ChunkError, match="the shard ends before"):
+        open_array(source, "a")[...]
     source.put("a/c/0/0", whole[-50:])
     with pytest.raises(ChunkError, match=r"a/c/0/0.* index"):
         open_array(source, "a")[...]
@@ -732,38 +737,57 @@ def test_many_threads_get_the_same_answer():
         assert all(pool.map(check, starts))
 
 
-def test_reading_inside_a_reading_thread_does_not_hang():
-    """A source that itself reads an array, in every worker at once."""
-    _, inner, _ = make(shape=(64, 64), chunks=(8, 8))
+def test_reading_inside_reading_threads_does_not_hang():
+    """Sources that read arrays themselves, in more threads than the pool has."""
+    _, inner, _ = make(shape=(64, 64), chunks=(8, 8), source=MemorySource(2))
     module.cache.limit = 0
-    array, outer, source = make(shape=(32, 32), chunks=(8, 8))
+    array, outer, source = make(shape=(32, 32), chunks=(8, 8), source=MemorySource(2))
+    values = array[...]
     get = source.get
 
     def nested(key, start=None, length=None):
+        time.sleep(0.002)
         inner[...]
         return get(key, start, length)
 
     source.get = nested
     done = []
-    thread = threading.Thread(target=lambda: done.append(outer[...]), daemon=True)
-    thread.start()
-    thread.join(20)
-    assert done
-    assert_identical(done[0], array[...])
+    threads = [
+        threading.Thread(target=lambda: done.append(outer[...]), daemon=True)
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(done) == len(threads)
+    for read in done:
+        assert_identical(read, values)
 
 
-def test_a_failing_source_stops_the_read():
+def test_an_unexpected_error_stops_every_thread():
     _, ours, source = make(shape=(64, 64), chunks=(2, 2))
     source.reads.clear()
 
     def fail(key, start=None, length=None):
         source.reads.append(key)
-        raise ZeroDivisionError
+        if key == "a/c/0/3":
+            raise ZeroDivisionError
+        time.sleep(0.001)
 
     source.get = fail
     with pytest.raises(ZeroDivisionError):
         ours[...]
-    assert len(source.reads) < 20
+    assert len(source.reads) < 50
+
+
+def test_one_broken_chunk_is_enough_without_on_error():
+    _, ours, source = make(shape=(64, 64), chunks=(2, 2))
+    source.put("a/c/0/1", b"")
+    source.reads.clear()
+    with pytest.raises(ChunkError):
+        ours[...]
+    assert len(source.reads) < 50
 
 
 def test_remote_sources_are_read_many_at_once():

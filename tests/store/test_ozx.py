@@ -271,6 +271,15 @@ def test_truncated(tmp_path, cut):
         open_zip(path)
 
 
+def test_directory_without_all_its_entries(tmp_path):
+    path = make_zip(tmp_path / "a.zip", usual(), comment=b"")
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<H", data, len(data) - 12, 9)
+    path.write_bytes(data)
+    with pytest.raises(CorruptDataError, match="lists 4 of 9 entries"):
+        open_zip(path)
+
+
 def test_not_a_zip_and_not_there(tmp_path):
     path = tmp_path / "a.zip"
     path.write_bytes(random.Random(1).randbytes(100_000))
@@ -329,6 +338,13 @@ def test_directory_that_points_elsewhere(tmp_path):
     patch_entry(path, b"0/c/1", 20, "<I", 10**6)
     with pytest.raises(CorruptDataError, match="cut off inside 0/c/1"):
         open_zip(path).get("0/c/1")
+
+
+def test_directory_with_a_damaged_entry(tmp_path):
+    path = make_zip(tmp_path / "a.zip", usual())
+    patch_entry(path, b"0/c/0", 0, "<I", 0)
+    with pytest.raises(CorruptDataError, match="damaged directory"):
+        open_zip(path).get("0/c/0")
 
 
 def test_deflated_entry_larger_than_it_says(tmp_path):
