@@ -1,0 +1,1 @@
+"""Painting on pyramids of labels."""

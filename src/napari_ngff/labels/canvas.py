@@ -1,0 +1,284 @@
+"""Edits over a read-only pyramid: an editable pyramid of any size.
+
+Nothing is rasterised but the chunks that are looked at, at the level they are looked
+at. Memory: the log of edits (some hundred bytes for each move of the brush) and at most
+`budget` bytes of rasterised chunks with their undo records, which are made again from
+the log when they are needed. No edit is ever dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.labels.edits import EditLog
+from napari_ngff.labels.level import CanvasLevel, Chunk
+from napari_ngff.labels.patch import Patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from napari_ngff.labels.edits import Edit
+    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.lazy import ArraySource
+
+__all__ = ["BUDGET", "NOTED", "Canvas"]
+
+BUDGET = 64 << 20
+"""Bytes of rasterised chunks and undo records that a canvas keeps."""
+
+NOTED = 32
+"""So many of the last steps are undone at once in what is on the screen; older ones
+by rasterising it anew."""
+
+
+class Canvas:
+    """An editable pyramid; safe to use from several threads.
+
+    Parameters
+    ----------
+    sources
+        The pyramid below the edits, from the finest level to the coarsest.
+    budget
+        Bytes of rasterised chunks to keep.
+
+    Attributes
+    ----------
+    version
+        Grows with every change.
+    reversals
+        How many of the changes took something back.
+    highest
+        The largest value that was painted or read so far.
+    """
+
+    def __init__(self, sources: Sequence[ArraySource], budget: int = BUDGET) -> None:
+        first = sources[0]
+        self.shape = tuple(first.shape)
+        self.dtype = np.dtype("u1") if first.dtype.kind == "b" else first.dtype
+        self.log = EditLog(len(self.shape))
+        self.version = 0
+        self.reversals = 0
+        self.highest = 0
+        self.lock = threading.RLock()
+        self._budget = budget
+        self._taken = 0
+        self._patches: OrderedDict[tuple[int, Chunk], Patch] = OrderedDict()
+        self.levels = tuple(
+            CanvasLevel(self, number, source) for number, source in enumerate(sources)
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Canvas:
+        return self.copy()
+
+    def copy(self) -> Canvas:
+        """Make a canvas of its own with the same edits over the same pyramid."""
+        twin = Canvas([level.source for level in self.levels], self._budget)
+        with self.lock:
+            twin.widen(self.dtype)
+            twin.highest = self.highest
+            for index, edit in enumerate(self.edits):
+                if index in self.log.starts:
+                    twin.close()
+                    twin.begin()
+                twin.add(edit)
+            twin.close()
+        return twin
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits that hold, in order."""
+        with self.lock:
+            return tuple(self.log.edits[: self.log.end])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rasterised chunks."""
+        with self.lock:
+            return sum(patch.nbytes for patch in self._patches.values())
+
+    def add(self, edit: Edit) -> None:
+        """Append an edit; those that were undone are gone.
+
+        Raises
+        ------
+        OverflowError
+            Where `dtype` does not hold the label; see `widen`.
+        """
+        limits = np.iinfo(self.dtype)
+        if not limits.min <= edit.label <= limits.max:
+            msg = f"{edit.label} is no value of {self.dtype}. Widen the canvas first."
+            raise OverflowError(msg)
+        with self.lock:
+            self.log.add(edit)
+            self.highest = max(self.highest, edit.label)
+            self.version += 1
+
+    def begin(self) -> None:
+        """Let the edits from now on be one step of undo, until `close` or `undo`."""
+        with self.lock:
+            self.log.begin()
+
+    def close(self) -> list[Edit]:
+        """End the step; return its edits, joined where they are one stroke."""
+        with self.lock:
+            before = self.log.end
+            edits = self.log.close()
+            after = self.log.end
+            for key, patch in list(self._patches.items()):
+                if patch.end == before:
+                    patch.end = after
+                elif not patch.revert(after - len(edits)):
+                    del self._patches[key]
+        return edits
+
+    def undo(self) -> list[Edit]:
+        """Take the last step back; return its edits in their order."""
+        with self.lock:
+            self.close()
+            moved = self.log.undo()
+            self._revert(self.log.end)
+            self.version += 1
+            self.reversals += 1
+        return moved
+
+    def redo(self) -> list[Edit]:
+        """Do the step again that was taken back last; return its edits."""
+        with self.lock:
+            moved = self.log.redo()
+            self.version += 1
+        return moved
+
+    def _revert(self, end: int) -> None:
+        for key, patch in list(self._patches.items()):
+            if not patch.revert(end):
+                del self._patches[key]
+        self._taken = self.nbytes
+
+    def widen(self, dtype: np.dtype[Any]) -> None:
+        """Show all levels in another type of integers."""
+        with self.lock:
+            if dtype != self.dtype:
+                self.dtype = np.dtype(dtype)
+                self._patches.clear()
+                self._taken = 0
+                self.version += 1
+
+    def read(self, number: int, box: Box) -> np.ndarray[Any, Any]:
+        """Read a box of a level with its edits."""
+        level = self.levels[number]
+        out = np.empty([stop - start for start, stop in box], self.dtype)
+        for chunk, part, inside in level.parts(box):
+            if self._hides(number, chunk, inside, out[part]):
+                continue
+            # Without the lock: a slow store must not hold up the brush.
+            out[part] = level.below(_moved(inside, level.box(chunk)))
+            patch = self.patch(number, chunk)
+            if patch is not None:
+                self._lay(patch, inside, out[part])
+        if out.size:
+            self.highest = max(self.highest, int(out.max()))
+        return out
+
+    def overlay(self, number: int, box: Box, out: np.ndarray[Any, Any]) -> None:
+        """Put the edits onto a box of a level that was read before.
+
+        Reads nothing but what an edit with a source needs to know.
+        """
+        for chunk, part, inside in self.levels[number].parts(box):
+            patch = self.patch(number, chunk)
+            if patch is not None:
+                self._lay(patch, inside, out[part])
+
+    def _hides(self, number: int, chunk: Chunk, inside: Any, out: Any) -> bool:
+        """Fill in a part of a chunk if the edits are known to cover all of it."""
+        with self.lock:
+            patch = self._patches.get((number, chunk))
+            if patch is None or not patch.is_full or patch.end != self.log.end:
+                return False
+            out[...] = patch.values[inside]
+            return True
+
+    def _lay(self, patch: Patch, inside: Any, out: Any) -> None:
+        with self.lock:
+            if patch.values is not None:
+                np.copyto(out, patch.values[inside], where=patch.mask[inside])
+
+    def patch(self, number: int, chunk: Chunk) -> Patch | None:
+        """Rasterise the edits of a chunk; None where there are none."""
+        key = number, chunk
+        level = self.levels[number]
+        with self.lock:
+            patch = self._patches.get(key)
+            start = 0 if patch is None else patch.end
+            if start < self.log.end:
+                box = level.box(chunk)
+                indices = self.log.touching(level.reach(box), start)
+                if indices and patch is None:
+                    patch = Patch(level.grid, box, self.dtype)
+                    self._patches[key] = patch
+                recent = self._recent()
+                before = 0 if patch is None else patch.nbytes
+                for index in indices:
+                    assert patch is not None
+                    step = self.log.step(index)
+                    edit = self.log.edits[index]
+                    patch.apply(edit, level.below, step, note=step >= recent)
+                if patch is not None:
+                    patch.end = self.log.end
+                    self._patches.move_to_end(key)
+                    patch.forget(recent)
+                    self._taken += patch.nbytes - before
+                    self._trim(key)
+            return patch if patch is not None and patch.values is not None else None
+
+    def _recent(self) -> int:
+        """Index of the first edit of the steps that are undone at once."""
+        done = bisect_left(self.log.starts, self.log.end)
+        return self.log.starts[max(0, done - NOTED)] if done else 0
+
+    def _trim(self, keep: tuple[int, Chunk]) -> None:
+        """Keep to the budget: records go first, then the chunks least used."""
+        if self._taken <= self._budget:
+            return
+        for patch in self._patches.values():
+            patch.forget(self.log.end)
+        self._taken = self.nbytes
+        while self._taken > self._budget and next(iter(self._patches)) != keep:
+            _, patch = self._patches.popitem(last=False)
+            self._taken -= patch.nbytes
+
+    def dirty_chunks(self, number: int = 0) -> Iterator[Chunk]:
+        """List the chunks of a level that the edits may have changed.
+
+        Exact but for edits with a source, and for edits that cancel each other.
+        """
+        level = self.levels[number]
+        seen: set[Chunk] = set()
+        for edit in self.edits:
+            whole = tuple((0, size) for size in level.shape)
+            region = edit.region(level.grid, whole)
+            for chunk in level.chunks_in(region) if region is not None else ():
+                if chunk in seen:
+                    continue
+                part = edit.region(level.grid, level.box(chunk))
+                if part is not None and edit.cover(level.grid, part) is not False:
+                    seen.add(chunk)
+                    yield chunk
+
+
+def _moved(inside: Any, box: Box) -> Box:
+    """Turn a part of a chunk back into a rectangle of its level."""
+    return tuple(
+        (part.start + start, part.stop + start)
+        for part, (start, _) in zip(inside, box, strict=True)
+    )

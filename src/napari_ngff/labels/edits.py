@@ -1,0 +1,275 @@
+"""Edits of labels as values, and the ordered log of them.
+
+An edit says: inside this shape (and, if given, only where the value is `source`), the
+value becomes `label`. All coordinates are voxels of level 0.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.labels.shapes import (
+    Cover,
+    Everywhere,
+    Mask,
+    Polygon,
+    Shape,
+    Stroke,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.labels.grid import Box, Grid
+
+__all__ = ["Edit", "EditLog", "dump_edit", "join_edits", "load_edit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change of labels.
+
+    Attributes
+    ----------
+    shape
+        What it covers, on the painted axes.
+    axes
+        The painted axes of the array, ascending.
+    fixed
+        ``(axis, index)`` of each other axis.
+    label
+        The new value.
+    source
+        The value that alone is replaced, or None for any.
+    touch
+        At a coarser level, whether a voxel changes where the shape covers any voxel
+        of its block, so that thin strokes stay visible (True), or where it covers the
+        block's sample (False). A voxel's value there, not those of its block, is
+        compared with `source`.
+    """
+
+    shape: Shape
+    axes: tuple[int, ...]
+    fixed: tuple[tuple[int, int], ...]
+    label: int
+    source: int | None = None
+    touch: bool = True
+
+    @property
+    def bbox(self) -> Box:
+        """Rectangle of level 0, on all axes, that the edit stays inside."""
+        spans = dict(zip(self.axes, self.shape.bbox, strict=True))
+        spans.update({axis: (index, index + 1) for axis, index in self.fixed})
+        return tuple(spans[axis] for axis in range(len(spans)))
+
+    def region(self, grid: Grid, box: Box) -> Box | None:
+        """Part of a box of a level that the edit may change; None for nothing."""
+        spans = {
+            axis: (p, p + 1) for axis, i in self.fixed for p in [grid.plane(axis, i)]
+        }
+        for axis, (low, high) in zip(self.axes, self.shape.bbox, strict=True):
+            low, high = max(low, 0), min(high, grid.full[axis])
+            if low >= high:
+                return None
+            spans[axis] = grid.holder(axis, low), grid.holder(axis, high - 1) + 1
+        region = tuple(
+            (max(start, spans[axis][0]), min(stop, spans[axis][1]))
+            for axis, (start, stop) in enumerate(box)
+        )
+        return region if all(start < stop for start, stop in region) else None
+
+    def cover(self, grid: Grid, region: Box) -> Cover:
+        """Tell which voxels of a region, as `region` gives it, the shape covers.
+
+        Returns
+        -------
+        ndarray or bool
+            Axes of the level, of length 1 where fixed.
+        """
+        painted = tuple(region[axis] for axis in self.axes)
+        mask = self.shape.cover(grid.on(self.axes), painted, self.touch)
+        if isinstance(mask, bool):
+            return mask
+        return np.expand_dims(mask, tuple(axis for axis, _ in self.fixed))
+
+
+class EditLog:
+    """Edits in order, in steps that are undone together.
+
+    Attributes
+    ----------
+    edits
+        All of them, those that were undone last.
+    starts
+        Index of the first edit of each step.
+    end
+        How many edits hold.
+    """
+
+    def __init__(self, ndim: int) -> None:
+        self.edits: list[Edit] = []
+        self.starts: list[int] = []
+        self.end = 0
+        self._open: int | None = None
+        self._boxes = np.empty((256, ndim, 2), np.int64)
+
+    def begin(self) -> None:
+        """Let what is added from now on be one step."""
+        if self._open is None:
+            self._open = self.end
+
+    def close(self) -> list[Edit]:
+        """End the step; its strokes are joined where they follow each other.
+
+        Returns
+        -------
+        list
+            What the step now consists of.
+        """
+        start, self._open = self._open, None
+        if start is None or start == self.end:
+            return []
+        joined = join_edits(self.edits[start : self.end])
+        self.edits[start:] = joined
+        for index, edit in enumerate(joined, start):
+            self._boxes[index] = edit.bbox
+        self.end = len(self.edits)
+        return joined
+
+    def add(self, edit: Edit) -> None:
+        """Append an edit; those that were undone are gone."""
+        del self.edits[self.end :]
+        del self.starts[bisect_left(self.starts, self.end) :]
+        if self._open is None or self._open == self.end:
+            self.starts.append(self.end)
+        if self.end == len(self._boxes):
+            self._boxes = np.concatenate([self._boxes, np.empty_like(self._boxes)])
+        self._boxes[self.end] = edit.bbox
+        self.edits.append(edit)
+        self.end += 1
+
+    def step(self, index: int) -> int:
+        """Index of the first edit of the step that an edit belongs to."""
+        return self.starts[bisect_right(self.starts, index) - 1]
+
+    def undo(self) -> list[Edit]:
+        """Take the last step back; return its edits."""
+        self.close()
+        if not self.end:
+            return []
+        start = self.step(self.end - 1)
+        moved = self.edits[start : self.end]
+        self.end = start
+        return moved
+
+    def redo(self) -> list[Edit]:
+        """Do the next step again; return its edits."""
+        self.close()
+        if self.end == len(self.edits):
+            return []
+        after = bisect_right(self.starts, self.end)
+        stop = self.starts[after] if after < len(self.starts) else len(self.edits)
+        moved = self.edits[self.end : stop]
+        self.end = stop
+        return moved
+
+    def touching(self, box: Box, start: int = 0) -> list[int]:
+        """Find the edits, from `start` on, whose rectangle meets a box.
+
+        Parameters
+        ----------
+        box
+            Of level 0.
+        """
+        low, high = np.array(box, np.int64).T
+        boxes = self._boxes[start : self.end]
+        meets = (boxes[:, :, 0] < high) & (boxes[:, :, 1] > low)
+        return [int(i) + start for i in np.flatnonzero(meets.all(axis=1))]
+
+
+def join_edits(edits: Sequence[Edit]) -> list[Edit]:
+    """Make one edit of those that follow each other as one stroke."""
+    joined: list[Edit] = []
+    for edit in edits:
+        stroke = _joined(joined[-1], edit) if joined else None
+        if stroke is not None:
+            joined[-1] = replace(edit, shape=stroke)
+        else:
+            joined.append(edit)
+    return joined
+
+
+def _joined(first: Edit, second: Edit) -> Stroke | None:
+    """Join the strokes of two edits that differ in nothing else."""
+    one, other = first.shape, second.shape
+    if not isinstance(one, Stroke) or not isinstance(other, Stroke):
+        return None
+    return one.followed_by(other) if replace(second, shape=one) == first else None
+
+
+def dump_edit(edit: Edit) -> dict[str, Any]:
+    """Write an edit as what `json` takes."""
+    shape = edit.shape
+    described: dict[str, Any] = {"kind": type(shape).__name__.lower()}
+    if isinstance(shape, Mask):
+        packed = zlib.compress(shape.runs.astype("<i8").tobytes(), 1)
+        described["runs"] = base64.b64encode(packed).decode()
+    else:
+        described |= {name: getattr(shape, name) for name in shape.__slots__}
+    return {
+        "shape": described,
+        "axes": list(edit.axes),
+        "fixed": [list(pair) for pair in edit.fixed],
+        "label": edit.label,
+        "source": edit.source,
+        "touch": edit.touch,
+    }
+
+
+def load_edit(data: dict[str, Any]) -> Edit:
+    """Read what `dump_edit` wrote, also after a way through JSON.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError
+        Where it is something else.
+    """
+    described = {key: _frozen(value) for key, value in data["shape"].items()}
+    kind = described.pop("kind")
+    axes = tuple(data["axes"])
+    shape: Shape
+    if kind == "mask":
+        raw = zlib.decompress(base64.b64decode(described["runs"]))
+        shape = Mask(
+            np.frombuffer(raw, "<i8").astype(np.int64).reshape(-1, len(axes) + 1)
+        )
+    elif kind in _KINDS:
+        shape = _KINDS[kind](**described)
+    else:
+        msg = f"There is no shape {kind!r} of an edit."
+        raise ValueError(msg)
+    return Edit(
+        shape,
+        axes,
+        _frozen(data["fixed"]),
+        data["label"],
+        data["source"],
+        data["touch"],
+    )
+
+
+_KINDS: dict[str, Any] = {
+    "stroke": Stroke,
+    "polygon": Polygon,
+    "everywhere": Everywhere,
+}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value

@@ -1,0 +1,120 @@
+"""The connected region of one label around a voxel, chunk by chunk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import ndimage
+
+from napari_ngff.labels.runs import mask_runs, sort_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from napari_ngff.labels.grid import Box, Indices
+    from napari_ngff.labels.level import CanvasLevel, Chunk
+
+__all__ = ["FILL_BUDGET", "flood"]
+
+FILL_BUDGET = 1 << 25
+"""Voxels of the chunks that a region lies in, up to which it is filled: about a
+second of work."""
+
+
+def flood(
+    level: CanvasLevel,
+    seed: Sequence[int],
+    axes: Sequence[int],
+    budget: int = FILL_BUDGET,
+) -> Indices | None:
+    """Find the voxels of the seed's value that are connected with it by faces.
+
+    Parameters
+    ----------
+    level
+        Level 0 of a canvas.
+    seed
+        Index of a voxel, on all axes.
+    axes
+        Along which to go, ascending; the others stay at the seed.
+
+    Returns
+    -------
+    ndarray or None
+        Runs on `axes`; None where more than `budget` voxels would have to be read.
+    """
+    return _Flood(level, seed, axes, budget).runs()
+
+
+class _Flood:
+    """The regions of the chunks met so far, and what is left to do."""
+
+    def __init__(
+        self, level: CanvasLevel, seed: Sequence[int], axes: Sequence[int], budget: int
+    ) -> None:
+        self.level = level
+        self.seed = tuple(seed)
+        self.axes = tuple(axes)
+        self.left = budget
+        self.value = level.points([np.array([i]) for i in seed])[0]
+        self.regions: dict[Chunk, Any] = {}
+        self.found: dict[Chunk, set[int]] = {}
+
+    def box(self, chunk: Chunk) -> Box:
+        return tuple(
+            span if axis in self.axes else (self.seed[axis], self.seed[axis] + 1)
+            for axis, span in enumerate(self.level.box(chunk))
+        )
+
+    def region(self, chunk: Chunk) -> Any:
+        """Give each region of a chunk a number, from 1."""
+        if chunk not in self.regions:
+            box = self.box(chunk)
+            self.left -= int(np.prod([stop - start for start, stop in box]))
+            same = self.level.read(box) == self.value
+            numbers, count = ndimage.label(same)
+            self.regions[chunk] = numbers.astype(np.min_scalar_type(count))
+        return self.regions[chunk]
+
+    def neighbours(self, chunk: Chunk, number: int) -> Iterator[tuple[Chunk, int]]:
+        """List the regions of other chunks that touch a region of one."""
+        mine = self.region(chunk)
+        for axis in self.axes:
+            for side in (-1, 1):
+                index = chunk[axis] + side
+                if not 0 <= index * self.level.chunks[axis] < self.level.shape[axis]:
+                    continue
+                face = np.take(mine, 0 if side < 0 else -1, axis) == number
+                if not face.any():
+                    continue
+                other = (*chunk[:axis], index, *chunk[axis + 1 :])
+                if self.left < 0:
+                    return
+                theirs = np.take(self.region(other), -1 if side < 0 else 0, axis)[face]
+                for found in np.unique(theirs[theirs > 0]):
+                    yield other, int(found)
+
+    def runs(self) -> Indices | None:
+        level = self.level
+        first = tuple(i // c for i, c in zip(self.seed, level.chunks, strict=True))
+        at = tuple(
+            i - start for i, (start, _) in zip(self.seed, self.box(first), strict=True)
+        )
+        todo = [(first, int(self.region(first)[at]))]
+        seen = set(todo)
+        while todo and self.left >= 0:
+            chunk, number = todo.pop()
+            self.found.setdefault(chunk, set()).add(number)
+            new = set(self.neighbours(chunk, number)) - seen
+            seen |= new
+            todo += new
+        if self.left < 0:
+            return None
+        return sort_runs([self.chunk_runs(c, n) for c, n in self.found.items()])
+
+    def chunk_runs(self, chunk: Chunk, numbers: set[int]) -> Indices:
+        box = self.box(chunk)
+        fixed = tuple(axis for axis in range(len(box)) if axis not in self.axes)
+        mask = np.isin(self.regions[chunk], list(numbers)).squeeze(axis=fixed)
+        return mask_runs(mask, [box[axis][0] for axis in self.axes])

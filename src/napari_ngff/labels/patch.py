@@ -1,0 +1,165 @@
+"""The edits of one chunk of one level, rasterised: values, and where they hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_ngff.labels.edits import Edit
+    from napari_ngff.labels.grid import Box, Grid
+
+__all__ = ["Patch"]
+
+
+class Patch:
+    """What the edits up to `end` make of a chunk.
+
+    Parameters
+    ----------
+    grid
+        Of the level.
+    box
+        Of the chunk, on the level.
+    dtype
+        Of the values.
+
+    Attributes
+    ----------
+    values, mask
+        Shape of the box; None before the first edit that changes anything. An edit
+        that covers the whole chunk takes no memory for it.
+    end
+        How many edits of the log it has seen.
+    """
+
+    __slots__ = (
+        "_noted_from",
+        "_records",
+        "box",
+        "dtype",
+        "end",
+        "grid",
+        "mask",
+        "values",
+    )
+
+    def __init__(self, grid: Grid, box: Box, dtype: np.dtype[Any]) -> None:
+        self.grid = grid
+        self.box = box
+        self.dtype = dtype
+        self.end = 0
+        self.values: Any = None
+        self.mask: Any = None
+        # What was there before a step of the log: its first edit -> values, mask.
+        self._records: dict[int, tuple[Any, Any]] = {}
+        # The first edit from which on each change was noted.
+        self._noted_from = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of voxels per axis."""
+        return tuple(stop - start for start, stop in self.box)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values, masks and records."""
+        total = _nbytes(self.values) + _nbytes(self.mask)
+        return total + sum(_nbytes(v) + _nbytes(m) for v, m in self._records.values())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no voxel below shows."""
+        return self.mask is not None and 0 in self.mask.strides
+
+    def apply(
+        self, edit: Edit, read: Callable[[Box], Any], step: int, note: bool = True
+    ) -> None:
+        """Apply the next edit.
+
+        Parameters
+        ----------
+        read
+            Reads a box of the level as it is below the edits; called only for an
+            edit with a source.
+        step
+            Index of the first of the edits that are undone together with this one.
+        note
+            Whether to note what was there before the step.
+        """
+        region = edit.region(self.grid, self.box)
+        if region is None:
+            return
+        cover: Any = edit.cover(self.grid, region)
+        part = tuple(
+            slice(a - start, b - start)
+            for (a, b), (start, _) in zip(region, self.box, strict=True)
+        )
+        if cover is not False and edit.source is not None:
+            cover = self._matching(part, read(region), edit.source) & cover
+            cover = True if cover.all() else cover
+        if cover is False or (cover is not True and not cover.any()):
+            return
+        shared = self._note(step, note)
+        if cover is True and region == self.box:
+            self.values = np.broadcast_to(self.dtype.type(edit.label), self.shape)
+            self.mask = np.broadcast_to(np.True_, self.shape)
+            return
+        if self.values is None:
+            self.values = np.zeros(self.shape, self.dtype)
+            self.mask = np.zeros(self.shape, bool)
+        elif shared or not self.values.flags.writeable:
+            self.values, self.mask = self.values.copy(), self.mask.copy()
+        if cover is True:
+            self.values[part] = edit.label
+            self.mask[part] = True
+        else:
+            np.copyto(self.values[part], edit.label, where=cover)
+            self.mask[part] |= cover
+
+    def _matching(self, part: Any, below: Any, source: int) -> Any:
+        if self.values is not None:
+            below = np.where(self.mask[part], self.values[part], below)
+        return below == source
+
+    def _note(self, step: int, note: bool) -> bool:
+        """Note what is there; whether the note and the patch now share arrays."""
+        if not note:
+            self._noted_from = step + 1
+        if not note or step in self._records:
+            return False
+        self._records[step] = self.values, self.mask
+        return True
+
+    def revert(self, end: int) -> bool:
+        """Go back to before the step that begins with edit `end`.
+
+        Returns
+        -------
+        bool
+            False where that is not known any more: the patch must not be used again.
+        """
+        if self.end <= end:
+            return True
+        if end < self._noted_from:
+            return False
+        later = [index for index in self._records if index >= end]
+        if later:
+            self.values, self.mask = self._records[min(later)]
+        for index in later:
+            del self._records[index]
+        self.end = end
+        return True
+
+    def forget(self, start: int) -> None:
+        """Drop what was noted before edit `start` of the log."""
+        self._noted_from = max(self._noted_from, start)
+        self._records = {i: r for i, r in self._records.items() if i >= start}
+
+
+def _nbytes(array: Any) -> int:
+    """Bytes that an array really takes: none where one value stands for all."""
+    return 0 if array is None or 0 in array.strides else int(array.nbytes)

@@ -1,0 +1,117 @@
+"""Filled polygons as runs of voxels, by the rule that napari paints them with.
+
+napari fills with Pillow's ``ImageDraw.polygon``, whose treatment of corners and whose
+single-precision rounding differ between releases and machines. So Pillow itself says
+which voxels are inside: in bands of rows, each as wide as napari's picture would be,
+which gives the same bits as that picture in one piece (a row of it depends on no
+other, and its rounding on the first column only).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from napari_ngff.labels.runs import mask_runs, sort_runs
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.grid import Indices
+
+__all__ = ["polygon_runs"]
+
+Points = tuple[tuple[int, int], ...]
+
+EXACT = 1 << 26
+"""Up to so many voxels of bounding box Pillow decides; napari would need as many
+bytes. Above, the same polygon by a scanline of double precision, which may differ from
+Pillow's by one voxel at the outline."""
+
+BAND = 1 << 22
+"""Voxels that Pillow draws at once."""
+
+
+@lru_cache(maxsize=64)
+def polygon_runs(points: Points, frame: tuple[int, int]) -> Indices:
+    """Find the voxels of a polygon, its outline included.
+
+    Parameters
+    ----------
+    points
+        Corners, in voxels of two axes (y, x).
+    frame
+        Size of the array (y, x); what lies outside is cut off.
+
+    Returns
+    -------
+    ndarray
+        Runs with the columns (y, first x, x after the last), sorted.
+    """
+    corners = np.array(points, np.int64)
+    low = np.maximum(corners.min(axis=0), 0)
+    high = np.minimum(corners.max(axis=0) + 1, frame)
+    if (low >= high).any():
+        return np.empty((0, 3), np.int64)
+    height, width = (int(size) for size in high - low)
+    if height * width > EXACT:
+        return _scanned(corners, low, high)
+    rows = max(1, BAND // width)
+    parts = []
+    for top in range(0, height, rows):
+        bottom = min(top + rows, height)
+        picture = Image.new("L", (width, bottom - top), 0)
+        moved = corners - low - (top, 0)
+        ImageDraw.Draw(picture).polygon(
+            [(int(x), int(y)) for y, x in moved], outline=1, fill=1
+        )
+        parts.append(mask_runs(np.asarray(picture, bool), (top + int(low[0]), low[1])))
+    return np.concatenate(parts)
+
+
+def _scanned(corners: Indices, low: Any, high: Any) -> Indices:
+    """Fill between the crossings of each row with the edges, and draw the edges."""
+    start, stop = corners, np.roll(corners, -1, axis=0)
+    upward = start[:, 0] > stop[:, 0]
+    start, stop = (
+        np.where(upward[:, None], stop, start),
+        np.where(upward[:, None], start, stop),
+    )
+    # Row by row, the part of an edge within half a voxel of the row's middle.
+    edge, row = _pairs(
+        np.maximum(start[:, 0], low[0]), np.minimum(stop[:, 0], high[0] - 1)
+    )
+    rise = np.maximum(stop[:, 0] - start[:, 0], 1)
+    slope = (stop[:, 1] - start[:, 1]) / rise
+    offset = row - start[edge, 0]
+    flat = (stop[:, 0] == start[:, 0])[edge]
+    ends = [
+        start[edge, 1] + slope[edge] * np.clip(offset + half, 0, rise[edge])
+        for half in (-0.5, 0.5)
+    ]
+    ends = [
+        np.where(flat, start[edge, 1], ends[0]),
+        np.where(flat, stop[edge, 1], ends[1]),
+    ]
+    outline = np.stack(
+        [row, np.rint(np.minimum(*ends)), np.rint(np.maximum(*ends)) + 1], axis=1
+    )
+    # Half open, so that a corner where an edge goes on counts once.
+    crossing = ~flat & (row < stop[edge, 0])
+    x = (start[edge, 1] + slope[edge] * offset)[crossing]
+    order = np.lexsort((x, row[crossing]))
+    x, row = np.rint(x[order]), row[crossing][order]
+    inside = np.stack([row[::2], x[::2], x[1::2] + 1], axis=1)
+    runs = sort_runs([outline.astype(np.int64), inside.astype(np.int64)])
+    runs[:, 1] = np.maximum(runs[:, 1], low[1])
+    runs[:, 2] = np.minimum(runs[:, 2], high[1])
+    return runs[runs[:, 1] < runs[:, 2]]
+
+
+def _pairs(first: Indices, last: Indices) -> tuple[Indices, Indices]:
+    """List each edge with each of its rows, both ends included."""
+    counts = np.maximum(last - first + 1, 0)
+    edge = np.repeat(np.arange(len(first)), counts)
+    before = np.cumsum(counts) - counts
+    return edge, first[edge] + np.arange(len(edge)) - before[edge]

@@ -1,0 +1,102 @@
+"""Sets of voxels as runs along the last axis: small, and exact at every level.
+
+A table of runs has the axes (run, column), sorted by columns: the index along each
+axis but the last, then start and stop along the last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.labels.grid import Box, Grid, Indices
+
+__all__ = ["cover_runs", "mask_runs", "point_runs", "sort_runs"]
+
+
+def mask_runs(mask: Any, origin: Sequence[int]) -> Indices:
+    """Find the runs of a mask whose first voxel lies at `origin`."""
+    padded = np.zeros((*mask.shape[:-1], mask.shape[-1] + 1), bool)
+    padded[..., :-1] = mask
+    flat = padded.ravel()
+    # The padding ends each row, so that starts and stops alternate.
+    edges = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    if flat[0]:
+        edges = np.concatenate([[0], edges])
+    starts = np.unravel_index(edges[::2], padded.shape)
+    stops = np.unravel_index(edges[1::2], padded.shape)[-1]
+    columns = [index + at for index, at in zip(starts, origin, strict=True)]
+    return np.stack([*columns, stops + origin[-1]], axis=1).astype(np.int64)
+
+
+def point_runs(points: Indices) -> Indices:
+    """Join single voxels, axes (point, axis), to runs."""
+    points = np.unique(points, axis=0)
+    same_row = (points[1:, :-1] == points[:-1, :-1]).all(axis=1)
+    follows = same_row & (points[1:, -1] == points[:-1, -1] + 1)
+    first = np.concatenate([[True], ~follows])
+    last = np.concatenate([~follows, [True]])
+    return np.concatenate([points[first], points[last][:, -1:] + 1], axis=1)
+
+
+def sort_runs(parts: Sequence[Indices]) -> Indices:
+    """Join tables of runs into one."""
+    runs = np.concatenate(list(parts))
+    return runs[np.lexsort(runs.T[::-1])]
+
+
+def cover_runs(runs: Indices, grid: Grid, box: Box, touch: bool) -> Any:
+    """Tell which voxels of a box of a level the runs cover.
+
+    Parameters
+    ----------
+    runs
+        In voxels of level 0.
+    box
+        On the level.
+    touch
+        True where one covered voxel of a block is enough, False where the sample
+        counts.
+
+    Returns
+    -------
+    ndarray or bool
+        Shape of the box; True or False for all or none of it.
+    """
+    start, stop = box[0]
+    first, last = grid.first(0, start), grid.first(0, stop)
+    runs = runs[slice(*np.searchsorted(runs[:, 0], [first, last]))]
+    last_axis = len(box) - 1
+    rows = [grid.holder(axis, runs[:, axis]) for axis in range(last_axis)]
+    starts, stops = runs[:, -2], runs[:, -1] - 1
+    columns = grid.holder(last_axis, starts), grid.holder(last_axis, stops)
+    if touch:
+        begin, end = columns[0], columns[1] + 1
+        keep = np.ones(len(runs), bool)
+    else:
+        begin = columns[0] + (grid.sample(last_axis, columns[0]) < starts)
+        end = columns[1] + (grid.sample(last_axis, columns[1]) <= stops)
+        samples = [grid.sample(axis, row) for axis, row in enumerate(rows)]
+        keep = np.all([s == runs[:, a] for a, s in enumerate(samples)], axis=0)
+    begin, end = np.maximum(begin, box[-1][0]), np.minimum(end, box[-1][1])
+    keep &= begin < end
+    for row, (low, high) in zip(rows, box[:-1], strict=True):
+        keep &= (row >= low) & (row < high)
+    if not keep.any():
+        return False
+    return _painted([r[keep] for r in rows], begin[keep], end[keep], box)
+
+
+def _painted(rows: list[Indices], begin: Indices, end: Indices, box: Box) -> Any:
+    """Set the runs of a level in a box, all of them inside it."""
+    shape = [high - low for low, high in box]
+    change = np.zeros((*shape[:-1], shape[-1] + 1), np.int32)
+    place = tuple(row - low for row, (low, _) in zip(rows, box[:-1], strict=True))
+    np.add.at(change, (*place, begin - box[-1][0]), 1)
+    np.add.at(change, (*place, end - box[-1][0]), -1)
+    mask = np.cumsum(change, axis=-1)[..., :-1] > 0
+    return True if mask.all() else mask

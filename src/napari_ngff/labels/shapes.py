@@ -1,0 +1,266 @@
+"""Shapes that an edit covers, in voxels of level 0; values that never change.
+
+Each answers two questions about a level: which voxels does it *touch*, that is, of
+whose block does it cover any voxel; and which *samples* does it cover. At level 0 both
+are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.labels.polygons import polygon_runs
+from napari_ngff.labels.runs import cover_runs
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.grid import Box, Grid, Indices
+
+__all__ = ["Cover", "Everywhere", "Mask", "Polygon", "Shape", "Stroke"]
+
+Cover = np.ndarray[Any, np.dtype[np.bool_]] | bool
+"""Which voxels of a box are covered; True for all of them, False for none."""
+
+MANY_DABS = 16
+"""So many small dabs are put into a mask at once, fewer one by one."""
+
+GATHERED = 1 << 18
+"""At most so many voxels of dabs are worked out at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stroke:
+    """What a round brush leaves on its way along some points.
+
+    A row of dabs at whole voxels, as napari paints it: for each way from one point to
+    the next ``steps`` dabs at equal distances, the first point left out, or a single
+    dab at the first point where its steps are 0.
+
+    Attributes
+    ----------
+    points
+        Coordinates, one per painted axis, in voxels of level 0; at least two.
+    steps
+        One fewer than points.
+    radius
+        Of the brush, in voxels of the finest painted axis.
+    weights
+        Size of a voxel along each painted axis, the smallest being 1: the brush is
+        round in the world, not in voxels.
+    """
+
+    points: tuple[tuple[float, ...], ...]
+    steps: tuple[int, ...]
+    radius: float
+    weights: tuple[float, ...]
+
+    @property
+    def bbox(self) -> Box:
+        """Rectangle of level 0 that it stays inside."""
+        box = []
+        for at, weight in zip(
+            zip(*self.points, strict=True), self.weights, strict=True
+        ):
+            reach = int(self.radius / weight)
+            box.append((round(min(at)) - reach, round(max(at)) + reach + 1))
+        return tuple(box)
+
+    def followed_by(self, other: Stroke) -> Stroke | None:
+        """Join a stroke of the same brush that goes on where this one ends."""
+        same = (self.radius, self.weights) == (other.radius, other.weights)
+        if not same or self.points[-1] != other.points[0]:
+            return None
+        points, steps = self.points + other.points[1:], self.steps + other.steps
+        return Stroke(points, steps, self.radius, self.weights)
+
+    def dabs(self) -> Indices:
+        """Centres of the dabs; axes (dab, painted axis)."""
+        points = np.array(self.points)
+        steps = np.array(self.steps)
+        counts = np.maximum(steps, 1)
+        way = np.repeat(np.arange(len(steps)), counts)
+        number = np.arange(len(way)) - (np.cumsum(counts) - counts)[way] + 1
+        number = np.where(steps[way] == 0, 0, number)[:, None]
+        # As `numpy.linspace`, to the last bit.
+        stride = (points[1:] - points[:-1]) / counts[:, None]
+        at = number * stride[way] + points[:-1][way]
+        last = number[:, 0] == steps[way]
+        at[last & (steps[way] > 0)] = points[1:][way[last & (steps[way] > 0)]]
+        centres: Indices = np.round(at).astype(np.int64)
+        return centres
+
+    def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
+        """Tell which voxels of a box of a level it covers."""
+        bounds = [grid.bounds(axis, span, touch) for axis, span in enumerate(box)]
+        dabs = self._near(bounds)
+        if not len(dabs):
+            return False
+        if self._is_full(dabs, bounds):
+            return True
+        mask = np.zeros([stop - start for start, stop in box], bool)
+        spans = self._spans(dabs, bounds)
+        windows = (spans[..., 1] - spans[..., 0]).max(axis=0)
+        if len(dabs) >= MANY_DABS and windows.prod() * len(dabs) <= GATHERED:
+            self._gather(mask, dabs, bounds, spans[..., 0], windows)
+        else:
+            for dab, span in zip(dabs, spans, strict=True):
+                part = tuple(slice(a, b) for a, b in span)
+                parts = [
+                    (low[s], high[s])
+                    for (low, high), s in zip(bounds, part, strict=True)
+                ]
+                mask[part] |= self._squares(dab, parts) <= self.radius**2
+        return mask if mask.any() else False
+
+    def _near(self, bounds: list[Any]) -> Indices:
+        """Pick the dabs that reach into the box."""
+        dabs = self.dabs()
+        keep = np.ones(len(dabs), bool)
+        for axis, (low, high) in enumerate(bounds):
+            reach = int(self.radius / self.weights[axis])
+            at = dabs[:, axis]
+            keep &= (at + reach >= low[0]) & (at - reach <= high[-1])
+        return np.unique(dabs[keep], axis=0)
+
+    def _is_full(self, dabs: Indices, bounds: list[Any]) -> bool:
+        """Whether one dab alone covers the whole box: its farthest corner."""
+        total = np.zeros(len(dabs))
+        for axis, (low, high) in enumerate(bounds):
+            ends = np.stack([low[[0, -1]], high[[0, -1]]])
+            at = dabs[:, axis, None]
+            away = np.maximum(np.maximum(ends[0] - at, at - ends[1]), 0).max(axis=1)
+            total += (away * self.weights[axis]) ** 2
+        return bool((total <= self.radius**2).any())
+
+    def _spans(self, dabs: Indices, bounds: list[Any]) -> Indices:
+        """Part of the box that each dab may reach; axes (dab, axis, start or stop)."""
+        spans = np.empty((*dabs.shape, 2), np.int64)
+        for axis, (low, high) in enumerate(bounds):
+            reach = int(self.radius / self.weights[axis])
+            spans[:, axis, 0] = np.searchsorted(high, dabs[:, axis] - reach)
+            spans[:, axis, 1] = np.searchsorted(low, dabs[:, axis] + reach, "right")
+        return spans
+
+    def _squares(self, dab: Indices, parts: list[Any]) -> Any:
+        """Squared distance to a dab, with one open axis per axis."""
+        total: Any = 0
+        for axis, (low, high) in enumerate(parts):
+            away = np.maximum(np.maximum(low - dab[axis], dab[axis] - high), 0)
+            square = (away * self.weights[axis]) ** 2
+            total = total + square.reshape((-1,) + (1,) * (len(parts) - axis - 1))
+        return total
+
+    def _gather(
+        self, mask: Any, dabs: Indices, bounds: list[Any], first: Any, windows: Any
+    ) -> None:
+        """Put many small dabs into the mask at once."""
+        ndim = len(bounds)
+        total: Any = 0
+        index = []
+        for axis, (low, high) in enumerate(bounds):
+            at = np.minimum(
+                first[:, axis, None] + np.arange(windows[axis]), len(low) - 1
+            )
+            dab = dabs[:, axis, None]
+            away = np.maximum(np.maximum(low[at] - dab, dab - high[at]), 0)
+            shape = [len(dabs)] + [1] * ndim
+            shape[axis + 1] = -1
+            total = total + ((away * self.weights[axis]) ** 2).reshape(shape)
+            index.append(at.reshape(shape))
+        inside = total <= self.radius**2
+        places = [np.broadcast_to(i, inside.shape)[inside] for i in index]
+        mask[tuple(places)] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Polygon:
+    """A filled polygon of whole voxels; its outline belongs to it.
+
+    Attributes
+    ----------
+    points
+        Corners, in voxels of the two painted axes.
+    frame
+        Number of voxels of level 0 along the painted axes: napari cuts before it
+        rasterises, and the last bit of its rounding depends on where.
+    """
+
+    points: tuple[tuple[int, int], ...]
+    frame: tuple[int, int]
+
+    @property
+    def bbox(self) -> Box:
+        """Rectangle of level 0 that it stays inside."""
+        return tuple(
+            (max(min(values), 0), min(max(values) + 1, size))
+            for values, size in zip(
+                zip(*self.points, strict=True), self.frame, strict=True
+            )
+        )
+
+    def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
+        """Tell which voxels of a box of a level it covers."""
+        runs = polygon_runs(self.points, self.frame)
+        cover: Cover = cover_runs(runs, grid, box, touch)
+        return cover
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mask:
+    """Any set of voxels, as runs along the last painted axis.
+
+    Attributes
+    ----------
+    runs
+        Axes (run, column), sorted: the index along each painted axis but the last,
+        then start and stop along the last.
+    """
+
+    runs: Indices
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mask) and np.array_equal(self.runs, other.runs)
+
+    def __hash__(self) -> int:
+        return hash(self.runs.tobytes())
+
+    @property
+    def bbox(self) -> Box:
+        """Rectangle of level 0 that it stays inside."""
+        low, high = self.runs.min(axis=0), self.runs.max(axis=0)
+        leading = [
+            (int(a), int(b) + 1) for a, b in zip(low[:-2], high[:-2], strict=True)
+        ]
+        return (*leading, (int(low[-2]), int(high[-1])))
+
+    def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
+        """Tell which voxels of a box of a level it covers."""
+        cover: Cover = cover_runs(self.runs, grid, box, touch)
+        return cover
+
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """All voxels of the painted axes.
+
+    Attributes
+    ----------
+    frame
+        Number of voxels of level 0 along the painted axes.
+    """
+
+    frame: tuple[int, ...]
+
+    @property
+    def bbox(self) -> Box:
+        """All of level 0."""
+        return tuple((0, size) for size in self.frame)
+
+    def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
+        """Tell which voxels of a box of a level it covers: all."""
+        return True
+
+
+Shape = Stroke | Polygon | Mask | Everywhere
