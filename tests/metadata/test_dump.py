@@ -16,18 +16,22 @@ from napari_ngff.metadata.model import (
     Acquisition,
     Axis,
     Channel,
+    CoordinateSystem,
     Field,
     Image,
     LabelInfo,
     Level,
+    Link,
     Multiscale,
     Omero,
     Plate,
+    Reference,
     Well,
     WellReference,
     Window,
 )
 from napari_ngff.metadata.parse import parse
+from napari_ngff.metadata.transform import Identity, Rotation
 
 NAMED = ("0.3", "0.4", "0.5", "0.6")
 PHYSICAL = ("0.4", "0.5", "0.6")
@@ -319,8 +323,33 @@ def test_parse_reads_back_what_was_written(version: str, label: bool):
         assert metadata.image.label is not None
         assert metadata.image.label.colors == image.label.colors
         assert metadata.image.label.properties[1] == {"area": 2.5}
-    if version in PHYSICAL:
+    if version == "0.6":
+        system = CoordinateSystem("intrinsic", image.multiscales[0].axes)
+        (one,) = image.multiscales
+        one = replace(one, intrinsic="intrinsic", systems=(system,))
+        assert metadata.image.multiscales == (one,)
+    elif version in PHYSICAL:
         assert metadata.image.multiscales == image.multiscales
+
+
+def test_systems_and_links_are_written_from_0_6_on():
+    (one,) = make_image("yx", "0.6").multiscales
+    axes = make_axes("yx", "nanometer")
+    other = CoordinateSystem("atlas", axes), CoordinateSystem("physical", one.axes)
+    turn = Rotation(((0.0, -1.0), (1.0, 0.0)))
+    links = (
+        Link(Reference(name="physical"), Reference(name="atlas"), turn, "to atlas"),
+        Link(Reference("labels/n", "i"), Reference(name="physical"), Identity()),
+    )
+    one = replace(one, intrinsic="physical", systems=other, links=links)
+    metadata = parse(dump_image(Image((one,)), "0.6"), 3)
+    assert metadata.problems == ()
+    assert metadata.image.multiscales == (one,)
+    with pytest.raises(ValueError, match="links"):
+        dump_image(Image((one,)), "0.5")
+    turned = replace(one.levels[0], transformation=turn)
+    with pytest.raises(ValueError, match="scale"):
+        dump_image(Image((replace(one, levels=(turned,)),)), "0.6")
 
 
 @pytest.mark.parametrize("version", PHYSICAL)

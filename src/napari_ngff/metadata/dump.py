@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.metadata.systems_dump import INTRINSIC, dump_axis, dump_systems
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -34,9 +36,6 @@ __all__ = ["VERSIONS", "dump_image", "dump_labels", "dump_plate", "dump_well"]
 
 VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
 """What can be written, oldest first; single digits, so that they compare as text."""
-
-INTRINSIC = "intrinsic"
-"""Name of the coordinate system that every level of a 0.6 multiscale maps to."""
 
 ALPHANUMERIC = re.compile(r"[A-Za-z0-9]+")
 NODE_NAME = re.compile(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")  # 0.6: a Zarr node name
@@ -181,28 +180,17 @@ def dump_multiscale(multiscale: Multiscale, version: str) -> JSON:
     elif version in ("0.4", "0.5"):
         entry["axes"] = [dump_axis(axis, version) for axis in multiscale.axes]
     elif version == "0.6":
-        axes = [dump_axis(axis, version) for axis in multiscale.axes]
-        entry["coordinateSystems"] = [{"name": INTRINSIC, "axes": axes}]
-    entry["datasets"] = [dump_level(level, version) for level in multiscale.levels]
+        entry |= dump_systems(multiscale)
+    intrinsic = multiscale.intrinsic or INTRINSIC
+    levels = multiscale.levels
+    entry["datasets"] = [dump_level(level, intrinsic, version) for level in levels]
     if multiscale.method is not None:
         entry["type"] = multiscale.method
         entry["metadata"] = {"method": multiscale.method}
     return entry
 
 
-def dump_axis(axis: Axis, version: str) -> JSON:
-    """Return one axis as 0.4 and newer state it."""
-    entry: JSON = {"name": axis.name}
-    if axis.type is not None:
-        entry["type"] = axis.type
-    if axis.unit is not None:
-        entry["unit"] = axis.unit
-    if axis.discrete and version == "0.6":  # earlier versions imply it for channels
-        entry["discrete"] = True
-    return entry
-
-
-def dump_level(level: Level, version: str) -> JSON:
+def dump_level(level: Level, intrinsic: str, version: str) -> JSON:
     """Return one entry of ``datasets``; the transformations from 0.4 on."""
     if version <= "0.3":
         return {"path": level.path}
@@ -214,7 +202,7 @@ def dump_level(level: Level, version: str) -> JSON:
         whole = steps[0]
         if len(steps) > 1:
             whole = {"type": "sequence", "transformations": steps}
-        ends = {"input": {"path": level.path}, "output": {"name": INTRINSIC}}
+        ends = {"input": {"path": level.path}, "output": {"name": intrinsic}}
         steps = [whole | ends]
     return {"path": level.path, "coordinateTransformations": steps}
 
@@ -373,9 +361,13 @@ def check_levels(multiscale: Multiscale, version: str) -> None:
             )
         if not np.isfinite(level.scale + level.translation).all():
             raise ValueError(f"Level {level.path!r} has a transformation not finite.")
+        if level.transformation is not None:
+            raise ValueError(f"Level {level.path!r} has no mere scale and translation.")
         lowest = min(level.scale) if version == "0.6" else min(map(abs, level.scale))
         if lowest <= 0:
             raise ValueError(f"Level {level.path!r} has a scale of {lowest:g}.")
+    if multiscale.links and version < "0.6":
+        raise ValueError(f"OME-Zarr {version} cannot state links between systems.")
     finest = multiscale.levels[0]
     if version <= "0.3" and (
         any(scale != 1 for scale in finest.scale)

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.metadata.systems import (
+    Axis,
+    CoordinateSystem,
+    Link,
+    Reference,
+    Scene,
+)
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.transform import Transformation
 
 __all__ = [
     "JSON",
@@ -17,16 +28,20 @@ __all__ = [
     "Axis",
     "Channel",
     "Collection",
+    "CoordinateSystem",
     "Field",
     "Image",
     "Kind",
     "LabelInfo",
     "Level",
+    "Link",
     "Metadata",
     "Multiscale",
     "Omero",
     "Plate",
     "Problem",
+    "Reference",
+    "Scene",
     "Severity",
     "Well",
     "WellReference",
@@ -84,29 +99,6 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """One dimension of a multiscale.
-
-    Attributes
-    ----------
-    name
-        Non-empty, unique among the axes ("t", "c", "z", "y", "x" or any other).
-    type
-        "space", "time", "channel" (inferred from the name where the file has none),
-        any other type as written, or None.
-    unit
-        As written in the file, or None; a UDUNITS name when valid.
-    discrete
-        True where values between two positions have no meaning (0.6).
-    """
-
-    name: str
-    type: str | None = None
-    unit: str | None = None
-    discrete: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Level:
     """One array of a pyramid.
 
@@ -118,11 +110,15 @@ class Level:
         Physical size of one voxel in units of the axes, axis order; never 0.
     translation
         Intrinsic coordinate of the centre of voxel 0, axis order.
+    transformation
+        From index coordinates to the intrinsic system, where that is more than a scale
+        and a translation (drafts of 0.6); those are 1 and 0 then.
     """
 
     path: str
     scale: tuple[float, ...]
     translation: tuple[float, ...]
+    transformation: Transformation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +137,21 @@ class Multiscale:
     method
         The ``type`` of the multiscale: how coarser levels were made ("gaussian",
         "nearest", "mode"...), or None.
+    intrinsic
+        Name of the system that the levels lead to (0.6), "" where there is none.
+    systems
+        All of the multiscale's own (0.6), the intrinsic one with `axes` among them.
+    links
+        Between these systems, and to those of labels (0.6).
     """
 
     name: str
     axes: tuple[Axis, ...]
     levels: tuple[Level, ...]
     method: str | None = None
+    intrinsic: str = ""
+    systems: tuple[CoordinateSystem, ...] = ()
+    links: tuple[Link, ...] = ()
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -314,7 +319,7 @@ class Metadata:
     series
         Paths of an ``OME`` group, relative to its parent; None where it is none.
     scene
-        The raw ``scene`` object (0.6), or None.
+        Of a group with images in common systems (0.6), or None.
     """
 
     version: str | None = None
@@ -324,7 +329,7 @@ class Metadata:
     well: Well | None = None
     collection: Collection | None = None
     series: tuple[str, ...] | None = None
-    scene: JSON | None = None
+    scene: Scene | None = None
     problems: tuple[Problem, ...] = ()
 
     @property

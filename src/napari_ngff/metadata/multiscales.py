@@ -3,7 +3,7 @@
 Transformations apply to a point in index coordinates of a level, in the order of
 their list: up to 0.5 those of the dataset and then those of the multiscale, which
 both "are applied sequentially and in order" (0.4); from 0.6 on the dataset's only,
-since those of the multiscale lead to further coordinate systems.
+since those of the multiscale lead to further coordinate systems and are its links.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import math
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3, parse_axes
-from napari_ngff.metadata.model import Level, Multiscale
+from napari_ngff.metadata.model import CoordinateSystem, Level, Multiscale
+from napari_ngff.metadata.systems_parse import parse_links, parse_systems
+from napari_ngff.metadata.transform_parse import parse_transformation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.metadata.cursor import Cursor
     from napari_ngff.metadata.model import Axis
+    from napari_ngff.metadata.transform import Transformation
 
 __all__ = ["parse_multiscales"]
 
@@ -57,24 +60,73 @@ def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
         text = 'MUST contain the field "datasets" with the path of each level.'
         multiscale.error("multiscale-unusable", text, "The multiscale is left out.")
         return None
-    if minor >= 6 or multiscale.at("coordinateSystems").present:
-        axes = intrinsic_axes(multiscale, [given for _, given in datasets], minor)
-        shared = []
-    else:
+    name = multiscale.at("name").text() or ""
+    method = multiscale.at("type").text()
+    if minor < 6 and not multiscale.at("coordinateSystems").present:
         axes = stated_axes(multiscale, minor)
         shared = multiscale.at("coordinateTransformations").items()
+        levels = parse_levels(multiscale, datasets, shared, len(axes))
+        return Multiscale(name, axes, levels, method)
+    systems = parse_systems(multiscale.at("coordinateSystems"))
+    given = [transforms for _, transforms in datasets]
+    intrinsic = intrinsic_system(multiscale, given, systems, minor)
+    levels = parse_levels(multiscale, datasets, [], len(intrinsic.axes))
+    by_name = {system.name: system for system in systems}
+    links = parse_links(multiscale.at("coordinateTransformations"), by_name)
+    return Multiscale(
+        name, intrinsic.axes, levels, method, intrinsic.name, systems, links
+    )
+
+
+def parse_levels(
+    multiscale: Cursor,
+    datasets: Sequence[tuple[str, list[Cursor]]],
+    shared: Sequence[Cursor],
+    ndim: int,
+) -> tuple[Level, ...]:
+    """Read the levels: path and transformations of each, and those `shared` by all."""
     chains = [list(flattened(given)) for _, given in datasets]
     last = list(flattened(shared))
-    ndim = len(axes) or max(map(stated_length, [*chains, last]))
+    ndim = ndim or max(map(stated_length, [*chains, last]))
     for chain in chains:
         check_order(chain)
     after = composed(last, ndim)
-    levels = [
-        Level(path, *followed(composed(chain, ndim), after, multiscale))
-        for (path, _), chain in zip(datasets, chains, strict=True)
+    levels: list[Level] = []
+    for (path, given), chain in zip(datasets, chains, strict=True):
+        whole = other_transformation(given, chain)
+        if whole is not None:
+            neutral = (1.0,) * ndim, (0.0,) * ndim
+            levels.append(Level(path, *neutral, whole))
+            continue
+        place = followed(composed(chain, ndim), after, multiscale)
+        levels.append(Level(path, *place))
+    return tuple(levels)
+
+
+def other_transformation(
+    given: Sequence[Cursor], chain: Sequence[Cursor]
+) -> Transformation | None:
+    """Read a dataset's transformation that is more than scale and translation.
+
+    None where it is not, or not usable, or is of a version without output systems.
+    """
+    if not given or not given[0].at("output").present:
+        return None
+    others = [
+        step
+        for step in chain
+        if type_of(step) not in ("scale", "translation", "identity")
+        or (step.at("path").present and not step.at(str(type_of(step))).present)
     ]
-    name = multiscale.at("name").text() or ""
-    return Multiscale(name, axes, tuple(levels), multiscale.at("type").text())
+    if not others:
+        return None
+    transformation = parse_transformation(given[0])
+    if transformation is not None:
+        shown = others[0].at("type").described()
+        text = f"Only scale, translation and their sequence apply here, not {shown}"
+        consequence = "The transformation is applied all the same."
+        others[0].error("transform-level-type", text, consequence)
+    return transformation
 
 
 def stated_axes(multiscale: Cursor, minor: int) -> tuple[Axis, ...]:
@@ -89,39 +141,33 @@ def stated_axes(multiscale: Cursor, minor: int) -> tuple[Axis, ...]:
     return ()
 
 
-def intrinsic_axes(
-    multiscale: Cursor, given: Sequence[Sequence[Cursor]], minor: int
-) -> tuple[Axis, ...]:
-    """Read the axes of the system that the datasets' transformations lead to (0.6).
+def intrinsic_system(
+    multiscale: Cursor,
+    given: Sequence[Sequence[Cursor]],
+    systems: Sequence[CoordinateSystem],
+    minor: int,
+) -> CoordinateSystem:
+    """Find the system that the datasets' transformations lead to (0.6).
 
-    `given` has the transformations of each dataset.
+    `given` has the transformations of each dataset. The axes are () where the array
+    has to tell.
     """
-    systems = multiscale.at("coordinateSystems").items()
     if not systems:
         text = 'MUST contain the field "coordinateSystems".'
         multiscale.error("coordinate-systems-missing", text, '"axes" takes its place.')
-        return stated_axes(multiscale, minor)
+        return CoordinateSystem("", stated_axes(multiscale, minor))
     outputs = [output_name(transforms[0]) for transforms in given if transforms]
     names = [name for name in outputs if name is not None]
     if len(set(names)) > 1:
         text = "The output of every dataset's transformation MUST be the same system."
         multiscale.error("intrinsic-system-differs", text, "The first one is used.")
-    by_name = {s.at("name").value: s for s in reversed(systems) if has_name(s)}
-    intrinsic = by_name.get(names[0]) if names else None
+    intrinsic = next((s for s in systems if names and s.name == names[0]), None)
     if intrinsic is None:
         text = "The output of a dataset's transformation MUST name a coordinate system."
         consequence = "The first coordinate system is used."
         multiscale.error("intrinsic-system-unknown", text, consequence)
-        intrinsic = systems[0]
-    axes = parse_axes(intrinsic.at("axes"), minor)
-    if not axes:
-        text = 'A coordinate system MUST contain the field "axes".'
-        intrinsic.error("axes-missing", text, "The dimensions of the arrays decide.")
-    return axes
-
-
-def has_name(system: Cursor) -> bool:
-    return isinstance(system.at("name").value, str)
+        return systems[0]
+    return intrinsic
 
 
 def output_name(transform: Cursor) -> str | None:

@@ -14,9 +14,10 @@ from napari_ngff.metadata.model import Collection, Image, Metadata
 from napari_ngff.metadata.multiscales import parse_multiscales
 from napari_ngff.metadata.rendering import parse_label, parse_omero
 from napari_ngff.metadata.screen import parse_plate, parse_well
+from napari_ngff.metadata.systems_parse import is_draft_scene, parse_scene
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.model import JSON, Problem
+    from napari_ngff.metadata.model import Problem
 
 __all__ = ["parse"]
 
@@ -180,24 +181,3 @@ def parse_collection(layout: Cursor) -> Collection | None:
         text = f'"MUST be 3", is {number}.'
         layout.error("layout-unknown", text, "It is read as layout 3.")
     return Collection(number)
-
-
-def is_draft_scene(home: Cursor) -> bool:
-    """Tell a scene of 0.6.dev1 and dev2: transformations between images, at the group
-    itself, with the references that a field's own transformation has not.
-    """
-    transforms = home.at("coordinateTransformations").children()
-    return any(transform.at("input").present for transform in transforms)
-
-
-def parse_scene(home: Cursor) -> JSON | None:
-    """Read ``scene`` as it is."""
-    scene = home.at("scene")
-    if scene.is_object():
-        return scene.value if isinstance(scene.value, dict) else None
-    if not is_draft_scene(home):
-        return None
-    text = 'From 0.6.dev3 on the transformations between images are in "scene".'
-    home.error("scene-missing", text, "The group is read as a scene.")
-    keys = ("coordinateSystems", "coordinateTransformations")
-    return {key: home.at(key).value for key in keys if home.at(key).present}

@@ -293,15 +293,13 @@ def _collection(node: Node, reading: _Reading) -> list[Group]:
 def _scene(node: Node, reading: _Reading) -> list[Group]:
     """Open the images that a scene names, each in its own system."""
     reading.note(node.problems)
-    scene = node.metadata.scene or {}
-    paths: dict[str, None] = {}
-    stated = scene.get("coordinateTransformations")
-    for transformation in stated if isinstance(stated, list) else ():
-        for end in ("input", "output"):
-            place = transformation.get(end) if isinstance(transformation, dict) else 0
-            path = place.get("path") if isinstance(place, dict) else None
-            if isinstance(path, str) and path:
-                paths[path.strip("/")] = None
+    assert node.metadata.scene is not None
+    paths = {
+        end.path: None
+        for link in node.metadata.scene.links
+        for end in (link.input, link.output)
+        if end.path
+    }
     reading.messages.append(
         f"{node} is a scene; its images are shown, each in its own coordinate system."
     )

@@ -1,0 +1,233 @@
+"""Vectors on a regular grid: sampling between its points, and solving for a point.
+
+Points are rows: n points of N axes are an array (n, N). "The pixel/voxel center is the
+origin of the continuous coordinate system" (0.6), so element ``i`` of a grid lies at
+index coordinate ``i``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "INTERPOLATIONS",
+    "FieldArray",
+    "Points",
+    "VectorField",
+    "interpolated",
+    "lattice",
+    "solved",
+]
+
+Points = npt.NDArray[np.float64]
+"""Coordinates, shape (points, axes)."""
+
+INTERPOLATIONS = {"nearest": 0, "linear": 1, "cubic": 3}
+"""Name in the format -> degree of the spline."""
+
+SPLINE_REACH = 12
+"""Voxels around a block that still matter to a cubic spline in it: the influence of a
+value falls by the factor 0.27 with each voxel, so beyond that it is below 2e-7."""
+
+WHOLE = 1e-6
+"""Index coordinates that near to an integer are taken for it: reading less data."""
+
+MAX_ELEMENTS = 1 << 24
+"""Points far apart in a large array are read in parts of at most so many elements."""
+
+MAX_STEPS = 50
+DIFFERENCE = 1e-4
+
+
+class FieldArray(Protocol):
+    """An array that is read by rectangles."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements per axis."""
+
+    def read(self, box: tuple[tuple[int, int], ...]) -> npt.NDArray[Any]:
+        """Read ``start..stop`` per axis."""
+
+
+def interpolated(
+    read: Callable[[tuple[tuple[int, int], ...]], npt.NDArray[Any]],
+    shape: tuple[int, ...],
+    index: Points,
+    order: int,
+) -> npt.NDArray[Any]:
+    """Sample an array between its elements; reads the part that is needed.
+
+    Parameters
+    ----------
+    read
+        Returns a rectangle of the array, ``start..stop`` per axis; behind the axes of
+        `shape` it may have one more, whose elements are sampled alike.
+    shape
+        Of the array.
+    index
+        Where, in index coordinates, (points, axes); outside of the array its edge
+        counts.
+    order
+        Degree of the spline: 0 nearest (halves go up), 1 linear, 3 cubic.
+
+    Returns
+    -------
+    ndarray
+        One entry, or row, per point; of the array's type for order 0, else float64.
+    """
+    from scipy.ndimage import map_coordinates
+
+    upper = np.array(shape) - 1
+    index = np.clip(index, 0, upper)
+    near = np.floor(index + 0.5)
+    if order == 0:
+        index = near
+    index = np.where(np.abs(index - near) < WHOLE, near, index)
+    reach = SPLINE_REACH if order > 1 else 0
+    low = np.maximum(np.floor(index.min(0)) - reach, 0).astype(int)
+    high = np.minimum(np.ceil(index.max(0)) + reach, upper).astype(int) + 1
+    spread = high - low
+    if math.prod(spread.tolist()) > MAX_ELEMENTS and len(index) > 1:
+        middle = np.argsort(index[:, spread.argmax()], kind="stable")
+        halves = np.array_split(middle, 2)
+        parts = [interpolated(read, shape, index[half], order) for half in halves]
+        whole = np.empty((len(index), *parts[0].shape[1:]), parts[0].dtype)
+        for half, part in zip(halves, parts, strict=True):
+            whole[half] = part
+        return whole
+    block = read(tuple(zip(low.tolist(), high.tolist(), strict=True)))
+    at = (index - low).T
+    if order == 0:
+        return np.asarray(block[tuple(at.astype(np.intp))])
+    block = block.astype(np.float64)
+    columns = block[..., None] if block.ndim == len(shape) else block
+    found = np.empty((len(index), columns.shape[-1]))
+    for i in range(columns.shape[-1]):
+        map_coordinates(columns[..., i], at, found[:, i], order=order, mode="nearest")
+    return found[:, 0] if columns.ndim > block.ndim else found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorField:
+    """Vectors at the points of a grid, that of ``displacements`` and ``coordinates``.
+
+    Attributes
+    ----------
+    array
+        The grid's axes in the order of the input's, and the one with the components,
+        in the order of the output's.
+    vector_axis
+        Index of the latter; None for an array without it (one component).
+    scale, translation
+        Of the grid's axes: index coordinates -> input coordinates.
+    """
+
+    array: FieldArray
+    vector_axis: int | None
+    scale: tuple[float, ...]
+    translation: tuple[float, ...]
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Number of points along each axis of the input."""
+        shape = self.array.shape
+        return tuple(n for i, n in enumerate(shape) if i != self.vector_axis)
+
+    @property
+    def components(self) -> int:
+        """Number of axes of the vectors."""
+        return 1 if self.vector_axis is None else self.array.shape[self.vector_axis]
+
+    @property
+    def domain(self) -> tuple[Points, Points]:
+        """Lowest and highest input coordinate of the grid's points, per axis."""
+        first = np.array(self.translation)
+        last = first + np.array(self.scale) * (np.array(self.grid) - 1)
+        return np.minimum(first, last), np.maximum(first, last)
+
+    def sample(self, points: Points, interpolation: str) -> Points:
+        """Return the vectors at input coordinates, (points, components).
+
+        Outside of the grid its edge counts; the format is silent on that.
+        """
+        index = (points - np.array(self.translation)) / np.array(self.scale)
+        order = INTERPOLATIONS[interpolation]
+        found = interpolated(self._read, self.grid, index, order)
+        return found.astype(np.float64, copy=False)
+
+    def _read(self, box: tuple[tuple[int, int], ...]) -> npt.NDArray[Any]:
+        if self.vector_axis is None:
+            return self.array.read(box)[..., None]
+        at = self.vector_axis
+        block = self.array.read((*box[:at], (0, self.components), *box[at:]))
+        return np.moveaxis(block, at, -1)
+
+
+def lattice(low: Points, high: Points, count: int) -> Points:
+    """Return `count` points along each axis that varies from `low` to `high`."""
+    lines = [
+        np.linspace(a, b, count if b > a else 1) for a, b in zip(low, high, strict=True)
+    ]
+    return np.array(list(itertools.product(*lines)))
+
+
+def solved(
+    function: Callable[[Points], Points],
+    targets: Points,
+    guesses: Points,
+    tolerance: float = 1e-8,
+) -> Points:
+    """Find where a function takes given values, by Newton's method.
+
+    Parameters
+    ----------
+    function
+        From N axes to N axes.
+    targets
+        Its values, (points, N).
+    guesses
+        Where to start from, alike.
+    tolerance
+        Largest distance from the target, relative to the spread of all targets.
+
+    Returns
+    -------
+    ndarray
+        Like `targets`; NaN where none was found.
+    """
+    x = np.array(guesses, dtype=np.float64)
+    ndim = x.shape[1]
+    size = max(1.0, float(np.ptp(targets, axis=0).max(initial=0.0)))
+    step = DIFFERENCE * size
+    missing = function(x) - targets
+    for _ in range(MAX_STEPS):
+        away = np.linalg.norm(missing, axis=1)
+        open_ = np.flatnonzero(away > tolerance * size)
+        if not open_.size:
+            break
+        here = x[open_]
+        slopes = np.empty((len(here), ndim, ndim))
+        for axis in range(ndim):
+            move = step * np.eye(ndim)[axis]
+            slopes[:, :, axis] = (function(here + move) - function(here - move)) / (
+                2 * step
+            )
+        moved = here - np.einsum("nij,nj->ni", np.linalg.pinv(slopes), missing[open_])
+        rest = function(moved) - targets[open_]
+        worse = np.linalg.norm(rest, axis=1) > away[open_]
+        # Halfway where a full step overshoots, as at the kinks of a linear field.
+        moved[worse] = (moved[worse] + here[worse]) / 2
+        x[open_] = moved
+        missing[open_] = function(moved) - targets[open_]
+    x[np.linalg.norm(missing, axis=1) > 100 * tolerance * size] = np.nan
+    return x

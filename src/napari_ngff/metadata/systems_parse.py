@@ -1,0 +1,113 @@
+"""Coordinate systems, and transformations between them, of JSON: 0.6 and its drafts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.axes import parse_axes
+from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference, Scene
+from napari_ngff.metadata.transform_parse import LEFT_OUT, Scope, parse_transformation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from napari_ngff.metadata.cursor import Cursor
+
+__all__ = ["is_draft_scene", "parse_links", "parse_scene", "parse_systems"]
+
+
+def parse_scene(home: Cursor) -> Scene | None:
+    """Read ``scene``, or what drafts have at the group itself."""
+    place = home.at("scene")
+    if not place.is_object():
+        if not is_draft_scene(home):
+            return None
+        text = 'From 0.6.dev3 on the transformations between images are in "scene".'
+        home.error("scene-missing", text, "The group is read as a scene.")
+        place = home
+    systems = parse_systems(place.at("coordinateSystems"))
+    links = place.at("coordinateTransformations")
+    links.required('A scene MUST contain "coordinateTransformations".', "It is empty.")
+    return Scene(systems, parse_links(links, {s.name: s for s in systems}))
+
+
+def is_draft_scene(home: Cursor) -> bool:
+    """Tell a scene of 0.6.dev1 and dev2: transformations between images, at the group
+    itself, with the references that a field's own transformation has not.
+    """
+    transforms = home.at("coordinateTransformations").children()
+    return any(transform.at("input").present for transform in transforms)
+
+
+def parse_systems(systems: Cursor) -> tuple[CoordinateSystem, ...]:
+    """Read a list of coordinate systems, one for each object in it.
+
+    Of several that have one name, only the first can be referred to.
+    """
+    found: list[CoordinateSystem] = []
+    for item in systems.items():
+        if not item.is_object():
+            continue
+        name = item.at("name").text() or ""
+        if any(system.name == name for system in found):
+            text = f"The name MUST be unique, {name[:40]!r} is not, or missing."
+            item.error("coordinate-system-name", text, "It cannot be referred to.")
+            continue
+        axes = parse_axes(item.at("axes"), 6)
+        if not axes:
+            text = 'A coordinate system MUST contain the field "axes".'
+            item.error("axes-missing", text, "The dimensions of the arrays decide.")
+        found.append(CoordinateSystem(name, axes))
+    return tuple(found)
+
+
+def parse_links(
+    links: Cursor, systems: Mapping[str, CoordinateSystem]
+) -> tuple[Link, ...]:
+    """Read a list of transformations that state their ends.
+
+    Parameters
+    ----------
+    links
+        At the list.
+    systems
+        Those of the same group by name.
+    """
+    found = (parse_link(item, systems) for item in links.items())
+    return tuple(link for link in found if link is not None)
+
+
+def parse_link(place: Cursor, systems: Mapping[str, CoordinateSystem]) -> Link | None:
+    """Read one transformation and its ends; None where a part of it is unusable."""
+    if not place.is_object():
+        return None
+    ends = parse_reference(place.at("input")), parse_reference(place.at("output"))
+    scope = Scope(axis_names(ends[0], systems), axis_names(ends[1], systems))
+    transformation = parse_transformation(place, scope)
+    if transformation is None or ends[0] is None or ends[1] is None:
+        return None
+    return Link(ends[0], ends[1], transformation, place.at("name").text() or "")
+
+
+def axis_names(
+    end: Reference | None, systems: Mapping[str, CoordinateSystem]
+) -> tuple[str, ...] | None:
+    if end is None or end.path or end.name not in systems:
+        return None
+    return tuple(axis.name for axis in systems[end.name].axes)
+
+
+def parse_reference(place: Cursor) -> Reference | None:
+    """Read an ``input`` or ``output``; None where there is none."""
+    if isinstance(place.value, str):
+        place.expected("an object", "It is taken for the name of the system.")
+        return Reference(name=place.value)
+    rule = 'A transformation MUST contain the fields "input" and "output".'
+    if not place.required(rule, LEFT_OUT) or not place.is_object():
+        return None
+    path = (place.at("path").text() or "").strip("/")
+    name = place.at("name").text() or ""
+    if not path and not name:
+        place.error("reference-empty", "A reference MUST have a name.", LEFT_OUT)
+        return None
+    return Reference(path, name)

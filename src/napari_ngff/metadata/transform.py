@@ -1,0 +1,318 @@
+"""Coordinate transformations as values: apply, compose, invert, write as a matrix.
+
+A transformation is a function "from input points to output points" (0.6) by position;
+the names of axes do not matter to it. Points are rows of an array (points, axes). A
+matrix is homogeneous: (M + 1, N + 1) from N axes to M, the translation its last column.
+
+What consists of other transformations, or of a field, is in `compound`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Affine",
+    "Identity",
+    "MapAxis",
+    "Matrix",
+    "Points",
+    "ProjectAxis",
+    "Rotation",
+    "Scale",
+    "Stored",
+    "Transformation",
+    "Translation",
+    "affine_of",
+]
+
+Matrix = npt.NDArray[np.float64]
+"""Homogeneous, shape (M + 1, N + 1)."""
+
+Points = npt.NDArray[np.float64]
+"""Coordinates, shape (points, axes)."""
+
+Rows = tuple[tuple[float, ...], ...]
+
+ORTHONORMAL = 1e-6
+"""Largest entry of ``R R^T - 1`` for which the transpose is taken for the inverse."""
+
+
+class Transformation(ABC):
+    """Any of them; what is not linear overrides `linear` and `apply`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def gives(self, ndim: int) -> int:
+        """Return the number of axes that come out where `ndim` go in.
+
+        Raises
+        ------
+        ValueError
+            Where the transformation does not take so many, or is not loaded.
+        """
+
+    @property
+    def linear(self) -> bool:
+        """Whether a matrix says it all: there is no field in it."""
+        return True
+
+    @abstractmethod
+    def matrix(self, ndim: int) -> Matrix:
+        """Write it as a homogeneous matrix for `ndim` axes.
+
+        Raises
+        ------
+        ValueError
+            Where it is not linear, or takes another number of axes.
+        """
+
+    def apply(self, points: Points) -> Points:
+        """Transform points.
+
+        Parameters
+        ----------
+        points
+            In input coordinates, (points, N).
+
+        Returns
+        -------
+        ndarray
+            In output coordinates, (points, M). NaN where the inverse of a field has
+            no solution.
+
+        Raises
+        ------
+        ValueError
+            Where it takes another number of axes.
+        """
+        whole = self.matrix(points.shape[1])
+        return points @ whole[:-1, :-1].T + whole[:-1, -1]
+
+    @abstractmethod
+    def inverse(self) -> Transformation | None:
+        """Return the inverse in closed form, or None where there is none.
+
+        It takes each output back to its input. Where the output has more axes than
+        the input, it takes all other points there as well, along the shortest way.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Identity(Transformation):
+    """y = x, of any number of axes."""
+
+    def gives(self, ndim: int) -> int:
+        """Return `ndim`."""
+        return ndim
+
+    def matrix(self, ndim: int) -> Matrix:
+        """Return the unit matrix."""
+        return np.eye(ndim + 1)
+
+    def inverse(self) -> Identity:
+        """Return itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Scale(Transformation):
+    """y[i] = factors[i] x[i]; no factor is 0."""
+
+    factors: tuple[float, ...]
+
+    def gives(self, ndim: int) -> int:
+        """Return `ndim`, which is the number of factors."""
+        return expected(self, len(self.factors), ndim)
+
+    def matrix(self, ndim: int) -> Matrix:
+        """Return the factors on the diagonal."""
+        self.gives(ndim)
+        return np.diag((*self.factors, 1.0))
+
+    def inverse(self) -> Scale:
+        """Divide."""
+        return Scale(tuple(1 / factor for factor in self.factors))
+
+
+@dataclass(frozen=True, slots=True)
+class Translation(Transformation):
+    """y = x + offsets."""
+
+    offsets: tuple[float, ...]
+
+    def gives(self, ndim: int) -> int:
+        """Return `ndim`, which is the number of offsets."""
+        return expected(self, len(self.offsets), ndim)
+
+    def matrix(self, ndim: int) -> Matrix:
+        """Return the offsets in the last column."""
+        return homogeneous(np.eye(self.gives(ndim)), np.array(self.offsets))
+
+    def inverse(self) -> Translation:
+        """Go back."""
+        return Translation(tuple(-offset for offset in self.offsets))
+
+
+@dataclass(frozen=True, slots=True)
+class MapAxis(Transformation):
+    """y[i] = x[order[i]]; `order` is a permutation."""
+
+    order: tuple[int, ...]
+
+    def gives(self, ndim: int) -> int:
+        """Return `ndim`, which is the length of the permutation."""
+        return expected(self, len(self.order), ndim)
+
+    def matrix(self, ndim: int) -> Matrix:
+        """Return the permutation."""
+        return np.eye(self.gives(ndim) + 1)[[*self.order, -1]]
+
+    def inverse(self) -> MapAxis:
+        """Put the axes back."""
+        return MapAxis(tuple(self.order.index(i) for i in range(len(self.order))))
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectAxis(Transformation):
+    """Leaves the `dropped` inputs out, then inserts 0 as the `created` outputs."""
+
+    dropped: tuple[int, ...] = ()
+    created: tuple[int, ...] = ()
+
+    def gives(self, ndim: int) -> int:
+        """Return how many axes remain, together with the new ones."""
+        count = ndim - len(self.dropped) + len(self.created)
+        if max(self.dropped, default=-1) >= ndim or count <= max((0, *self.created)):
+            raise ValueError(f"{self} does not fit {ndim} axes.")
+        return count
+
+    def matrix(self, ndim: int) -> Matrix:
+        """Return the unit matrix without some columns, with more rows."""
+        count = self.gives(ndim)
+        kept = [i for i in range(ndim) if i not in self.dropped]
+        filled = [i for i in range(count) if i not in self.created]
+        linear = np.zeros((count, ndim))
+        linear[filled, kept] = 1
+        return homogeneous(linear, np.zeros(count))
+
+    def inverse(self) -> ProjectAxis | None:
+        """Drop what was created; what was dropped is lost."""
+        return None if self.dropped else ProjectAxis(dropped=self.created)
+
+
+@dataclass(frozen=True, slots=True)
+class Affine(Transformation):
+    """y = A x + b; M `rows` of N + 1 numbers, b their last."""
+
+    rows: Rows
+
+    @classmethod
+    def of(cls, whole: Matrix) -> Affine:
+        """Take a homogeneous matrix."""
+        return cls(rows_of(whole[:-1]))
+
+    def gives(self, ndim: int) -> int:
+        """Return the number of rows."""
+        expected(self, len(self.rows[0]) - 1, ndim)
+        return len(self.rows)
+
+    def matrix(self, ndim: int) -> Matrix:
+        """Return the rows, and the last one."""
+        self.gives(ndim)
+        return np.array([*self.rows, (0.0,) * ndim + (1.0,)])
+
+    def inverse(self) -> Affine | None:
+        """Invert A; None where it loses an input."""
+        ndim = len(self.rows[0]) - 1
+        whole = self.matrix(ndim)
+        linear = whole[:-1, :-1]
+        if np.linalg.matrix_rank(linear) < ndim:
+            return None
+        square = linear.shape[0] == ndim
+        solve = np.linalg.inv if square else np.linalg.pinv
+        back = solve(linear).astype(np.float64)
+        return Affine.of(homogeneous(back, -back @ whole[:-1, -1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation(Transformation):
+    """y = R x; N `rows` of N numbers."""
+
+    rows: Rows
+
+    def gives(self, ndim: int) -> int:
+        """Return `ndim`, which is the number of rows."""
+        return expected(self, len(self.rows), ndim)
+
+    def matrix(self, ndim: int) -> Matrix:
+        """Return the rows without translation."""
+        return homogeneous(np.array(self.rows), np.zeros(self.gives(ndim)))
+
+    def inverse(self) -> Transformation | None:
+        """Transpose R; invert it where it is no rotation."""
+        linear = np.array(self.rows)
+        if np.abs(linear @ linear.T - np.eye(len(linear))).max() < ORTHONORMAL:
+            return Rotation(rows_of(linear.T))
+        return Affine.of(self.matrix(len(linear))).inverse()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Transformation):
+    """Parameters in an array at `path` that is not loaded; `kind` is "affine",
+    "rotation" or, in drafts, "scale" or "translation".
+    """
+
+    kind: str
+    path: str
+
+    def gives(self, ndim: int) -> int:
+        """Fail: the numbers are not here."""
+        raise ValueError(f"The numbers at {self.path} are not loaded.")
+
+    @property
+    def linear(self) -> bool:
+        """Not known to be."""
+        return False
+
+    def matrix(self, ndim: int) -> Matrix:
+        """Fail: the numbers are not here."""
+        raise ValueError(f"The numbers at {self.path} are not loaded.")
+
+    def inverse(self) -> None:
+        """Return None: the numbers are not here."""
+        return
+
+
+def affine_of(
+    scale: tuple[float, ...], translation: tuple[float, ...]
+) -> Transformation:
+    """Return y = scale x + translation."""
+    return Affine.of(homogeneous(np.diag(scale), np.array(translation)))
+
+
+def expected(transformation: Transformation, takes: int, ndim: int) -> int:
+    """Return `ndim`, or fail where another number of axes is taken."""
+    if takes != ndim:
+        name = type(transformation).__name__
+        raise ValueError(f"{name} takes {takes} axes, not {ndim}.")
+    return ndim
+
+
+def homogeneous(linear: Matrix, offset: Points) -> Matrix:
+    """Join A and b to the matrix of A x + b."""
+    whole = np.zeros((linear.shape[0] + 1, linear.shape[1] + 1))
+    whole[:-1, :-1] = linear
+    whole[:-1, -1] = offset
+    whole[-1, -1] = 1
+    return whole
+
+
+def rows_of(numbers: Matrix) -> Rows:
+    """Return a matrix as tuples of floats."""
+    return tuple(tuple(row) for row in numbers.tolist())
