@@ -69,9 +69,10 @@ class ErrorReport:
         self._keys.add(error.key)
         count = len(self._keys)
         if count == 1:
-            show((str(error),))
+            # napari shows the first line, and the rest on a click.
+            show(("A chunk cannot be read; its place stays empty.", str(error)))
         elif str(count).strip("0") == "1":
-            show((f"{count} chunks of {error.source_name} cannot be read.",))
+            show((f"{count} chunks cannot be read so far.", error.source_name))
 
 
 class Session:
