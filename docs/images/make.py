@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Draw the pictures of the documentation: python docs/images/make.py [NAME...].
+
+All of them show generated samples in a window of fixed size; where there is no DISPLAY
+an X server without a screen (Xvfb) is started.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HERE = Path(__file__).parent
+SIZE = (1120, 720)
+COLORS = (256, 128, 96, 64)
+LIMIT = 300_000
+
+
+@contextmanager
+def display() -> Iterator[None]:
+    """Give napari a screen, and settings of its own."""
+    server = None
+    if sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
+        out, into = os.pipe()
+        command = ["Xvfb", "-displayfd", str(into), "-screen", "0", "1600x1000x24"]
+        server = subprocess.Popen(command, pass_fds=[into], stderr=subprocess.DEVNULL)
+        os.close(into)
+        with open(out) as number:
+            os.environ["DISPLAY"] = f":{number.readline().strip()}"
+        os.environ["QT_QPA_PLATFORM"] = "xcb"
+    try:
+        yield
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait()
+
+
+def wait(seconds: float) -> None:
+    """Let the window work."""
+    from qtpy.QtWidgets import QApplication
+
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        QApplication.processEvents()
+        time.sleep(0.01)
+
+
+def open_window() -> Any:
+    """Open an empty window."""
+    import napari
+
+    viewer = napari.Viewer(show=True)
+    viewer.window.resize(*SIZE)
+    wait(0.5)
+    return viewer
+
+
+def open_sample(path: Path) -> Any:
+    """Open a window with a sample."""
+    viewer = open_window()
+    viewer.open(str(path), plugin="napari-ngff")
+    viewer.canvas.overlays.scale_bar.visible = True
+    wait(0.5)
+    viewer.reset_view()
+    return viewer
+
+
+def save(viewer: Any, name: str) -> None:
+    """Write the window as a small PNG, and close it."""
+    from PIL import Image
+
+    viewer.layers.selection.active = viewer.layers[0]
+    wait(1)
+    pixels = viewer.screenshot(canvas_only=False, flash=False)
+    viewer.close()
+    wait(0.2)
+    picture = Image.fromarray(pixels[..., :3])
+    path = HERE / f"{name}.png"
+    for colors in COLORS:
+        picture.quantize(colors, dither=Image.Dither.NONE).save(path, optimize=True)
+        size = path.stat().st_size
+        if size <= LIMIT:
+            break
+    print(f"{path.name}: {picture.size}, {colors} colours, {size // 1000} kB")
+
+
+def plate(folder: Path) -> None:
+    """Draw a plate with the labels of its nuclei."""
+    from napari_ngff.viewer.samples import write_plate
+
+    viewer = open_sample(write_plate(folder / "plate.ome.zarr"))
+    viewer.layers["nuclei"].opacity = 0.4
+    save(viewer, "plate")
+
+
+def image(folder: Path) -> None:
+    """Draw three channels without labels."""
+    from napari_ngff.viewer.samples import write_image
+
+    viewer = open_sample(write_image(folder / "cells.ome.zarr"))
+    for layer in viewer.layers[3:]:
+        layer.visible = False
+    save(viewer, "image")
+
+
+def labels(folder: Path) -> None:
+    """Draw labels over the image, at full resolution."""
+    from napari_ngff.viewer.samples import write_image
+
+    viewer = open_sample(write_image(folder / "cells.ome.zarr"))
+    viewer.layers["nuclei"].visible = False
+    viewer.layers["cells"].visible = True
+    viewer.scene.camera.zoom *= 2
+    save(viewer, "labels")
+
+
+def well(folder: Path) -> None:
+    """Draw the fields of one well."""
+    from napari_ngff.viewer.samples import write_plate
+
+    path = write_plate(folder / "plate.ome.zarr", fields=4, wells=["C4"])
+    viewer = open_sample(path / "C" / "4")
+    viewer.layers["nuclei"].opacity = 0.4
+    save(viewer, "well")
+
+
+def url_form(folder: Path) -> None:
+    """Draw the form for an address, with an image that came through it."""
+    from napari_ngff.viewer.samples import write_stack
+    from napari_ngff.widgets.forms import show_open_url
+
+    write_stack(folder / "spheroid.ome.zarr")
+    with serve(folder) as address:
+        viewer = open_window()
+        form = show_open_url(viewer)
+        form.address.value = f"{address}/spheroid.ome.zarr"
+        form.open()
+        while not form.button.enabled:
+            wait(0.1)
+        viewer.canvas.overlays.scale_bar.visible = True
+        viewer.reset_view()
+        save(viewer, "url-form")
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine; gives its address."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+    handler = partial(Handler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 8000), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield "http://localhost:8000"
+        server.shutdown()
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
+    "plate": plate,
+    "image": image,
+    "labels": labels,
+    "well": well,
+    "url-form": url_form,
+}
+
+
+def main() -> None:
+    """Draw the pictures that the command line names, or all."""
+    unknown = sorted(set(sys.argv[1:]) - set(PICTURES))
+    if unknown:
+        sys.exit(f"no such picture: {', '.join(unknown)}; there are {list(PICTURES)}")
+    folder = Path(tempfile.mkdtemp())
+    os.environ["NAPARI_CONFIG"] = str(folder / "settings.yaml")
+    try:
+        with display():
+            for name in sys.argv[1:] or PICTURES:
+                (folder / name).mkdir()
+                PICTURES[name](folder / name)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
