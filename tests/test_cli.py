@@ -117,3 +117,13 @@ def test_the_command_is_installed():
     command = [sys.executable, "-m", "napari_ngff.cli", "--version"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == __version__
+
+
+def test_a_reader_that_stops_is_no_error(plate):
+    command = [sys.executable, "-m", "napari_ngff.cli", "tree", str(plate)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        program.stdout.close()
+        assert program.wait() == 0
+        assert program.stderr.read() == b""

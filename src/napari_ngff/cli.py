@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # what reads our output, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OMEZarrError, OSError) as error:
         print(f"napari-ngff: {error}", file=sys.stderr)
         return 1

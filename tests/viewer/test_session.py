@@ -133,4 +133,4 @@ def test_many_broken_chunks_make_few_messages(monkeypatch):
         report(ChunkError("a.zarr", f"0/{i}", "damaged"))
     assert len(shown) == 2
     assert "a.zarr/0/0 cannot be read: damaged" in shown[0]
-    assert "10 chunks of a.zarr" in shown[1]
+    assert shown[1] == "10 chunks cannot be read so far.\na.zarr"
