@@ -71,6 +71,7 @@ def test_listing(store, folder):
     assert sync(listed(store.list_prefix("a/b/c/1/"))) == [
         f"a/b/c/1/{i}" for i in range(3)
     ]
+    assert sync(listed(store.list_prefix("a/z"))) == ["a/zarr.json"]
     assert sync(listed(store.list_dir("a"))) == ["b", "zarr.json"]
     assert sync(listed(store.list_dir(""))) == ["a", "zarr.json"]
     assert sync(store.exists(OBJECT))
