@@ -1,0 +1,305 @@
+"""Rules of axes and coordinate systems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.axes import SPACE_UNITS, TIME_UNITS, parse_axes
+from napari_ngff.metadata.rules.rule import (
+    MUST,
+    SHOULD,
+    Rule,
+    absent,
+    apply,
+    inside,
+    is_text,
+    otherwise,
+    repeated,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from napari_ngff.metadata.cursor import Cursor
+
+__all__ = ["AXES", "LETTERS", "SYSTEMS", "check_axes", "check_systems"]
+
+UNITS = {"space": SPACE_UNITS, "time": TIME_UNITS}
+TYPES_TO_0_5 = ("space", "time", "channel")
+TYPES_0_6 = ("array", *TYPES_TO_0_5, "coordinate", "displacement")
+
+
+def is_name(value: object) -> bool:
+    """Tell a string that is not empty."""
+    return is_text(value) and value != ""
+
+
+def types(axes: Cursor) -> list[str]:
+    """List the types as written, for they and not the names have rules."""
+    stated = [axis.at("type").value for axis in axes.children()]
+    return [kind if isinstance(kind, str) else "" for kind in stated]
+
+
+def wrong_number(axes: Cursor) -> Iterator[Cursor]:
+    """Find less than 2 or more than 5 axes."""
+    if isinstance(axes.value, list) and not 2 <= len(axes.value) <= 5:
+        yield axes
+
+
+def without_plane(axes: Cursor) -> Iterator[Cursor]:
+    """Find other than 2 or 3 axes of space, where not all are of type array."""
+    found = types(axes)
+    if found and set(found) != {"array"} and found.count("space") not in (2, 3):
+        yield axes
+
+
+def unordered(axes: Cursor) -> Iterator[Cursor]:
+    """Find types out of the order time, channel or custom, space."""
+    if set(found := types(axes)) != {"array"}:
+        ranks = [{"time": 0, "space": 2}.get(kind, 1) for kind in found]
+        if ranks != sorted(ranks):
+            yield axes
+
+
+def crowded(axes: Cursor) -> Iterator[Cursor]:
+    """Find several axes of time, or several that are neither time nor space."""
+    if set(found := types(axes)) != {"array"}:
+        others = [kind for kind in found if kind not in ("time", "space")]
+        if found.count("time") > 1 or len(others) > 1:
+            yield axes
+
+
+def unordered_planes(axes: Cursor) -> Iterator[Cursor]:
+    """Find spatial axes called z, y and x in another order."""
+    names = [
+        str(axis.at("name").value).lower()
+        for axis in axes.children()
+        if axis.at("type").value == "space"
+    ]
+    if sorted(names) == ["x", "y", "z"] and names != ["z", "y", "x"]:
+        yield axes
+
+
+def without_unit(axes: Cursor) -> Iterator[Cursor]:
+    """Find axes of space and time without a unit; others have none to give."""
+    for axis in axes.children():
+        if axis.at("type").value in ("space", "time"):
+            yield from absent("unit")(axis)
+
+
+def foreign_units(axes: Cursor) -> Iterator[Cursor]:
+    """Find units of time on an axis of space and the other way round."""
+    for axis in axes.children():
+        kind, unit = axis.at("type").value, axis.at("unit").value
+        other = {"space": "time", "time": "space"}.get(str(kind))
+        if other and is_text(unit) and unit in UNITS[other]:
+            yield axis.at("unit")
+
+
+def strings_out_of_order(axes: Cursor) -> Iterator[Cursor]:
+    """Find axes of 0.3 that are known, and not in the order tczyx."""
+    names = [axis.value for axis in axes.children()]
+    if set(map(str, names)) <= set("tczyx") and names != sorted(
+        names, key=lambda name: "tczyx".index(str(name))
+    ):
+        yield axes
+
+
+def unknown_letters(axes: Cursor) -> Iterator[Cursor]:
+    """Find axes of 0.3 that are none of t, c, z, y, x, or there twice."""
+    seen: list[object] = []
+    for axis in axes.children():
+        if axis.value not in tuple("tczyx") or axis.value in seen:
+            yield axis
+        seen.append(axis.value)
+
+
+NUMBER = Rule(
+    "axes-number",
+    MUST,
+    "The length of axes must be between 2 and 5.",
+    wrong_number,
+    since=3,
+    consequence="The axes decide, as long as the arrays have as many.",
+)
+
+LETTERS = (
+    NUMBER,
+    Rule(
+        "axes-letters",
+        MUST,
+        'The values MUST be unique and one of {"t", "c", "z", "y", "x"}.',
+        unknown_letters,
+        since=3,
+        until=3,
+    ),
+    Rule(
+        "axes-order",
+        MUST,
+        "All image arrays must be up to 5-dimensional with dimension order (t, c, z, "
+        "y, x).",
+        strings_out_of_order,
+        since=3,
+        until=3,
+        consequence="They are taken in their order.",
+    ),
+)
+
+AXES = (
+    NUMBER,
+    Rule(
+        "axes-space",
+        MUST,
+        'The axes MUST contain 2 or 3 entries of "type:space" (0.6: or only entries of '
+        "type array).",
+        without_plane,
+        since=4,
+    ),
+    Rule(
+        "axes-order",
+        MUST,
+        "In addition, the entries MUST be ordered by type where the time axis must "
+        "come first (if present), followed by the channel or custom axis (if present) "
+        "and the axes of type space.",
+        unordered,
+        since=4,
+        consequence="They are taken in their order.",
+    ),
+    Rule(
+        "axes-several",
+        MUST,
+        "... MAY contain one additional entry of type:time and MAY contain one "
+        "additional entry of type:channel or a null / custom type.",
+        crowded,
+        since=4,
+        consequence="Each is an axis of its own.",
+    ),
+    Rule(
+        "axes-order-planes",
+        SHOULD,
+        "If there are three spatial axes where two correspond to the image plane (yx) "
+        "and images are stacked along the other (anisotropic) axis (z), the spatial "
+        "axes SHOULD be ordered as zyx.",
+        unordered_planes,
+        since=4,
+    ),
+    Rule(
+        "axis-type-custom",
+        SHOULD,
+        "SHOULD contain the field type. It SHOULD be one of the strings space, time or "
+        "channel.",
+        lambda axes: (
+            axis.at("type")
+            for axis in axes.children()
+            if is_text(axis.at("type").value)
+            and axis.at("type").value not in TYPES_TO_0_5
+        ),
+        since=4,
+        until=5,
+        consequence="It gets a slider.",
+    ),
+    Rule(
+        "axis-type-custom",
+        SHOULD,
+        "SHOULD contain the field type. It SHOULD be one of the strings array, space, "
+        "time, channel, coordinate, or displacement.",
+        lambda axes: (
+            axis.at("type")
+            for axis in axes.children()
+            if is_text(axis.at("type").value) and axis.at("type").value not in TYPES_0_6
+        ),
+        since=6,
+        consequence="It gets a slider.",
+    ),
+    Rule(
+        "axis-unit-missing",
+        SHOULD,
+        "SHOULD contain the field unit to specify the physical unit of this dimension.",
+        without_unit,
+        since=4,
+        consequence="It is measured in pixels.",
+    ),
+    Rule(
+        "axis-unit-kind",
+        SHOULD,
+        "The value SHOULD be one of the following strings ... Units for space axes ... "
+        "Units for time axes ...",
+        foreign_units,
+        since=4,
+    ),
+    Rule(
+        "axis-long-name-type",
+        MUST,
+        "MAY contain the field longName. The value MUST be a string.",
+        lambda axes: (
+            found
+            for axis in axes.children()
+            for found in otherwise(is_text, "longName")(axis)
+        ),
+        since=6,
+    ),
+)
+
+SYSTEMS = (
+    Rule(
+        "coordinate-system-name",
+        MUST,
+        "MUST contain the field name. The value MUST be a non-empty string that is "
+        "unique among all entries under coordinateSystems.",
+        inside("coordinateSystems", absent("name")),
+        since=6,
+    ),
+    Rule(
+        "coordinate-system-name",
+        MUST,
+        "The value MUST be a non-empty string.",
+        inside(
+            "coordinateSystems", otherwise(lambda v: is_text(v) and v != "", "name")
+        ),
+        since=6,
+    ),
+    Rule(
+        "coordinate-system-duplicate",
+        MUST,
+        "The value MUST be ... unique among all entries under coordinateSystems.",
+        lambda place: repeated("name")(place.at("coordinateSystems")),
+        since=6,
+        consequence="The first one is used.",
+    ),
+    Rule(
+        "coordinate-system-axes-missing",
+        MUST,
+        "MUST contain the field axes, whose value is an array of valid axes.",
+        inside("coordinateSystems", absent("axes")),
+        since=6,
+    ),
+)
+
+
+def check_axes(axes: Cursor, minor: int) -> None:
+    """Report what breaks the rules of a list of axes, objects or in 0.3 strings."""
+    if minor == 3:
+        apply(LETTERS, axes, minor)
+    elif minor > 3:
+        parse_axes(axes, minor)  # reports on each axis by itself
+        apply(AXES, axes, minor)
+
+
+def check_systems(place: Cursor, minor: int, arrays: bool) -> None:
+    """Report on the ``coordinateSystems`` of a place.
+
+    Parameters
+    ----------
+    place
+        At a multiscale or a scene.
+    minor
+        6 for version 0.6.
+    arrays
+        Whether the rules hold that systems of arrays have: 2 to 5 axes, in order.
+    """
+    apply(SYSTEMS, place, minor)
+    for system in place.at("coordinateSystems").children():
+        if arrays:
+            check_axes(system.at("axes"), minor)
+        else:
+            parse_axes(system.at("axes"), minor)

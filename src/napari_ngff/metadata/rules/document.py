@@ -1,0 +1,221 @@
+"""The attributes of one group, judged as a whole."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.cursor import Cursor
+from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.metadata.parse import find_home, find_version, has_keys, parse
+from napari_ngff.metadata.rules.axes import check_systems
+from napari_ngff.metadata.rules.images import check_multiscale
+from napari_ngff.metadata.rules.links import check_links
+from napari_ngff.metadata.rules.rendering import check_label, check_omero
+from napari_ngff.metadata.rules.rule import MUST, SHOULD, Rule, absent, apply
+from napari_ngff.metadata.rules.screens import check_plate, check_well
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["DOCUMENT", "SCENE", "check_attributes"]
+
+NESTED = ("plate", "well", "image-label")
+GENERIC = ("wrong-value", "missing-key")
+"""Codes that say the same of any key."""
+
+OF_READING = (
+    *GENERIC,
+    "transform-level-type",
+    "transform-not-applied",
+    "transform-parameters",
+)
+"""Codes of reading a transformation, whose rules tell more exactly what is wrong."""
+
+
+def versions(home: Cursor) -> Iterator[Cursor]:
+    """Go to each version that a document states."""
+    for place in (home, *home.at("multiscales").children(), *map(home.at, NESTED)):
+        if place.at("version").present:
+            yield place.at("version")
+
+
+def unknown_versions(home: Cursor) -> Iterator[Cursor]:
+    """Find versions that do not exist."""
+    for found in versions(home):
+        if not re.fullmatch(r"0\.[1-5]|0\.6.*", str(found.value)):
+            yield found
+
+
+def draft_versions(home: Cursor) -> Iterator[Cursor]:
+    """Find drafts of 0.6."""
+    for found in versions(home):
+        if re.fullmatch(r"0\.6.+", str(found.value)) and found.value != "0.6rc0":
+            yield found
+
+
+def differing_versions(home: Cursor) -> Iterator[Cursor]:
+    """Find versions that differ from the first one stated."""
+    stated = list(versions(home))
+    return (found for found in stated if found.value != stated[0].value)
+
+
+def stray_systems(home: Cursor) -> Iterator[Cursor]:
+    """Find coordinate systems outside of a scene and of multiscales."""
+    if home.at("coordinateSystems").present and not home.at("scene").present:
+        yield home.at("coordinateSystems")
+
+
+DOCUMENT = (
+    Rule(
+        "version-unknown",
+        MUST,
+        "version: a string specifying the version of the OME-Zarr specification.",
+        unknown_versions,
+    ),
+    Rule(
+        "version-draft",
+        SHOULD,
+        "Data written with these latest changes (an editor's draft) will not "
+        "necessarily be supported.",
+        draft_versions,
+        since=6,
+        consequence="It is read as 0.6, with the keys of the drafts.",
+    ),
+    Rule(
+        "version-differs",
+        SHOULD,
+        "version: indicates the version of the metadata; one document has one.",
+        differing_versions,
+        until=4,
+        consequence="The first one counts.",
+    ),
+    Rule(
+        "version-differs",
+        MUST,
+        "The OME-Zarr Metadata version MUST be consistent within a hierarchy.",
+        differing_versions,
+        since=5,
+        consequence="The first one counts.",
+    ),
+    Rule(
+        "scene-missing",
+        MUST,
+        "Transformations between two or more images MUST be stored in the attributes "
+        "of a scene dictionary.",
+        stray_systems,
+    ),
+)
+
+SCENE = (
+    Rule(
+        "missing-key",
+        MUST,
+        "The scene dictionary MUST contain the field coordinateTransformations, whose "
+        "value MUST be an array of valid transformations.",
+        absent("coordinateTransformations"),
+        since=6,
+    ),
+)
+
+
+def check_attributes(
+    attributes: object, zarr_format: int, version: str | None = None
+) -> tuple[Problem, ...]:
+    """Judge the attributes of one group.
+
+    Parameters
+    ----------
+    attributes
+        Any JSON value: the content of ``.zattrs`` (Zarr v2) or the ``attributes`` of
+        ``zarr.json`` (v3).
+    zarr_format
+        2 or 3.
+    version
+        What the hierarchy has, for a document that states none: the rules of "0.1" to
+        "0.6" differ.
+
+    Returns
+    -------
+    tuple of Problem
+        By place, none of them twice; valid where none is an error. What nothing is
+        known of is valid: other tools keep their own attributes in groups.
+    """
+    parsed = parse(attributes, zarr_format).problems
+    unheard: list[Problem] = []
+    home = find_home(Cursor(attributes, "", unheard), zarr_format)
+    found: list[Problem] = []
+    home = Cursor(home.value, home.where, found)
+    if has_keys(home) or home.at("coordinateSystems").present:
+        minor = minor_of(home, zarr_format, version)
+        check_home(home, minor)
+    return merged(parsed, found)
+
+
+def minor_of(home: Cursor, zarr_format: int, version: str | None) -> int:
+    """Return 4 for the rules of 0.4: of the version stated, given, or implied."""
+    quiet = Cursor(home.value, home.where, [])
+    stated = next(versions(home), None)
+    known = re.match(r"0\.([1-6])", version or "") if stated is None else None
+    return int(known[1]) if known else find_version(quiet, zarr_format)[1]
+
+
+def check_home(home: Cursor, minor: int) -> None:
+    """Apply the rules of everything that a group is."""
+    apply(DOCUMENT, home, minor)
+    for multiscale in home.at("multiscales").children():
+        check_multiscale(multiscale, minor)
+    for key, check in (
+        ("omero", check_omero),
+        ("image-label", check_label),
+        ("plate", check_plate),
+        ("well", check_well),
+    ):
+        if isinstance(home.at(key).value, dict):
+            check(home.at(key), minor)
+    scene = home.at("scene")
+    if isinstance(scene.value, dict):
+        apply(SCENE, scene, minor)
+        scene.at("coordinateTransformations").items()
+        check_systems(scene, minor, arrays=False)
+        check_links(scene, None)
+
+
+def merged(parsed: tuple[Problem, ...], found: list[Problem]) -> tuple[Problem, ...]:
+    """Join what reading reported with what the rules found, each said once.
+
+    Of one code at one place the more severe stays. Reading says of any key alike that
+    it is missing or wrong: no rule repeats it, but of a transformation, which has its
+    own rules, these say it better.
+    """
+    judged = {entry(p.where) for p in found if p.severity is Severity.ERROR}
+    problems = {
+        (p.code, p.where): p
+        for p in parsed
+        if p.code not in OF_READING or (entry(p.where) or p.where) not in judged
+    }
+    read = list(problems.values())
+    for problem in found:
+        known = problems.get((problem.code, problem.where))
+        stronger = known is None or known.severity is Severity.WARNING
+        if stronger and not any(says(other, problem) for other in read):
+            problems[problem.code, problem.where] = problem
+    return tuple(sorted(problems.values(), key=lambda problem: problem.where))
+
+
+def entry(where: str) -> str | None:
+    """Return the place of the transformation that a place is in, None outside."""
+    found = re.match(r".*coordinateTransformations/\d+", where)
+    return found[0] if found else None
+
+
+def says(read: Problem, problem: Problem) -> bool:
+    """Tell whether a problem of reading is one of the rules in other words."""
+    if read.severity is not Severity.ERROR:
+        return False
+    if read.where == problem.where:
+        return read.code in GENERIC or problem.code in GENERIC
+    nested = (f"{read.where}/", f"{problem.where}/")
+    return read.code == problem.code and (
+        nested[0].startswith(nested[1]) or nested[1].startswith(nested[0])
+    )

@@ -1,0 +1,204 @@
+"""Rules of multiscales and their datasets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.rules.axes import check_axes, check_systems
+from napari_ngff.metadata.rules.links import check_links, name_of, sizes_of
+from napari_ngff.metadata.rules.rule import (
+    MUST,
+    SHOULD,
+    Rule,
+    absent,
+    apply,
+    is_text,
+    otherwise,
+)
+from napari_ngff.metadata.rules.transformations import Frame, check_transformation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from napari_ngff.metadata.cursor import Cursor
+
+__all__ = ["DATASET", "MULTISCALE", "check_multiscale"]
+
+
+def bad_chains(place: Cursor) -> Iterator[Cursor]:
+    """Find lists other than one scale, or one scale and one translation (to 0.5)."""
+    steps = place.at("coordinateTransformations")
+    types = [step.at("type").value for step in steps.children()]
+    if steps.children() and types not in (["scale"], ["scale", "translation"]):
+        yield steps
+
+
+def bad_steps(place: Cursor) -> Iterator[Cursor]:
+    """Find what is no scale, identity, or sequence of scale and translation (0.6)."""
+    for step in place.at("coordinateTransformations").children():
+        types = [s.at("type").value for s in step.at("transformations").children()]
+        whole = step.at("type").value
+        if whole not in ("scale", "identity") and (
+            whole != "sequence" or types != ["scale", "translation"]
+        ):
+            yield step
+
+
+def several_steps(place: Cursor) -> Iterator[Cursor]:
+    """Find lists of more than one transformation."""
+    steps = place.at("coordinateTransformations")
+    if len(steps.children()) > 1:
+        yield steps
+
+
+def wrong_inputs(place: Cursor) -> Iterator[Cursor]:
+    """Find inputs without a path."""
+    for step in place.at("coordinateTransformations").children():
+        if not is_text(step.at("input").at("path").value):
+            yield step.at("input")
+
+
+def wrong_outputs(place: Cursor) -> Iterator[Cursor]:
+    """Find outputs without a name."""
+    for step in place.at("coordinateTransformations").children():
+        if not is_text(step.at("output").at("name").value):
+            yield step.at("output")
+
+
+def other_inputs(place: Cursor) -> Iterator[Cursor]:
+    """Find inputs of another path than the dataset's."""
+    for step in place.at("coordinateTransformations").children():
+        stated = step.at("input").at("path")
+        if is_text(stated.value) and stated.value != place.at("path").value:
+            yield stated
+
+
+MULTISCALE = (
+    Rule(
+        "multiscale-name-missing",
+        SHOULD,
+        "Each multiscales object SHOULD contain the field name.",
+        absent("name"),
+        consequence="It is shown by the name of its group.",
+    ),
+    Rule(
+        "multiscale-type-missing",
+        SHOULD,
+        "Each multiscales object SHOULD contain the field type, which gives the type "
+        "of downscaling method used to generate the multiscale image pyramid.",
+        absent("type"),
+    ),
+    Rule(
+        "multiscale-metadata-missing",
+        SHOULD,
+        "It SHOULD contain the field metadata, which contains a object with additional "
+        "information about the downscaling method.",
+        absent("metadata"),
+    ),
+    Rule(
+        "multiscale-metadata-type",
+        MUST,
+        "... the field metadata, which contains a object with additional information "
+        "about the downscaling method.",
+        otherwise(lambda value: isinstance(value, dict), "metadata"),
+    ),
+    Rule(
+        "transforms-order",
+        MUST,
+        "The transformations MUST follow the same rules about allowed types, order, "
+        "etc. as in datasets:coordinateTransformations.",
+        bad_chains,
+        since=4,
+        until=5,
+        consequence="They are applied in their order.",
+    ),
+)
+
+DATASET = (
+    Rule(
+        "transforms-missing",
+        MUST,
+        "Each object in datasets MUST contain the field coordinateTransformations.",
+        absent("coordinateTransformations"),
+        since=4,
+        consequence="A voxel has the size 1.",
+    ),
+    Rule(
+        "transforms-order",
+        MUST,
+        "They MUST contain exactly one scale transformation ... It MAY contain exactly "
+        "one translation ... If translation is given it MUST be listed after scale.",
+        bad_chains,
+        since=4,
+        until=5,
+        consequence="They are applied in their order.",
+    ),
+    Rule(
+        "transforms-several",
+        MUST,
+        "coordinateTransformations: exactly one transformation.",
+        several_steps,
+        since=6,
+        consequence="The first one is used.",
+    ),
+    Rule(
+        "dataset-transform-type",
+        MUST,
+        "The transformation MUST be one of the following: A single scale or identity "
+        "transformation. A sequence transformation containing one scale and one "
+        "translation transformation.",
+        bad_steps,
+        since=6,
+    ),
+    Rule(
+        "dataset-input",
+        MUST,
+        "input MUST be an object with the path of the dataset.",
+        wrong_inputs,
+        since=6,
+        consequence="The path of the dataset is taken.",
+    ),
+    Rule(
+        "dataset-output",
+        MUST,
+        "output MUST be an object with the name of the intrinsic coordinate system.",
+        wrong_outputs,
+        since=6,
+    ),
+    Rule(
+        "dataset-input-differs",
+        SHOULD,  # a valid case of the specification breaks it
+        "The value of input MUST equal the value of path, implementations should "
+        "always treat the value of input as if it were equal to the value of path.",
+        other_inputs,
+        since=6,
+        consequence="The path of the dataset is taken.",
+    ),
+)
+
+
+def check_multiscale(multiscale: Cursor, minor: int) -> None:
+    """Report what breaks the rules of one entry of ``multiscales``."""
+    apply(MULTISCALE, multiscale, minor)
+    if minor < 6:
+        check_axes(multiscale.at("axes"), minor)
+    else:
+        check_systems(multiscale, minor, arrays=True)
+    sizes = sizes_of(multiscale)
+    ndim = len(multiscale.at("axes").children()) or None
+    datasets = multiscale.at("datasets").children()
+    for dataset in datasets:
+        apply(DATASET, dataset, minor)
+    chains = datasets if minor not in (4, 5) else [*datasets, multiscale]
+    for place in chains:
+        for step in place.at("coordinateTransformations").children():
+            size = ndim if minor < 6 else sizes.get(name_of(step.at("output")))
+            # A scale of two numbers for three axes is a valid case of 0.4 and 0.6.
+            check_transformation(step, Frame(minor, size, size, lenient=minor != 5))
+    if minor >= 6:
+        outputs = [
+            name_of(step.at("output"))
+            for dataset in datasets
+            for step in dataset.at("coordinateTransformations").children()
+        ]
+        check_links(multiscale, outputs[0] if outputs else None)

@@ -1,0 +1,177 @@
+"""Rules of transformations between coordinate systems (0.6).
+
+Such a list is in a multiscale, where one end is the image's own system, and in a scene.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.rules.rule import (
+    MUST,
+    SHOULD,
+    Rule,
+    Search,
+    apply,
+    repeated,
+)
+from napari_ngff.metadata.rules.transformations import Frame, check_transformation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from napari_ngff.metadata.cursor import Cursor
+
+__all__ = ["LINKS", "check_links", "name_of", "sizes_of"]
+
+VERSION = 6
+ENDS = ("input", "output")
+
+System = tuple[str, str]
+"""Path of the image that has it, "" for the document itself, and name."""
+
+
+SENTENCE = (
+    "the input and output fields of coordinateTransformations MUST contain a json "
+    "object, which MUST contain the field name and MAY contain the field path."
+)
+
+
+def unnamed(end: str) -> Search:
+    """Find inputs, or outputs, without a name."""
+
+    def search(links: Cursor) -> Iterator[Cursor]:
+        for link in links.children():
+            if not name_of(link.at(end)):
+                yield link.at(end)
+
+    return search
+
+
+LINKS = (
+    Rule(
+        "transform-input",
+        MUST,
+        SENTENCE,
+        unnamed("input"),
+        since=6,
+        consequence="It is not used.",
+    ),
+    Rule(
+        "transform-output",
+        MUST,
+        SENTENCE,
+        unnamed("output"),
+        since=6,
+        consequence="It is not used.",
+    ),
+    Rule(
+        "transform-list-empty",
+        MUST,
+        "MUST contain an array of valid transformations: at least one.",
+        lambda links: (links,) if links.value == [] else (),
+        since=6,
+    ),
+    Rule(
+        "transform-name-duplicate",
+        SHOULD,  # a valid case of the specification breaks it
+        "Its value MUST be unique across all name fields for all coordinate "
+        "transformations in the same list.",
+        repeated("name"),
+        since=6,
+    ),
+)
+
+
+def name_of(end: Cursor) -> str:
+    """Return the name of an input or output, "" where it has none."""
+    name = end.at("name").value
+    return name if isinstance(name, str) else ""
+
+
+def system_of(end: Cursor) -> System:
+    """Return what an input or output refers to."""
+    path = end.at("path").value
+    return path.strip("/") if isinstance(path, str) else "", name_of(end)
+
+
+def sizes_of(place: Cursor) -> dict[str, int]:
+    """Return the number of axes of each coordinate system of a place, by name."""
+    sizes: dict[str, int] = {}
+    for system in place.at("coordinateSystems").children():
+        name = name_of(system)
+        if name:
+            sizes.setdefault(name, len(system.at("axes").children()))
+    return sizes
+
+
+def check_links(place: Cursor, intrinsic: str | None) -> None:
+    """Report on the ``coordinateTransformations`` of a multiscale or a scene.
+
+    Parameters
+    ----------
+    place
+        At the multiscale or the scene.
+    intrinsic
+        Name of the multiscale's own system; None for a scene.
+    """
+    links = place.at("coordinateTransformations")
+    sizes = sizes_of(place)
+    apply(LINKS, links, VERSION)
+    for link in links.children():
+        inputs, outputs = (
+            None if end.at("path").present else sizes.get(name_of(end))
+            for end in map(link.at, ENDS)
+        )
+        check_transformation(link, Frame(VERSION, inputs, outputs))
+        for end in map(link.at, ENDS):
+            path, name = system_of(end)
+            if name and not path and name not in sizes:
+                text = (
+                    '"These fields MUST correspond to the name of a coordinate system."'
+                    f' Here none is called "{name[:40]}".'
+                )
+                # A valid multiscale of the specification breaks it; no scene does.
+                severity = MUST if intrinsic is None else SHOULD
+                consequence = "The transformation is not used."
+                end.report(severity, "transform-system-unknown", text, consequence)
+        if intrinsic and ("", intrinsic) not in map(system_of, map(link.at, ENDS)):
+            text = (
+                '"The value of input [or output] MUST equal the name of the intrinsic '
+                f'coordinate system", "{intrinsic[:40]}".'
+            )
+            link.warning(
+                "transform-not-intrinsic", text, "It is followed all the same."
+            )
+    check_graph(place, sizes)
+
+
+def check_graph(place: Cursor, sizes: dict[str, int]) -> None:
+    """Report coordinate systems that no chain of transformations reaches.
+
+    All systems of another image count as one: its own document connects them.
+    """
+    edges = []
+    for link in place.at("coordinateTransformations").children():
+        first, last = (
+            (path, "" if path else name)
+            for path, name in map(system_of, map(link.at, ENDS))
+        )
+        edges.append((first, last))
+    nodes: list[System] = [("", name) for name in sizes]
+    nodes += [node for edge in edges for node in edge if node not in nodes]
+    reached, grown = set(nodes[:1]), True
+    while grown:
+        near = {n for edge in edges if reached & set(edge) for n in edge}
+        grown = not near <= reached
+        reached |= near
+    lost = [node for node in nodes if node not in reached]
+    if lost:
+        path, name = lost[0]
+        text = (
+            '"The graph MUST be fully connected in the sense that any two coordinate '
+            'systems in the metadata MUST be connected by a sequence of edges." Here '
+            f'"{(path or name)[:40]}" is not connected with the first.'
+        )
+        # A valid case of the specification breaks this MUST.
+        place.warning("systems-unconnected", text, "It cannot be chosen for display.")

@@ -1,0 +1,109 @@
+"""Rules of ``omero`` and ``image-label``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.rules.rule import (
+    MUST,
+    SHOULD,
+    Rule,
+    absent,
+    apply,
+    inside,
+    is_text,
+    otherwise,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from napari_ngff.metadata.cursor import Cursor
+
+__all__ = ["LABEL", "OMERO", "check_label", "check_omero"]
+
+
+def bare_windows(omero: Cursor) -> Iterator[Cursor]:
+    """Find limits that a window lacks."""
+    for channel in omero.at("channels").children():
+        yield from absent("min", "max", "start", "end")(channel.at("window"))
+
+
+def empty_lists(label: Cursor) -> Iterator[Cursor]:
+    """Find ``colors`` and ``properties`` without an entry."""
+    return (label.at(k) for k in ("colors", "properties") if label.at(k).value == [])
+
+
+OMERO = (
+    Rule(
+        "channel-color-missing",
+        SHOULD,  # no schema since 0.4 has it, and valid cases lack it
+        "Each object in channels MUST contain the field color, which is a string of 6 "
+        "hexadecimal digits specifying the color of the channel in RGB format.",
+        inside("channels", absent("color")),
+        consequence="It gets a colour of napari's.",
+    ),
+    Rule(
+        "channel-window-missing",
+        SHOULD,  # as above
+        "Each object in channels MUST contain the field window, which is a object "
+        "describing the windowing of the channel.",
+        inside("channels", absent("window")),
+        consequence="Its contrast comes from the pixels.",
+    ),
+    Rule(
+        "channel-window-incomplete",
+        MUST,
+        "The field window MUST contain the fields min and max, which are the minimum "
+        "and maximum values of the window, respectively. It MUST also contain the "
+        "fields start and end, which are the start and end values of the window, "
+        "respectively.",
+        bare_windows,
+        consequence="What is missing comes from the pixels.",
+    ),
+    Rule(
+        "channel-family-type",
+        MUST,
+        "family: a string.",
+        inside("channels", otherwise(is_text, "family")),
+    ),
+)
+
+LABEL = (
+    Rule(
+        "label-version-missing",
+        SHOULD,
+        "That image-label object SHOULD contain ... a version key, whose value MUST be "
+        "a string specifying the version of the OME-Zarr image-label schema.",
+        absent("version"),
+        since=4,
+        until=5,
+    ),
+    Rule(
+        "label-colors-missing",
+        SHOULD,
+        "That image-label object SHOULD contain a colors key, whose value MUST be a "
+        "JSON array describing color information for the unique label values.",
+        absent("colors"),
+        since=4,
+        consequence="napari's colours are used.",
+    ),
+    Rule(
+        "label-list-empty",
+        MUST,
+        "colors and properties: an array of at least one object (minItems of the "
+        "schema).",
+        empty_lists,
+        since=4,
+    ),
+)
+
+
+def check_omero(omero: Cursor, minor: int) -> None:
+    """Report what breaks the rules of an ``omero`` object."""
+    apply(OMERO, omero, minor)
+
+
+def check_label(label: Cursor, minor: int) -> None:
+    """Report what breaks the rules of an ``image-label`` object."""
+    apply(LABEL, label, minor)

@@ -1,0 +1,158 @@
+"""A rule of the specification, and the small searches that rules are made of.
+
+A search takes the place that a rule is about and yields the places that break it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.model import Severity
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.cursor import Cursor
+
+__all__ = [
+    "MUST",
+    "SHOULD",
+    "Rule",
+    "Search",
+    "absent",
+    "apply",
+    "inside",
+    "is_count",
+    "is_index",
+    "is_integer",
+    "is_number",
+    "is_text",
+    "matches",
+    "otherwise",
+    "repeated",
+]
+
+MUST, SHOULD = Severity.ERROR, Severity.WARNING
+
+Search = Callable[["Cursor"], Iterable["Cursor"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One sentence of the specification.
+
+    Attributes
+    ----------
+    code
+        Of the problem that breaking it makes. Rows of one code are one rule, whose
+        wording or severity differs between versions.
+    severity
+        `MUST` or `SHOULD`. A MUST of the prose that a published valid case breaks,
+        because the schema does not have it, is a `SHOULD` here.
+    sentence
+        As the specification has it, in the words of the newest version.
+    search
+        Finds what breaks it.
+    since, until
+        First and last version it holds in; 4 for 0.4.
+    consequence
+        What the viewer does; "" where it does nothing.
+    """
+
+    code: str
+    severity: Severity
+    sentence: str
+    search: Search
+    since: int = 1
+    until: int = 6
+    consequence: str = ""
+
+
+def apply(rules: Iterable[Rule], place: Cursor, minor: int) -> None:
+    """Report what at `place` breaks those rules that hold in version 0.`minor`."""
+    for rule in rules:
+        if rule.since <= minor <= rule.until:
+            for found in rule.search(place):
+                state = found.described() if found.present else "missing."
+                text = f'"{rule.sentence}" Here it is {state}'
+                found.report(rule.severity, rule.code, text, rule.consequence)
+
+
+def absent(*keys: str) -> Search:
+    """Find keys that an object lacks."""
+
+    def search(place: Cursor) -> Iterator[Cursor]:
+        for key in keys:
+            if isinstance(place.value, dict) and not place.at(key).present:
+                yield place.at(key)
+
+    return search
+
+
+def otherwise(right: Callable[[object], bool], *keys: str) -> Search:
+    """Find keys of an object whose values are there and not `right`."""
+
+    def search(place: Cursor) -> Iterator[Cursor]:
+        for key in keys:
+            found = place.at(key)
+            if found.present and not right(found.value):
+                yield found
+
+    return search
+
+
+def inside(key: str, search: Search) -> Search:
+    """Search each entry of a list."""
+
+    def searched(place: Cursor) -> Iterator[Cursor]:
+        for child in place.at(key).children():
+            yield from search(child)
+
+    return searched
+
+
+def repeated(key: str, form: Callable[[str], str] = str) -> Search:
+    """Find entries of the list at a place whose text at `key` was there before."""
+
+    def search(place: Cursor) -> Iterator[Cursor]:
+        seen: set[str] = set()
+        for child in place.children():
+            value = child.at(key).value
+            if isinstance(value, str):
+                if form(value) in seen:
+                    yield child.at(key)
+                seen.add(form(value))
+
+    return search
+
+
+def is_text(value: object) -> bool:
+    """Tell a string."""
+    return isinstance(value, str)
+
+
+def is_number(value: object) -> bool:
+    """Tell a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_integer(value: object) -> bool:
+    """Tell an integer, in JSON also ``1.0``."""
+    return is_number(value) and value == value // 1  # type: ignore[operator]
+
+
+def is_index(value: object) -> bool:
+    """Tell an integer from 0 on."""
+    return is_integer(value) and value >= 0  # type: ignore[operator]
+
+
+def is_count(value: object) -> bool:
+    """Tell an integer from 1 on."""
+    return is_integer(value) and value >= 1  # type: ignore[operator]
+
+
+def matches(pattern: str) -> Callable[[object], bool]:
+    """Tell strings of a pattern; leaves values of other types to other rules."""
+    compiled = re.compile(pattern)
+    return lambda value: not isinstance(value, str) or bool(compiled.fullmatch(value))

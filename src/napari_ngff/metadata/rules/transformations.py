@@ -1,0 +1,371 @@
+"""Rules of coordinate transformations as JSON: their keys, types and lengths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from napari_ngff.metadata.rules.rule import (
+    MUST,
+    SHOULD,
+    Rule,
+    absent,
+    apply,
+    is_index,
+    is_number,
+    is_text,
+    otherwise,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from napari_ngff.metadata.cursor import Cursor
+
+__all__ = ["TRANSFORMATION", "Frame", "check_transformation"]
+
+MAX_NESTING = 16
+TOLERANCE = 1e-3
+"""Of a rotation matrix, whose entries files round to a few digits."""
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "identity": (),
+    "scale": ("scale",),
+    "translation": ("translation",),
+    "mapAxis": ("mapAxis",),
+    "projectAxis": (),
+    "affine": ("affine",),
+    "rotation": ("rotation",),
+    "sequence": ("transformations",),
+    "byDimension": ("transformations",),
+    "bijection": ("forward", "inverse"),
+    "displacements": ("path",),
+    "coordinates": ("path",),
+}
+"""Type of a transformation -> the fields it must have."""
+
+MATRICES = ("affine", "rotation")
+INTERPOLATIONS = ("nearest", "linear", "cubic")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where a transformation stands.
+
+    Attributes
+    ----------
+    minor
+        4 for version 0.4.
+    inputs, outputs
+        Number of axes of its input and output; None where unknown.
+    lenient
+        Whether a wrong length is a warning: a valid case of the specification has one.
+    depth
+        Of wrapping.
+    """
+
+    minor: int
+    inputs: int | None = None
+    outputs: int | None = None
+    lenient: bool = False
+    depth: int = 0
+
+
+def kind(place: Cursor) -> str:
+    """Return the type, "" where it has none that exists."""
+    stated = place.at("type").value
+    return stated if isinstance(stated, str) and stated in KEYS else ""
+
+
+def incomplete(place: Cursor) -> Iterator[Cursor]:
+    """Find fields that the type needs."""
+    found = kind(place)
+    if found in MATRICES and place.at("path").present:
+        return
+    yield from absent(*KEYS.get(found, ()))(place)
+
+
+def unreadable(place: Cursor) -> Iterator[Cursor]:
+    """Find parameters that are not of the form that the type gives them."""
+    found = kind(place)
+    value = place.at(found)
+    if found in ("scale", "translation") and value.present:
+        right = is_positive if found == "scale" else is_number
+        numbers = value.children()
+        if not isinstance(value.value, list) or not all(
+            right(n.value) for n in numbers
+        ):
+            yield value
+    elif found in MATRICES and value.present:
+        if matrix(value) is None:
+            yield value
+    elif found == "sequence":
+        yield from otherwise(
+            lambda v: isinstance(v, list) and v != [], "transformations"
+        )(place)
+    elif found == "byDimension":
+        yield from otherwise(lambda v: isinstance(v, list), "transformations")(place)
+    elif found in ("displacements", "coordinates", *MATRICES):
+        yield from otherwise(is_text, "path")(place)
+
+
+def indices(value: Cursor) -> list[int] | None:
+    """Read a list of integers from 0 on; None where it is none."""
+    numbers = [index.value for index in value.children()]
+    if not isinstance(value.value, list) or not all(map(is_index, numbers)):
+        return None
+    return [int(str(number).removesuffix(".0")) for number in numbers]
+
+
+def is_positive(value: object) -> bool:
+    """Tell a number over 0."""
+    return is_number(value) and value > 0  # type: ignore[operator]
+
+
+def matrix(value: Cursor) -> np.ndarray[tuple[int, int], np.dtype[np.float64]] | None:
+    """Read a list of rows of equal length; None where it is none."""
+    rows = [row.children() for row in value.children()]
+    if not rows or not rows[0] or len({len(row) for row in rows}) != 1:
+        return None
+    if not all(is_number(number.value) for row in rows for number in row):
+        return None
+    read = [[float(str(number.value)) for number in row] for row in rows]
+    return np.array(read)
+
+
+def skewed(place: Cursor) -> Iterator[Cursor]:
+    """Find rotation matrices that are no rotation."""
+    value = place.at("rotation")
+    found = matrix(value) if kind(place) == "rotation" else None
+    if found is None:
+        return
+    size = len(found)
+    if not (
+        size == found.shape[1]
+        and np.allclose(found @ found.T, np.eye(size), atol=TOLERANCE)
+        and np.linalg.det(found) > 0
+    ):
+        yield value
+
+
+def not_permuted(place: Cursor) -> Iterator[Cursor]:
+    """Find a mapAxis that does not have each index once."""
+    value = place.at("mapAxis")
+    if kind(place) == "mapAxis" and value.present:
+        found = indices(value)
+        size = len(found or ())
+        if not 2 <= size <= 5 or sorted(found or ()) != list(range(size)):
+            yield value
+
+
+def wrongly_projected(place: Cursor) -> Iterator[Cursor]:
+    """Find a projectAxis without, or with unusable, indices."""
+    if kind(place) != "projectAxis":
+        return
+    keys = ("droppedInputs", "createdOutputs")
+    if not any(place.at(key).present for key in keys):
+        yield place
+    for value in (place.at(key) for key in keys if place.at(key).present):
+        found = indices(value) or []
+        if not 1 <= len(set(found)) == len(found) <= 3 or max(found) > 4:
+            yield value
+
+
+def unwrapped(place: Cursor) -> Iterator[Cursor]:
+    """Find items of a byDimension without their three fields, or with others."""
+    if kind(place) != "byDimension":
+        return
+    for item in place.at("transformations").children():
+        yield from absent("transformation", "inputAxes", "outputAxes")(item)
+        for key in ("inputAxes", "outputAxes"):
+            if item.at(key).present and indices(item.at(key)) is None:
+                yield item.at(key)
+
+
+def repeated_outputs(place: Cursor) -> Iterator[Cursor]:
+    """Find outputs of a byDimension that an item before has."""
+    seen: set[int] = set()
+    if kind(place) == "byDimension":
+        for item in place.at("transformations").children():
+            found = indices(item.at("outputAxes")) or []
+            if seen & set(found):
+                yield item.at("outputAxes")
+            seen |= set(found)
+
+
+TRANSFORMATION = (
+    Rule(
+        "transform-type-missing",
+        MUST,
+        "Each entry describes a single transformation and MUST contain the field type.",
+        absent("type"),
+        since=4,
+    ),
+    Rule(
+        "transform-type-unknown",
+        MUST,
+        "The value of type MUST be one of the elements of the type column.",
+        otherwise(lambda value: is_text(value) and value in KEYS, "type"),
+        since=4,
+        consequence="It is not applied.",
+    ),
+    Rule(
+        "transform-field-missing",
+        MUST,
+        "MUST contain any other fields required by the given type.",
+        incomplete,
+        since=6,
+        consequence="It is not applied.",
+    ),
+    Rule(
+        "transform-value",
+        MUST,
+        "Parameters are arrays of numbers, those of a scale greater than 0; matrices "
+        "MUST be stored as 2D nested array (an array of arrays of numbers); sequences "
+        "are a non-empty array of transformations; a path is a string.",
+        unreadable,
+        since=6,
+        consequence="It is not applied.",
+    ),
+    Rule(
+        "rotation-not-orthonormal",
+        MUST,
+        "Rotations are stored as NxN matrices and MUST have determinant equal to one, "
+        "with orthonormal rows and columns.",
+        skewed,
+        since=6,
+        consequence="It is applied as an affine.",
+    ),
+    Rule(
+        "map-axis-indices",
+        MUST,
+        "Each integer in the array MUST be a valid zero-based index into the input "
+        "coordinate system's axes. Each index MUST appear exactly once in the array.",
+        not_permuted,
+        since=6,
+        consequence="It is not applied.",
+    ),
+    Rule(
+        "project-axis-indices",
+        MUST,
+        "At least one of droppedInputs and createdOutputs, each of 1 to 3 unique "
+        "integers from 0 to 4.",
+        wrongly_projected,
+        since=6,
+        consequence="It is not applied.",
+    ),
+    Rule(
+        "by-dimension-item",
+        MUST,
+        "Each item MUST contain inputAxes, outputAxes and transformation fields. The "
+        "values of inputAxes and outputAxes are arrays of integers.",
+        unwrapped,
+        since=6,
+        consequence="It is not applied.",
+    ),
+    Rule(
+        "by-dimension-output-twice",
+        MUST,
+        "Every axis index in the parent byDimension's output coordinate system MUST "
+        "appear in exactly one child transformation's outputAxes array.",
+        repeated_outputs,
+        since=6,
+        consequence="It is not applied.",
+    ),
+    Rule(
+        "interpolation-unknown",
+        SHOULD,
+        "interpolation: one of nearest, linear, cubic (the schema; the text says "
+        "bspline-cubic).",
+        otherwise(lambda value: value in INTERPOLATIONS, "interpolation"),
+        since=6,
+        consequence="Linear is used.",
+    ),
+)
+
+
+def check_transformation(place: Cursor, frame: Frame) -> None:
+    """Report on one transformation and those in it, up to `MAX_NESTING` deep."""
+    if not place.is_object() or frame.depth > MAX_NESTING:
+        return
+    apply(TRANSFORMATION, place, frame.minor)
+    check_lengths(place, frame)
+    for wrapped, inputs, outputs in wrapped_by(place, frame):
+        inner = replace(frame, inputs=inputs, outputs=outputs, depth=frame.depth + 1)
+        check_transformation(wrapped, inner)
+
+
+def wrapped_by(
+    place: Cursor, frame: Frame
+) -> Iterator[tuple[Cursor, int | None, int | None]]:
+    """Yield the transformations inside one, and how many axes they go from and to."""
+    items = place.at("transformations").children()
+    if kind(place) == "sequence":
+        for index, step in enumerate(items):
+            last = index == len(items) - 1
+            yield (
+                step,
+                None if index else frame.inputs,
+                frame.outputs if last else None,
+            )
+    elif kind(place) == "bijection":
+        yield place.at("forward"), frame.inputs, frame.outputs
+        yield place.at("inverse"), frame.outputs, frame.inputs
+    elif kind(place) == "byDimension":
+        for item in items:
+            inputs, outputs = (
+                len(item.at(key).children()) or None
+                for key in ("inputAxes", "outputAxes")
+            )
+            yield item.at("transformation"), inputs, outputs
+
+
+def check_lengths(place: Cursor, frame: Frame) -> None:
+    """Report parameters of another length than the number of axes."""
+    for key, rows, columns in lengths(place):
+        sides = ((rows, frame.outputs, "output"), (columns, frame.inputs, "input"))
+        for found, axes, side in sides:
+            if axes is not None and found != axes:
+                text = (
+                    '"Parameter values MUST be compatible with input and output space '
+                    f'dimensionality." Here it is {found} for {axes} {side} axes.'
+                )
+                severity = SHOULD if frame.lenient else MUST
+                consequence = "Missing ones are neutral, surplus ones are ignored."
+                place.at(key).report(severity, "transform-length", text, consequence)
+                break
+    if kind(place) == "byDimension" and frame.outputs is not None:
+        check_outputs(place, frame.outputs)
+
+
+def lengths(place: Cursor) -> Iterator[tuple[str, int, int]]:
+    """Yield the key of the parameters, and of how many outputs and inputs they are."""
+    found = kind(place)
+    value = place.at(found)
+    if found in ("scale", "translation", "mapAxis") and isinstance(value.value, list):
+        yield found, len(value.value), len(value.value)
+    elif found in MATRICES and (read := matrix(value)) is not None:
+        yield found, len(read), read.shape[1] - (found == "affine")
+
+
+def check_outputs(place: Cursor, outputs: int) -> None:
+    """Report outputs that no item of a byDimension has, or that do not exist."""
+    stated = {
+        index
+        for item in place.at("transformations").children()
+        for index in indices(item.at("outputAxes")) or []
+    }
+    missing = sorted(set(range(outputs)) - stated)
+    sentence = (
+        "\"Every axis index in the parent byDimension's output coordinate system MUST "
+        "appear in exactly one child transformation's outputAxes array.\""
+    )
+    if any(index >= outputs for index in stated):
+        text = f"{sentence} Here {max(stated)} is beyond the {outputs} axes."
+        place.error("by-dimension-output-unknown", text, "It is not applied.")
+    if missing:
+        # A valid case of the specification breaks this MUST.
+        text = f"{sentence} Here {missing[0]} does not."
+        place.warning("by-dimension-output-missing", text, "That axis stays as it is.")
