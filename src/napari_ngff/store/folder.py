@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderSource"]
 
+CORES = os.cpu_count() or 1
+READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+
 
 class FolderSource:
     """Read the objects below `root`, a path without a trailing separator."""
@@ -32,7 +35,7 @@ class FolderSource:
     @property
     def concurrency(self) -> int:
         """One reader per core: more only fight for the interpreter."""
-        return os.cpu_count() or 1
+        return CORES
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
@@ -40,17 +43,8 @@ class FolderSource:
         """Read an object or a part of it; see `Source.get`."""
         path = f"{self.root}/{key}"
         try:
-            with open(path, "rb", buffering=0) as file:
-                if start is not None:
-                    file.seek(start, os.SEEK_END if start < 0 else os.SEEK_SET)
-                # A raw read may return less than asked for (Linux stops at 2 GiB).
-                parts = []
-                left = -1 if length is None else length
-                while left and (part := file.read(left)):
-                    parts.append(part)
-                    left = left - len(part) if length is not None else -1
-                return parts[0] if len(parts) == 1 else b"".join(parts)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            handle = os.open(path, READING)
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError as error:
             # Windows answers so for a folder, too.
@@ -58,6 +52,12 @@ class FolderSource:
                 return None
             msg = f"No permission to read {path}. Ask its owner, or copy the data."
             raise AccessError(msg) from error
+        try:
+            return _read(handle, start, length)
+        except IsADirectoryError:
+            return None
+        finally:
+            os.close(handle)
 
     def names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`, sorted."""
@@ -74,3 +74,17 @@ class FolderSource:
         from zarr.storage import LocalStore
 
         return LocalStore(Path(self.root), read_only=True)
+
+
+def _read(handle: int, start: int | None, length: int | None) -> bytes:
+    size = os.fstat(handle).st_size
+    first = 0 if start is None else min(start, size) if start >= 0 else size + start
+    first = max(first, 0)
+    left = size - first if length is None else min(length, size - first)
+    if first:
+        os.lseek(handle, first, os.SEEK_SET)
+    data = os.read(handle, left)
+    # One call gives 2 GiB at most on Linux.
+    while len(data) < left and (more := os.read(handle, left - len(data))):
+        data += more
+    return data
