@@ -1,0 +1,117 @@
+"""The documentation holds: links lead somewhere, examples run, output is what it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from napari_ngff import cli
+from napari_ngff.viewer.samples import write_image, write_plate
+
+ROOT = Path(__file__).parents[1]
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+}
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Page and text of each block; the README has tests of its own."""
+    return [
+        (page, text)
+        for page, content in PAGES.items()
+        for found, text in BLOCK.findall(content)
+        if found == language and page != "README.md"
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the pages speak of."""
+    folder = tmp_path_factory.mktemp("docs")
+    write_image(folder / "cells.ome.zarr")
+    write_plate(folder / "plate.ome.zarr", grid=(2, 2), fields=1, shape=(64, 64))
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_and_pictures_exist(page: str) -> None:
+    text = BLOCK.sub("", PAGES[page])
+    targets = re.findall(r"\]\(([^)#\s]+)", text)
+    here = (ROOT / page).parent
+    missing = [t for t in targets if "://" not in t and not (here / t).exists()]
+    assert missing == []
+
+
+def test_every_page_is_reached_from_the_first() -> None:
+    reached, waiting = set(), [ROOT / "docs/index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or page.suffix != ".md":
+            continue
+        reached.add(page)
+        found = re.findall(r"\]\(([^)#\s]+\.md)", page.read_text(encoding="utf-8"))
+        waiting += [(page.parent / target).resolve() for target in found]
+    assert reached >= set((ROOT / "docs").rglob("*.md"))
+
+
+def test_every_picture_is_shown_and_small() -> None:
+    shown = {
+        ((ROOT / page).parent / target).resolve()
+        for page, text in PAGES.items()
+        for target in re.findall(r"\]\(([^)]+\.png)\)", text)
+    }
+    pictures = set((ROOT / "docs/images").glob("*.png"))
+    assert pictures == shown
+    assert all(picture.stat().st_size <= 300_000 for picture in pictures)
+
+
+@pytest.mark.parametrize(("page", "text"), blocks("python"))
+def test_python_runs(page: str, text: str, folder: Path) -> None:
+    if "napari.Viewer" in text:
+        if sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
+            pytest.skip("no DISPLAY: run the tests with `python run.py test`")
+        text += "\nassert viewer.layers\nviewer.close()"
+    result = subprocess.run(
+        [sys.executable, "-c", text],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, f"{page}\n{text}\n{result.stderr}"
+
+
+def commands() -> list[str]:
+    """Lines of shell blocks that call us."""
+    lines = [line for _, text in blocks("sh") for line in text.splitlines()]
+    return [line for line in lines if line.startswith("napari-ngff ")]
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_parse(line: str) -> None:
+    cli._parser().parse_args(shlex.split(line, comments=True)[1:])
+
+
+@pytest.mark.parametrize(("page", "text"), blocks("console"))
+def test_output_is_what_the_page_shows(
+    page: str,
+    text: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    command, expected = text.split("\n", 1)
+    program, *arguments = shlex.split(command.removeprefix("$ "))
+    assert program == "napari-ngff"
+    assert cli.main(arguments) == 0
+    out = capsys.readouterr().out
+    assert out.replace(str(folder), "/data") == expected
