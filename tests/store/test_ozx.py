@@ -22,7 +22,7 @@ from napari_ngff.errors import (
     NotOMEZarrError,
     UnsupportedError,
 )
-from napari_ngff.store import zipped
+from napari_ngff.store import archive as zip_format
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.ozx import ZipSource, open_zip
 from napari_ngff.store.source import Source
@@ -155,13 +155,13 @@ def write_end64(path):
     """Replace the end record by a ZIP64 one, its own numbers all ones."""
     data = path.read_bytes()
     at = data.rfind(b"PK\x05\x06")
-    end = zipped.END.unpack_from(data, at)
+    end = zip_format.END.unpack_from(data, at)
     count, length, offset = end[4:7]
-    end64 = zipped.END64.pack(
+    end64 = zip_format.END64.pack(
         b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, length, offset
     )
-    locator = zipped.LOCATOR.pack(b"PK\x06\x07", 0, at, 1)
-    ones = zipped.END.pack(
+    locator = zip_format.LOCATOR.pack(b"PK\x06\x07", 0, at, 1)
+    ones = zip_format.END.pack(
         b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, end[7]
     )
     path.write_bytes(data[:at] + end64 + locator + ones + data[at + 22 :])
@@ -190,9 +190,9 @@ def test_zip64_sizes_and_offset_of_an_entry(tmp_path):
     other = struct.pack("<HHH", 0x7777, 2, 5)
     extra = other + struct.pack("<HHQQQ", 1, 24, size, stored, offset)
     end = data.rfind(b"PK\x05\x06")
-    start = zipped.END.unpack_from(data, end)[6]
+    start = zip_format.END.unpack_from(data, end)[6]
     directory = data[start:at] + bytes(head) + data[at + 46 : end] + extra
-    tail = zipped.END.pack(b"PK\x05\x06", 0, 0, 2, 2, len(directory), start, 0)
+    tail = zip_format.END.pack(b"PK\x05\x06", 0, 0, 2, 2, len(directory), start, 0)
     path.write_bytes(data[:start] + directory + tail)
     assert open_zip(path).get("0") == BYTES
     assert crc
@@ -379,7 +379,7 @@ def test_flipped_bytes_raise_our_errors_or_nothing(tmp_path_factory, at, value):
     path = make_zip(folder / "a.zip", usual(), zipfile.ZIP_DEFLATED)
     data = bytearray(path.read_bytes())
     # Where it matters: the directory and the end, not the 5000 random bytes.
-    start = zipped.END.unpack_from(data, len(data) - 22 - len(COMMENT))[6]
+    start = zip_format.END.unpack_from(data, len(data) - 22 - len(COMMENT))[6]
     data[start + at % (len(data) - start)] ^= value
     path.write_bytes(data)
     try:
@@ -427,7 +427,7 @@ def test_an_open_archive_survives_its_replacement(tmp_path):
 
 
 def test_reading_without_pread(tmp_path, monkeypatch):
-    monkeypatch.setattr(zipped.File, "_read_some", zipped.File._read_locked)
+    monkeypatch.setattr(zip_format.File, "_read_some", zip_format.File._read_locked)
     source = open_zip(make_zip(tmp_path / "a.ozx", usual()))
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda _: source.get("0/c/0"), range(50))) == {BYTES}

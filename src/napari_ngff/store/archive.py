@@ -1,94 +1,341 @@
-"""Packing a folder into single-file OME-Zarr (RFC-9, ``.ozx``)."""
+"""A zip archive's directory, indexed by name, and its entries, read by position.
+
+Follows PKWARE's APPNOTE.TXT; numbers in comments are its sections.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import tempfile
-from pathlib import Path
-from zipfile import ZIP_STORED, ZipFile, ZipInfo
+import struct
+import threading
+import weakref
+import zlib
+from typing import NamedTuple
 
-__all__ = ["pack"]
+from napari_ngff.errors import (
+    AccessError,
+    CorruptDataError,
+    NodeNotFoundError,
+    UnsupportedError,
+)
+from napari_ngff.store.compression import DECODING_ERRORS, inflate
+
+__all__ = ["Archive", "Entry"]
+
+STORED, DEFLATED = 0, 8
+ENCRYPTED, UTF8 = 0x1, 0x800
+MAX32 = 0xFFFF_FFFF
+
+END = struct.Struct("<4sHHHHIIH")  # 4.3.16
+LOCATOR = struct.Struct("<4sIQI")  # 4.3.15
+END64 = struct.Struct("<4sQHHIIQQQQ")  # 4.3.14
+ENTRY = struct.Struct("<10xH16xHHH12x")  # 4.3.12
+ENTRY_SIZES = struct.Struct("<4s4xH6xIII14xI")
+LOCAL = struct.Struct("<4s22xHH")  # 4.3.7
+END_SIGNATURE, END64_SIGNATURE = b"PK\x05\x06", b"PK\x06\x06"
+LOCATOR_SIGNATURE, LOCAL_SIGNATURE = b"PK\x06\x07", b"PK\x03\x04"
+ENTRY_SIGNATURE = b"PK\x01\x02"
+
+MOST_INFLATED, MOST_RATIO = 2**30, 1000
+"""A deflated entry above both is refused: deflate reaches 1032 at best, for zeros."""
 
 
-def pack(folder: str | Path, file: str | Path, *, overwrite: bool = False) -> Path:
-    """Write the hierarchy at `folder` as one archive, in the order of RFC-9.
+class Entry(NamedTuple):
+    """One file: compression method, flags, CRC-32, sizes in bytes, where it starts."""
 
-    The root's ``zarr.json`` comes first, then all others breadth-first, then the
-    rest; nothing is compressed again; the comment states version and order. The
-    archive is written aside and renamed, so that `file` is never half-written.
+    method: int
+    flags: int
+    crc: int
+    stored: int
+    size: int
+    offset: int
+
+
+class Archive:
+    """The files of an archive, by name.
+
+    Names are UTF-8 with ``/``: those that the archive has in CP437 are converted,
+    backslashes too, and a leading ``./`` goes. Of files of one name the last counts,
+    as it does for every unzip. A folder, where listed, ends in ``/``.
 
     Parameters
     ----------
-    folder
-        Root of an OME-Zarr 0.5 or newer.
-    file
-        The archive; its folder must exist.
-    overwrite
-        Whether to replace `file` if it is there.
+    path
+        Of the archive.
 
-    Returns
-    -------
-    Path
-        `file`.
+    Attributes
+    ----------
+    index
+        Name -> where its entry starts in `directory`, in the order of the directory.
+    count
+        Number of entries, replaced ones included.
+    compressed
+        Names of what is not merely stored.
 
     Raises
     ------
-    FileExistsError
-        Where `file` is there and `overwrite` is False.
-    ValueError
-        Where `folder` has no ``zarr.json`` with an OME version: RFC-9 needs Zarr v3.
+    NodeNotFoundError, AccessError
+        Where the file is not there, or may not be read.
+    CorruptDataError
+        Where it is no zip archive, or cut off.
+    UnsupportedError
+        Where it is one of several parts.
     """
-    folder, file = Path(folder), Path(file)
-    if file.exists() and not overwrite:
-        raise FileExistsError(f"{file} is there already; remove it or overwrite it.")
-    comment = describe(folder)
-    handle, aside = tempfile.mkstemp(f"-{file.name}", ".", file.parent)
-    os.close(handle)
-    try:
-        with ZipFile(aside, "w", ZIP_STORED) as archive:
-            archive.comment = comment
-            for key in order(folder):
-                add(archive, folder / key, key)
-        shutil.copymode(folder / "zarr.json", aside)  # mkstemp made it private
-        Path(aside).replace(file)
-    finally:
-        Path(aside).unlink(missing_ok=True)
-    return file
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file = File(path)
+        try:
+            self.directory, self._shift, self.comment, self.count = self._read_end()
+            self.index, self.compressed = self._parse()
+        except BaseException:
+            self._file.close()
+            raise
+        self._starts: dict[int, int] = {}
+
+    def close(self) -> None:
+        """Close the file; happens by itself when the object is no longer used."""
+        self._file.close()
+
+    def damaged(self, what: str) -> CorruptDataError:
+        """Make the error that says what is wrong with the archive."""
+        return CorruptDataError(
+            f"{self.path} {what}. Copy or download it again: it may be incomplete."
+        )
+
+    def entry(self, name: str) -> Entry | None:
+        """Describe the file of that name, None where there is none.
+
+        Raises
+        ------
+        UnsupportedError
+            Where it is encrypted, or compressed by something other than deflate.
+        """
+        position = self.index.get(name.encode())
+        if position is None:
+            return None
+        entry = self._entry(position)
+        if entry.flags & ENCRYPTED:
+            raise UnsupportedError(
+                f"{name} in {self.path} is encrypted. Pack it again without a password."
+            )
+        if entry.method not in (STORED, DEFLATED):
+            raise UnsupportedError(
+                f"{name} in {self.path} is compressed by method {entry.method}. "
+                "Pack it again without compression."
+            )
+        return entry
+
+    def read(self, name: str, entry: Entry, verify: bool) -> bytes:
+        """Read a whole file; `verify` its checksum.
+
+        Raises
+        ------
+        CorruptDataError
+            Where it is damaged, cut off, or not as large as it says.
+        """
+        if entry.method == STORED:
+            data = self.read_part(name, entry, slice(0, entry.stored))
+        else:
+            data = self._inflate(name, entry)
+        if verify and zlib.crc32(data) != entry.crc:
+            raise self.damaged(f"has a wrong checksum at {name}")
+        return data
+
+    def read_part(self, name: str, entry: Entry, part: slice) -> bytes:
+        """Read bytes of a file as they are stored."""
+        length: int = part.stop - part.start
+        data = self._file.read(self._start(name, entry) + part.start, length)
+        if len(data) < length:
+            raise self.damaged(f"is cut off inside {name}")
+        return data
+
+    def _inflate(self, name: str, entry: Entry) -> bytes:
+        if entry.size > max(MOST_INFLATED, MOST_RATIO * entry.stored):
+            raise self.damaged(f"claims {entry.size} bytes in {name}")
+        data = self.read_part(name, entry, slice(0, entry.stored))
+        try:
+            return inflate(data, entry.size)
+        except DECODING_ERRORS as error:
+            raise self.damaged(f"is damaged at {name}: {error}") from error
+
+    def _start(self, name: str, entry: Entry) -> int:
+        """Where a file's bytes begin: behind a header with a length of its own."""
+        start = self._starts.get(entry.offset)
+        if start is None:
+            header = self._file.read(entry.offset, LOCAL.size)
+            if len(header) < LOCAL.size or header[:4] != LOCAL_SIGNATURE:
+                raise self.damaged(f"does not hold {name} where it says")
+            _, length, extra = LOCAL.unpack(header)
+            start = entry.offset + LOCAL.size + length + extra
+            self._starts[entry.offset] = start
+        return start
+
+    def _read_end(self) -> tuple[bytes, int, bytes, int]:
+        """Directory, number of bytes before the archive, comment, number of entries."""
+        size = self._file.size
+        reach = min(size, END.size + 0xFFFF + LOCATOR.size)
+        tail = self._file.read(size - reach, reach)
+        at = tail.rfind(END_SIGNATURE)
+        # The comment, too, may hold these four bytes: the record has to fit.
+        while at >= 0 and end_length(tail, at) > len(tail) - at:
+            at = tail.rfind(END_SIGNATURE, 0, at)
+        if at < 0:
+            raise self.damaged("is not a zip archive, or its end is missing")
+        _, disk, _, _, count, length, offset, _ = END.unpack_from(tail, at)
+        comment = tail[at + END.size : at + end_length(tail, at)]
+        stop = size - reach + at
+        mark = at - LOCATOR.size
+        if mark >= 0 and tail.startswith(LOCATOR_SIGNATURE, mark):
+            _, _, where, disks = LOCATOR.unpack_from(tail, mark)
+            disk = max(disks - 1, 0)
+            stop, count, length, offset = self._read_end64(where, stop)
+        if disk:
+            raise UnsupportedError(
+                f'{self.path} is one part of several. Join the parts: "Zipped OME-Zarr '
+                'files SHALL NOT be split into multiple parts" (RFC-9).'
+            )
+        shift = stop - length - offset
+        directory = self._file.read(offset + shift, length) if shift >= 0 else b""
+        if len(directory) < length:
+            raise self.damaged("is cut off: its directory is larger than what is there")
+        return directory, shift, comment, count
+
+    def _read_end64(self, where: int, stop: int) -> tuple[int, int, int, int]:
+        # `where` does not count what stands before the archive; then the record is
+        # right before its locator.
+        for place in (where, stop - LOCATOR.size - END64.size):
+            data = self._file.read(place, END64.size) if place >= 0 else b""
+            if len(data) == END64.size and data.startswith(END64_SIGNATURE):
+                count, length, offset = END64.unpack(data)[7:]
+                return place, count, length, offset
+        raise self.damaged("has a ZIP64 locator that points nowhere")
+
+    def _parse(self) -> tuple[dict[bytes, int], list[bytes]]:
+        """Find where each entry starts; what it says is read when it is asked for."""
+        index, compressed = self._scan()
+        names = b"/".join(index)
+        if names.isascii() and b"\\" not in names and b"./" not in names:
+            return index, compressed
+        flags = {
+            name: ENTRY_SIZES.unpack_from(self.directory, position)[1]
+            for name, position in index.items()
+        }
+        return (
+            {normal_name(name, flags[name]): at for name, at in index.items()},
+            [normal_name(name, flags[name]) for name in compressed],
+        )
+
+    def _scan(self) -> tuple[dict[bytes, int], list[bytes]]:
+        # The one loop over all entries: everything that can wait is left to `_entry`.
+        directory = self.directory
+        index: dict[bytes, int] = {}
+        compressed: list[bytes] = []
+        unpack, fixed, end = ENTRY.unpack_from, ENTRY.size, len(directory)
+        position = found = 0
+        try:
+            while position < end:
+                method, length, extra, remark = unpack(directory, position)
+                start = position + fixed
+                stop = start + length
+                name = directory[start:stop]
+                index[name] = position
+                if method:
+                    compressed.append(name)
+                position = stop + extra + remark
+                found += 1
+        except struct.error as error:
+            raise self.damaged("has a directory that is cut off") from error
+        # Without ZIP64 the count is kept modulo 65536.
+        if (found - self.count) % 65536 or position > end:
+            raise self.damaged(f"lists {found} of {self.count} entries")
+        return index, compressed
+
+    def _entry(self, position: int) -> Entry:
+        directory = self.directory
+        method, length, extra, _ = ENTRY.unpack_from(directory, position)
+        mark, flags, crc, stored, size, offset = ENTRY_SIZES.unpack_from(
+            directory, position
+        )
+        if mark != ENTRY_SIGNATURE:
+            raise self.damaged("has a damaged directory")
+        if MAX32 in (stored, size, offset):
+            start = position + ENTRY.size + length
+            large = iter(zip64_numbers(directory[start : start + extra]))
+            try:
+                size = next(large) if size == MAX32 else size
+                stored = next(large) if stored == MAX32 else stored
+                offset = next(large) if offset == MAX32 else offset
+            except StopIteration:
+                raise self.damaged("has a damaged ZIP64 entry") from None
+        return Entry(method, flags, crc, stored, size, offset + self._shift)
 
 
-def describe(folder: Path) -> bytes:
-    """Return the archive's comment."""
-    try:
-        document = json.loads((folder / "zarr.json").read_bytes())
-        version = document["attributes"]["ome"]["version"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{folder} cannot become an .ozx file: RFC-9 needs a root zarr.json with "
-            "attributes.ome.version, as OME-Zarr 0.5 and newer have."
-        ) from error
-    ome = {"version": version, "zipFile": {"centralDirectory": {"jsonFirst": True}}}
-    return json.dumps({"ome": ome}).encode()
+class File:
+    """A file read by position, from many threads at once."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            handle = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by finalize
+        except FileNotFoundError as error:
+            raise NodeNotFoundError(f"There is no file {path}.") from error
+        except PermissionError as error:
+            msg = f"No permission to read {path}. Ask its owner, or copy the data."
+            raise AccessError(msg) from error
+        self._handle = handle
+        self._lock = threading.Lock()
+        self.close = weakref.finalize(self, handle.close)
+        self.size = os.fstat(handle.fileno()).st_size
+
+    def read(self, start: int, length: int) -> bytes:
+        """Read `length` bytes from `start`; fewer only at the end of the file."""
+        data = self._read_some(start, length)
+        # One call gives 2 GiB at most on Linux.
+        while 0 < len(data) < length:
+            more = self._read_some(start + len(data), length - len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def _read_at(self, start: int, length: int) -> bytes:
+        return os.pread(self._handle.fileno(), length, start)
+
+    def _read_locked(self, start: int, length: int) -> bytes:
+        with self._lock:
+            self._handle.seek(start)
+            return self._handle.read(length) or b""
+
+    # Windows has no read that leaves the position of the file alone.
+    _read_some = _read_at if hasattr(os, "pread") else _read_locked
 
 
-def order(folder: Path) -> list[str]:
-    """Keys of all files of `folder`, metadata first and breadth-first."""
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    keys = [path.relative_to(folder).as_posix() for path in paths]
-    return sorted(keys, key=lambda key: (*rank(key), key))
+def end_length(tail: bytes, at: int) -> int:
+    """Size in bytes of the end record at `at` with its comment."""
+    if len(tail) < at + END.size:
+        return END.size
+    comment: int = END.unpack_from(tail, at)[-1]
+    return END.size + comment
 
 
-def rank(key: str) -> tuple[bool, int]:
-    """Sort metadata before the rest, and it by depth."""
-    metadata = key.rpartition("/")[2] == "zarr.json"
-    return not metadata, key.count("/") if metadata else 0
+def normal_name(name: bytes, flags: int) -> bytes:
+    """Name of an entry as UTF-8 with ``/`` and no leading ``./``."""
+    text = name.decode("utf-8" if flags & UTF8 else "cp437", errors="replace")
+    text = text.replace("\\", "/")
+    while text.startswith("./"):
+        text = text[2:]
+    return text.encode()
 
 
-def add(archive: ZipFile, path: Path, key: str) -> None:
-    """Copy one file, without its date, so that equal folders give equal archives."""
-    entry = ZipInfo(key)
-    entry.file_size = path.stat().st_size  # decides on ZIP64
-    entry.external_attr = 0o644 << 16
-    with path.open("rb") as source, archive.open(entry, "w") as target:
-        shutil.copyfileobj(source, target, 1 << 20)
+def zip64_numbers(extra: bytes) -> tuple[int, ...]:
+    """Numbers of the ZIP64 extra field (4.5.3), () where there is none."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, length = struct.unpack_from("<HH", extra, at)
+        if kind == 1:
+            field = extra[at + 4 : at + 4 + length]
+            return tuple(
+                n for (n,) in struct.iter_unpack("<Q", field[: len(field) & ~7])
+            )
+        at += 4 + length
+    return ()

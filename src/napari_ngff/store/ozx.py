@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.store.archive import DEFLATED, Archive
 from napari_ngff.store.cache import ByteCache
-from napari_ngff.store.zipped import DEFLATED, Archive
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store

@@ -24,10 +24,10 @@ from napari_ngff.metadata.model import (
     Well,
     WellReference,
 )
-from napari_ngff.viewer.monolayer import Population, draw_field
-from napari_ngff.viewer.phantom import Picture
-from napari_ngff.viewer.sink import Options, open_sink
-from napari_ngff.viewer.spheroid import draw_spheroid
+from napari_ngff.viewer.samples.monolayer import Population, draw_field
+from napari_ngff.viewer.samples.phantom import Picture
+from napari_ngff.viewer.samples.sink import Options, open_sink
+from napari_ngff.viewer.samples.spheroid import draw_spheroid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -26,14 +26,14 @@ from napari_ngff.metadata.model import (
     Omero,
     Window,
 )
-from napari_ngff.store.archive import pack
-from napari_ngff.viewer.phantom import KINDS
+from napari_ngff.store.packing import pack
+from napari_ngff.viewer.samples.phantom import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.viewer.phantom import Integers, Picture
+    from napari_ngff.viewer.samples.phantom import Integers, Picture
 
 __all__ = ["Options", "Sink", "open_sink"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from napari_ngff.viewer.phantom import (
+from napari_ngff.viewer.samples.phantom import (
     Picture,
     expose,
     noise,
@@ -17,7 +17,7 @@ from napari_ngff.viewer.phantom import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from napari_ngff.viewer.phantom import Floats, Integers
+    from napari_ngff.viewer.samples.phantom import Floats, Integers
 
 __all__ = ["draw_spheroid"]
 
