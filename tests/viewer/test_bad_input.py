@@ -761,7 +761,7 @@ def test_missing_wells_stay_empty(tmp_path, capsys, version):
     described(tmp_path / "p.zarr", capsys)
 
 
-def test_damaged_wells_stay_empty_and_each_is_told(tmp_path, notes):
+def test_damaged_wells_stay_empty_and_the_first_is_named(tmp_path, notes):
     listed = ("A/1", "A/2", "B/1", "B/2")
     root = tmp_path / "p.zarr"
     write_plate(root, listed, listed)
@@ -770,8 +770,7 @@ def test_damaged_wells_stay_empty_and_each_is_told(tmp_path, notes):
     (layer,) = build(root)
     assert data_of(layer)[::20, ::20].tolist() == [[1, 0], [0, 4]]
     (note,) = notes()
-    assert "A/2" in note
-    assert note.startswith(str(root))
+    assert f"{root}/A/2 cannot be read" in note
 
 
 def test_no_well_is_there(tmp_path, capsys):
