@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from napari._app_model import get_app_model
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, QThreadPool
 from qtpy.QtWidgets import QMessageBox
 
 from napari_ngff.viewer import session
@@ -163,3 +163,14 @@ def test_default_reader_is_set_on_consent_alone(
 def test_commands_are_in_the_palette(viewer: Viewer) -> None:
     commands = {command for command, _ in get_app_model().commands}
     assert {"napari-ngff.open_url", "napari-ngff.make_default"} <= commands
+
+
+def test_window_may_be_closed_while_the_form_reads(
+    viewer: Viewer, qtbot: QtBot, address: str
+) -> None:
+    form = url_form(viewer)
+    form.address.value = f"{address}/cells.ome.zarr"
+    form.button.native.click()
+    viewer.close()
+    QThreadPool.globalInstance().waitForDone()
+    qtbot.wait(100)
