@@ -36,6 +36,10 @@ NOTED = 32
 by rasterising it anew."""
 
 
+LOOKED_AT = 1 << 26
+"""A coarsest level of more voxels is not read to find its largest value."""
+
+
 class Canvas:
     """An editable pyramid; safe to use from several threads.
 
@@ -67,6 +71,7 @@ class Canvas:
         self.lock = threading.RLock()
         self._budget = budget
         self._taken = 0
+        self._looked = False
         self._patches: OrderedDict[tuple[int, Chunk], Patch] = OrderedDict()
         self.levels = tuple(
             CanvasLevel(self, number, source) for number, source in enumerate(sources)
@@ -164,6 +169,18 @@ class Canvas:
                 del self._patches[key]
         self._taken = self.nbytes
 
+    def highest_known(self) -> int:
+        """Largest value that was painted, read, or stands in the coarsest level.
+
+        The coarsest level is read once, if it is small; the finer ones are not.
+        """
+        if not self._looked and self.levels[-1].size <= LOOKED_AT:
+            self.read(
+                len(self.levels) - 1, tuple((0, n) for n in self.levels[-1].shape)
+            )
+            self._looked = True
+        return self.highest
+
     def widen(self, dtype: np.dtype[Any]) -> None:
         """Show all levels in another type of integers."""
         with self.lock:
@@ -189,14 +206,21 @@ class Canvas:
             self.highest = max(self.highest, int(out.max()))
         return out
 
-    def overlay(self, number: int, box: Box, out: np.ndarray[Any, Any]) -> None:
+    def overlay(
+        self, number: int, box: Box, out: np.ndarray[Any, Any], since: int = 0
+    ) -> None:
         """Put the edits onto a box of a level that was read before.
 
         Reads nothing but what an edit with a source needs to know.
+
+        Parameters
+        ----------
+        since
+            How many of the edits are there already.
         """
         for chunk, part, inside in self.levels[number].parts(box):
             patch = self.patch(number, chunk)
-            if patch is not None:
+            if patch is not None and patch.changed > since:
                 self._lay(patch, inside, out[part])
 
     def _hides(self, number: int, chunk: Chunk, inside: Any, out: Any) -> bool:
@@ -232,7 +256,8 @@ class Canvas:
                     assert patch is not None
                     step = self.log.step(index)
                     edit = self.log.edits[index]
-                    patch.apply(edit, level.below, step, note=step >= recent)
+                    if patch.apply(edit, level.below, step, note=step >= recent):
+                        patch.changed = index + 1
                 if patch is not None:
                     patch.end = self.log.end
                     self._patches.move_to_end(key)

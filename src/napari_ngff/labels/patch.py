@@ -34,12 +34,15 @@ class Patch:
         that covers the whole chunk takes no memory for it.
     end
         How many edits of the log it has seen.
+    changed
+        Up to which of them, at most, it differs from what it was before.
     """
 
     __slots__ = (
         "_noted_from",
         "_records",
         "box",
+        "changed",
         "dtype",
         "end",
         "grid",
@@ -52,6 +55,7 @@ class Patch:
         self.box = box
         self.dtype = dtype
         self.end = 0
+        self.changed = 0
         self.values: Any = None
         self.mask: Any = None
         # What was there before a step of the log: its first edit -> values, mask.
@@ -77,7 +81,7 @@ class Patch:
 
     def apply(
         self, edit: Edit, read: Callable[[Box], Any], step: int, note: bool = True
-    ) -> None:
+    ) -> bool:
         """Apply the next edit.
 
         Parameters
@@ -89,10 +93,15 @@ class Patch:
             Index of the first of the edits that are undone together with this one.
         note
             Whether to note what was there before the step.
+
+        Returns
+        -------
+        bool
+            Whether the edit concerns the chunk.
         """
         region = edit.region(self.grid, self.box)
-        if region is None:
-            return
+        if region is None or (self.is_full and self.values.flat[0] == edit.label):
+            return False
         cover: Any = edit.cover(self.grid, region)
         part = tuple(
             slice(a - start, b - start)
@@ -102,12 +111,12 @@ class Patch:
             cover = self._matching(part, read(region), edit.source) & cover
             cover = True if cover.all() else cover
         if cover is False or (cover is not True and not cover.any()):
-            return
+            return False
         shared = self._note(step, note)
         if cover is True and region == self.box:
             self.values = np.broadcast_to(self.dtype.type(edit.label), self.shape)
             self.mask = np.broadcast_to(np.True_, self.shape)
-            return
+            return True
         if self.values is None:
             self.values = np.zeros(self.shape, self.dtype)
             self.mask = np.zeros(self.shape, bool)
@@ -119,6 +128,7 @@ class Patch:
         else:
             np.copyto(self.values[part], edit.label, where=cover)
             self.mask[part] |= cover
+        return True
 
     def _matching(self, part: Any, below: Any, source: int) -> Any:
         if self.values is not None:

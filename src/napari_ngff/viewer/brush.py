@@ -1,0 +1,124 @@
+"""What the mouse does on painted labels, where it differs from napari.
+
+Three differences: a stroke goes on to where the button is released (napari drops the
+last move, which its canvas delivers too late); Alt erases while it is held; in 3D the
+picture on the screen is hit, not level 0 of the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers import Labels
+from napari.layers.labels._labels_constants import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["draw", "pick", "resize_brush", "shown_value"]
+
+
+def draw(layer: Any, event: Any) -> Iterator[None]:
+    """Paint, erase or fill along a drag, as one step of undo."""
+    note_zoom(layer, event)
+    overlay = layer._overlays["brush_stroke"]
+    frozen = layer.cursor == "circle_frozen"
+    if frozen or overlay.active or (overlay.enabled and event.button == 2):
+        return
+    with layer.block_history():
+        last = at = coordinates(layer, event)
+        layer._draw(_label(layer, event), at, at)
+        yield
+        while event.type in ("mouse_move", "mouse_release"):
+            at = coordinates(layer, event)
+            if at is not None:
+                layer._draw(_label(layer, event), last, at)
+            last = at
+            if event.type == "mouse_release":
+                return
+            yield
+
+
+def _label(layer: Any, event: Any) -> int:
+    erases = layer._mode == Mode.PAINT and "Alt" in event.modifiers
+    if layer._mode == Mode.ERASE or erases:
+        return int(layer.colormap.background_value)
+    return int(layer.selected_label)
+
+
+def coordinates(layer: Any, event: Any) -> Any:
+    """Where the mouse is, in voxels of level 0; None where it hits nothing."""
+    if layer._slice_input.ndisplay == 2:
+        return layer.world_to_data(event.position)
+    start, stop = layer.get_ray_intersections(
+        position=event.position,
+        view_direction=event.view_direction,
+        dims_displayed=layer._slice_input.displayed,
+        world=True,
+    )
+    if start is None or stop is None:
+        return None
+    tile = layer._slicing_state.tile()
+    if tile is None:
+        return None
+    # Two samples in each voxel that is shown, however large it is.
+    fine = np.divide(tile.level.canvas.shape, tile.level.shape)
+    count = int(2 * np.linalg.norm((stop - start) / fine)) + 2
+    points = np.linspace(start, stop, count)
+    values = _shown(layer, tile, points)
+    found = np.flatnonzero(values != layer.colormap.background_value)
+    return np.round(points[found[0]]) if len(found) else None
+
+
+def shown_value(layer: Any, point: Any) -> int:
+    """Value of the voxel on the screen that holds one of level 0."""
+    tile = layer._slicing_state.tile()
+    background = int(layer.colormap.background_value)
+    if tile is None:
+        return background
+    return int(_shown(layer, tile, np.array([point]))[0])
+
+
+def _shown(layer: Any, tile: Any, points: Any) -> Any:
+    picture = layer._slice.image.raw
+    grid = tile.level.grid
+    index = []
+    inside = np.ones(len(points), bool)
+    for axis, size in zip(tile.displayed, picture.shape, strict=True):
+        at = np.clip(np.round(points[:, axis]), 0, grid.full[axis] - 1).astype(np.int64)
+        at = grid.holder(axis, at) - tile.box[axis][0]
+        inside &= (at >= 0) & (at < size)
+        index.append(np.clip(at, 0, size - 1))
+    return np.where(inside, picture[tuple(index)], layer.colormap.background_value)
+
+
+def pick(layer: Any, event: Any) -> None:
+    """Select the label that is seen under the mouse."""
+    value = layer.get_value(
+        event.position,
+        view_direction=event.view_direction,
+        dims_displayed=event.dims_displayed,
+        world=True,
+    )
+    # Of several levels, napari's value is the level and the value.
+    value = value[1] if isinstance(value, tuple) else value
+    layer.selected_label = int(value or 0)
+
+
+def resize_brush(layer: Any, event: Any) -> None:
+    """Resize the brush by the mouse as napari does, but not with Alt alone."""
+    note_zoom(layer, event)
+    if tuple(event.modifiers) != ("Alt",):
+        Labels.brush_size_on_mouse_move(layer, event)
+    elif layer.cursor == "circle_frozen":
+        layer.cursor = "circle"
+
+
+def note_zoom(layer: Any, event: Any) -> None:
+    """Tell the layer how large a pixel of the screen is."""
+    zoom = getattr(event, "camera_zoom", None)
+    if zoom:
+        scale = layer._data_to_world.scale
+        size = min(abs(scale[axis]) for axis in layer._slice_input.displayed)
+        layer.fit_brush(1 / (zoom * size))

@@ -1,0 +1,257 @@
+"""A napari layer of labels that shows a canvas: lazily, with undo, at every level.
+
+napari makes labels of several levels read-only (napari#1587). `CanvasLabels` overrides
+what holds the data, what patches the screen and what undoes; `paint` adds the tools.
+The private names relied on are those of 0.9: ``_append_to_undo_history``,
+``_ensure_int_labels``, ``_get_layer_slicing_state``, ``_load_history``,
+``_partial_labels_refresh``, ``_reset_editable``, ``_reset_thumbnail_level_data``,
+``_type_string``, ``_validate_label_in_range``, ``_raw_to_displayed``, and those of the
+undo history and of the slice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers import Labels
+from napari.utils.notifications import show_info, show_warning
+
+from napari_ngff.viewer.canvas_data import CanvasData
+from napari_ngff.viewer.tile import PaintedSlicing
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.edits import Edit
+
+__all__ = ["CanvasLabels"]
+
+WIDER = {1: 2, 2: 4, 4: 8}
+"""Bytes of the next wider type of integers."""
+
+LARGEST_TEXTURE = 1 << 14
+"""Voxels per axis that a texture holds on most machines."""
+
+THUMBNAIL_VOXELS = 1 << 20
+"""A coarsest level of more is not read after every stroke for the thumbnail."""
+
+
+class CanvasLabels(Labels):  # type: ignore[misc]
+    """Labels of a pyramid of any size with its edits.
+
+    Parameters
+    ----------
+    canvas
+        The pyramid and its edits; axes are those of the layer.
+    read_only
+        Why the labels cannot be edited; "" where they can.
+    **keywords
+        Of `napari.layers.Labels`.
+    """
+
+    _staged_history: list[Edit]
+
+    def __init__(self, canvas: Canvas, *, read_only: str = "", **keywords: Any) -> None:
+        self.canvas = canvas
+        self.read_only = read_only
+        self._pending: list[Edit] = []
+        self._painted_to = 0
+        keywords.pop("multiscale", None)
+        super().__init__(CanvasData(canvas), multiscale=True, **keywords)
+
+    # What the layer is.
+
+    @property
+    def _type_string(self) -> str:
+        # By default the name of the class, which no writer or icon knows.
+        return "labels"
+
+    def _ensure_int_labels(self, data: Any) -> Any:
+        return (
+            data if isinstance(data, CanvasData) else super()._ensure_int_labels(data)
+        )
+
+    def _reset_editable(self) -> None:
+        self.editable = not self.read_only
+
+    def _reset_thumbnail_level_data(self) -> None:
+        super()._reset_thumbnail_level_data()
+        # It would keep the coarsest level as it was before the edits.
+        self._level_materializer = None
+
+    def _get_layer_slicing_state(self, data: Any, cache: bool) -> PaintedSlicing:
+        return PaintedSlicing(self, data, cache)
+
+    @property
+    def data(self) -> CanvasData:
+        """The levels with their edits; indices other than of a level go to level 0."""
+        data: CanvasData = self._data
+        return data
+
+    @data.setter
+    def data(self, data: Any) -> None:
+        if not isinstance(data, CanvasData) or data.shapes != self.data.shapes:
+            msg = (
+                "The data of these labels are a file and its edits, and cannot be"
+                " replaced. Change them with data_setitem, or add a new layer."
+            )
+            raise TypeError(msg)
+        self.canvas = data.canvas
+        self._data = data
+        self._reset_history()
+        self.events.data(value=data)
+        self.refresh()
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether there are edits that are not in the file."""
+        return self.canvas.log.end > 0
+
+    def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
+        """Tell as napari does, and whether edits are unsaved or why there are none."""
+        status: dict[str, str] = super().get_status(*arguments, **keywords)
+        note = f"read-only: {self.read_only}" if self.read_only else ""
+        if self.unsaved:
+            note = "unsaved edits"
+        if note:
+            status["coordinates"] = f"{status['coordinates']}; {note}".lstrip("; ")
+        return status
+
+    @property
+    def locked_data_level(self) -> int | None:
+        """The level to show, or None for the one that suits the zoom."""
+        level: int | None = self._locked_data_level
+        return level
+
+    @locked_data_level.setter
+    def locked_data_level(self, level: int | None) -> None:
+        if level is not None and 0 <= level < len(self.data):
+            shape = self.data[level].shape
+            sides = [shape[axis] for axis in self._slice_input.displayed]
+            if max(sides) > LARGEST_TEXTURE:
+                show_warning(
+                    f"Level {level} is {max(sides)} voxels long, a texture holds"
+                    f" {LARGEST_TEXTURE}. Choose a coarser level."
+                )
+                self.events.locked_data_level()
+                return
+        Labels.locked_data_level.fset(self, level)
+
+    # Which labels there are.
+
+    def next_label(self) -> int:
+        """Return a label that is not used yet, without reading the finer levels."""
+        return self.canvas.highest_known() + 1
+
+    def _validate_label_in_range(self, label: int) -> None:
+        dtype = self.canvas.dtype
+        while label > np.iinfo(dtype).max and dtype.itemsize in WIDER:
+            dtype = np.dtype(f"{dtype.kind}{WIDER[dtype.itemsize]}")
+        if dtype != self.canvas.dtype and label <= np.iinfo(dtype).max:
+            show_info(
+                f"Label {label} does not fit into {self.canvas.dtype}:"
+                f" {self.name} is now {dtype}, and so will be the file."
+            )
+            self.canvas.widen(dtype)
+            self.refresh()
+            self.events.data(value=self.data)
+        super()._validate_label_in_range(label)
+
+    # Edits: the canvas holds the steps of undo, napari's history counts them.
+
+    def _add_edit(self, edit: Edit) -> None:
+        """Add an edit, to be shown by ``_partial_labels_refresh``."""
+        if not self._staged_history:
+            self.canvas.begin()
+        if not self._pending:
+            self._painted_to = self.canvas.log.end
+        self.canvas.add(edit)
+        self._pending.append(edit)
+        self._save_history(edit)
+
+    def _append_to_undo_history(self, item: list[Edit]) -> None:
+        joined = self.canvas.close() or item
+        self._painted_to = min(self._painted_to, self.canvas.log.end - len(joined))
+        super()._append_to_undo_history(joined)
+        self._refresh_thumbnail()
+
+    def _load_history(self, before: Any, after: Any, undoing: bool = True) -> None:
+        if not before or self._staged_history:
+            return
+        before.pop()
+        edits = self.canvas.undo() if undoing else self.canvas.redo()
+        after.append(edits)
+        self._show_again(edits)
+        self._refresh_thumbnail()
+
+    def _abort_stroke(self) -> None:
+        edits = self.canvas.undo() if self._staged_history else []
+        self._staged_history = []
+        self._block_history = False
+        self._show_again(edits)
+
+    # What is on the screen.
+
+    def _partial_labels_refresh(self) -> None:
+        edits, self._pending = self._pending, []
+        if edits:
+            self._patch(edits, self._overlay(self._painted_to))
+
+    def _overlay(self, since: int) -> Any:
+        def overlay(number: int, box: Any, block: Any) -> None:
+            self.canvas.overlay(number, box, block, since)
+
+        return overlay
+
+    def _show_again(self, edits: list[Edit] | None = None) -> None:
+        self._pending = []
+
+        def read(number: int, box: Any, block: Any) -> None:
+            block[...] = self.canvas.read(number, box)
+
+        self._patch(edits, read)
+
+    def catch_up(self, *, again: bool) -> None:
+        """Add what was done since the slice that just arrived was asked for.
+
+        Parameters
+        ----------
+        again
+            Whether something was taken back since.
+        """
+        if again:
+            self._show_again()
+        else:
+            self._patch(None, self._overlay(0))
+
+    def _patch(self, edits: list[Edit] | None, update: Any) -> None:
+        """Change what edits concern of the picture, None for all, and the texture."""
+        tile = self._slicing_state.tile()
+        if tile is None:
+            return
+        region = tile.box if edits is None else tile.region(edits)
+        if region is None:
+            return
+        raw = self._slice.image.raw
+        if not raw.flags.writeable:
+            self.refresh(extent=False)
+            return
+        part = tile.part(region)
+        update(tile.level.number, region, tile.as_block(raw[part]))
+        if self.contour > 0 and raw.ndim == 2:
+            border = int(self.contour) + 1
+            part = tuple(
+                slice(max(0, s.start - border), min(n, s.stop + border))
+                for s, n in zip(part, raw.shape, strict=True)
+            )
+        colors = self._raw_to_displayed(raw, data_slice=part)
+        self._slice.image.view[part] = colors
+        self.events.labels_update(data=colors, offset=[s.start for s in part])
+
+    def _refresh_thumbnail(self) -> None:
+        if self._slicing_state.tile() is None:
+            return
+        coarsest = self.canvas.levels[-1]
+        if coarsest.size <= THUMBNAIL_VOXELS:
+            self._slicing_state.read_thumbnail()
+            self._update_thumbnail()

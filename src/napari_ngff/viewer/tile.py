@@ -1,0 +1,125 @@
+"""What a painted layer shows: the part of one level that is on the screen.
+
+The home of all that we know of napari's slicing (private; 0.9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers.labels.labels import _LabelsSlicingState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.labels.edits import Edit
+    from napari_ngff.labels.grid import Box
+    from napari_ngff.labels.level import CanvasLevel
+
+__all__ = ["PaintedSlicing", "Tile"]
+
+PENDING = 32
+"""So many requests are remembered; napari drops most when the camera moves on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A rectangle of a level, as it is displayed.
+
+    Attributes
+    ----------
+    box
+        On the level; one voxel along axes that are not displayed.
+    displayed
+        The displayed axes, in the order of the axes of the picture.
+    """
+
+    level: CanvasLevel
+    box: Box
+    displayed: tuple[int, ...]
+
+    def region(self, edits: Sequence[Edit]) -> Box | None:
+        """Rectangle of the tile that edits may change; None for nothing."""
+        boxes = [edit.region(self.level.grid, self.box) for edit in edits]
+        found = [box for box in boxes if box is not None]
+        if not found:
+            return None
+        corners = np.array(found)
+        low, high = corners[..., 0].min(axis=0), corners[..., 1].max(axis=0)
+        return tuple((int(a), int(b)) for a, b in zip(low, high, strict=True))
+
+    def part(self, region: Box) -> tuple[slice, ...]:
+        """Where a rectangle of the level lies in the picture."""
+        return tuple(
+            slice(
+                region[axis][0] - self.box[axis][0], region[axis][1] - self.box[axis][0]
+            )
+            for axis in self.displayed
+        )
+
+    def as_block(self, picture: Any) -> Any:
+        """View a part of the picture with the axes of the level."""
+        order = np.argsort(self.displayed)
+        hidden = set(range(len(self.box))) - set(self.displayed)
+        return np.expand_dims(picture.transpose(order), tuple(sorted(hidden)))
+
+
+class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
+    """Knows what the slice on the screen was cut from, and adds later edits to it.
+
+    Under asynchronous slicing the layer's own `data_level` and position are those of
+    the request under way, and a slice may be older than the last strokes.
+    """
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        self._asked: dict[int, tuple[Any, int, int]] = {}
+        self._shown: Any = None
+        super().__init__(*arguments, **keywords)
+
+    def _make_slice_request_internal(self, **keywords: Any) -> Any:
+        request = super()._make_slice_request_internal(**keywords)
+        canvas = self.layer.canvas
+        self._asked[request.id] = request, canvas.version, canvas.reversals
+        for old in list(self._asked)[:-PENDING]:
+            del self._asked[old]
+        return request
+
+    def _update_slice_response(self, response: Any) -> None:
+        super()._update_slice_response(response)
+        request, *then = self._asked.pop(response.request_id, (None, 0, 0))
+        self._shown = None if response.empty else request
+        canvas = self.layer.canvas
+        if self._shown is not None and then != [canvas.version, canvas.reversals]:
+            self.layer.catch_up(again=then[1] != canvas.reversals)
+
+    def tile(self) -> Tile | None:
+        """Tell what is on the screen; None for nothing."""
+        request = self._shown
+        if request is None or not self.layer.loaded or self._slice.empty:
+            return None
+        level = self.layer.canvas.levels[request.data_level]
+        displayed = tuple(request.slice_input.displayed)
+        planes = request._thick_slice_at_level(request.data_level).point
+        flat = request.slice_input.ndisplay == 2
+        picture = self._slice.image.raw.shape
+        box = []
+        for axis in range(level.ndim):
+            if axis in displayed:
+                first = int(request.corner_pixels[0, axis]) if flat else 0
+                box.append((first, first + picture[displayed.index(axis)]))
+            else:
+                plane = int(np.round(planes[axis]))
+                box.append((plane, plane + 1))
+        return Tile(level, tuple(box), displayed)
+
+    def read_thumbnail(self) -> None:
+        """Read the coarsest level again, if it is not what is on the screen."""
+        request, picture = self._shown, self._slice.thumbnail.raw
+        if picture is self._slice.image.raw or not picture.flags.writeable:
+            return
+        data = request.data_at_thumbnail_level
+        planes = request._thick_slice_at_level(request.thumbnail_level)
+        new = request._project_thick_slice(data, planes)
+        picture[...] = np.transpose(new, request._get_order())
