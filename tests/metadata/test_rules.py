@@ -55,7 +55,8 @@ def image_1(**changes):
 
 
 def image_3(**changes):
-    return image_1(version="0.3", **({"axes": ["y", "x"]} | changes))
+    attributes = image_1(**({"version": "0.3", "axes": ["y", "x"]} | changes))
+    return attributes | {"_ARRAY_DIMENSIONS": ["y", "x"]}
 
 
 def multiscale(steps, **changes):
@@ -254,6 +255,7 @@ BAD = [
     ("axes-missing", image_4(axes=None)),
     ("axes-number", image_4(scale(1), axes=YX[:1])),
     ("axes-number", image_3(axes=["x"])),
+    ("array-dimensions", image_3(axes=["z", "y", "x"])),
     ("axes-letters", image_3(axes=["z", "y", "ct"])),
     ("axes-letters", image_3(axes=["y", "x", "x"])),
     ("axes-order", image_3(axes=["y", "t", "x"])),

@@ -18,7 +18,7 @@ from napari_ngff.metadata.rules.screens import check_plate, check_well
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DOCUMENT", "SCENE", "check_attributes"]
+__all__ = ["DOCUMENT", "SCENE", "check_attributes", "stated_version"]
 
 NESTED = ("plate", "well", "image-label")
 GENERIC = ("wrong-value", "missing-key")
@@ -60,6 +60,13 @@ def differing_versions(home: Cursor) -> Iterator[Cursor]:
     return (found for found in stated if found.value != stated[0].value)
 
 
+def unrepeated_axes(home: Cursor) -> Iterator[Cursor]:
+    """Find ``_ARRAY_DIMENSIONS`` other than the axes of the image (0.3)."""
+    for multiscale in home.at("multiscales").children()[:1]:
+        if multiscale.at("axes").value != home.at("_ARRAY_DIMENSIONS").value:
+            yield home.at("_ARRAY_DIMENSIONS")
+
+
 def stray_systems(home: Cursor) -> Iterator[Cursor]:
     """Find coordinate systems outside of a scene and of multiscales."""
     if home.at("coordinateSystems").present and not home.at("scene").present:
@@ -97,6 +104,15 @@ DOCUMENT = (
         differing_versions,
         since=5,
         consequence="The first one counts.",
+    ),
+    Rule(
+        "array-dimensions",
+        SHOULD,  # no schema has it, and valid cases lack it
+        "In addition, the axes values MUST be repeated in the field _ARRAY_DIMENSIONS "
+        "of all scale groups.",
+        unrepeated_axes,
+        since=3,
+        until=3,
     ),
     Rule(
         "scene-missing",
@@ -150,6 +166,15 @@ def check_attributes(
         minor = minor_of(home, zarr_format, version)
         check_home(home, minor)
     return merged(parsed, found)
+
+
+def stated_version(attributes: object, zarr_format: int) -> str | None:
+    """Return the version that attributes state, None where they state none."""
+    home = find_home(Cursor(attributes, "", []), zarr_format)
+    if not has_keys(home):
+        return None
+    stated = (found.value for found in versions(home))
+    return next((value for value in stated if isinstance(value, str)), None)
 
 
 def minor_of(home: Cursor, zarr_format: int, version: str | None) -> int:

@@ -1,0 +1,364 @@
+"""What is below a group: the groups that its metadata names, and what each must be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError
+from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.store.chunks import open_array
+from napari_ngff.store.node import XML_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from napari_ngff.metadata.model import JSON, Plate
+    from napari_ngff.metadata.systems import Link
+    from napari_ngff.store.node import Node
+
+__all__ = ["Branch", "branches_of", "check_group", "parameters_of"]
+
+LEFT_OUT = "It is left out; all else is shown."
+FIELDS = ("displacements", "coordinates")
+MATRICES = ("affine", "rotation")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a group is to the one that names it.
+
+    Attributes
+    ----------
+    code
+        Of the problem that there is no such group.
+    sentence
+        The rule that there must be.
+    has
+        Tells whether a group is what it must be.
+    kind
+        What that is.
+    """
+
+    code: str
+    sentence: str
+    kind: str = ""
+    has: Callable[[Node], bool] = lambda node: True
+
+
+def is_well(node: Node) -> bool:
+    """Tell a well."""
+    return node.metadata.well is not None
+
+
+def is_image(node: Node) -> bool:
+    """Tell an image."""
+    return node.metadata.image is not None
+
+
+ROW = Part("group-missing", "Three groups MUST be defined above the images.")
+WELL = Part(
+    "group-missing",
+    "The group above the images defines the well and MUST implement the well "
+    "specification.",
+    "well",
+    is_well,
+)
+FIELD = Part(
+    "group-missing",
+    "Each image object MUST contain a path key whose value MUST be a string specifying "
+    "the path to the field of view.",
+    "multiscales",
+    is_image,
+)
+LABEL = Part(
+    "label-missing",
+    "The key labels, whose value is a JSON array of paths to the labeled multiscale "
+    "image(s).",
+    "multiscales",
+    is_image,
+)
+SERIES = Part(
+    "group-missing",
+    "series MUST be an array of string objects, each of which is a path to an image "
+    "group.",
+    "multiscales",
+    is_image,
+)
+TARGET = Part(
+    "group-missing",
+    "path: Refers to the path of a multiscale image subgroup in the Zarr hierarchy.",
+    "multiscales",
+    is_image,
+)
+VECTORS = Part(
+    "parameters-missing",
+    "path: The location of the coordinate array in this (or another) container.",
+    "multiscales",
+    is_image,
+)
+OPTIONAL = Part("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A group below another.
+
+    Attributes
+    ----------
+    path
+        Relative to the other.
+    part
+        What it must be.
+    look
+        What else the other wants of it.
+    """
+
+    path: str
+    part: Part
+    look: Callable[[Node], Iterable[Problem]] = lambda node: ()
+
+
+def branches_of(node: Node, parameters: Iterable[JSON]) -> list[Branch]:
+    """List the groups that the metadata of a group names, each once.
+
+    `parameters` are the group's `parameters_of`.
+    """
+    metadata = node.metadata
+    branches = [*below_screen(node), *below_image(node)]
+    if metadata.labels is not None:
+        branches += [Branch(path, LABEL) for path in metadata.labels]
+    if metadata.scene is not None:
+        branches += targets(metadata.scene.links)
+    branches += [
+        Branch(stored["path"].strip("/"), VECTORS)
+        for stored in parameters
+        if stored["type"] in FIELDS
+    ]
+    unique = {(branch.path, branch.part.code): branch for branch in branches}
+    return list(unique.values())
+
+
+def below_screen(node: Node) -> Iterator[Branch]:
+    """List rows, wells and fields, or the images of a collection."""
+    metadata = node.metadata
+    if metadata.plate is not None:
+        wells = metadata.plate.wells
+        rows = dict.fromkeys(well.path.rpartition("/")[0] for well in wells)
+        yield from (Branch(row, ROW) for row in rows if row)
+        look = well_of(metadata.plate)
+        yield from (Branch(well.path, WELL, look) for well in wells)
+    elif metadata.collection is not None:
+        yield Branch("OME", OPTIONAL)
+        yield from (Branch(path, SERIES) for path in node.series())
+    if metadata.well is not None:
+        yield from (Branch(field.path, FIELD) for field in metadata.well.fields)
+
+
+def below_image(node: Node) -> Iterator[Branch]:
+    """List the labels of an image, and what it links to."""
+    image = node.metadata.image
+    if image is not None:
+        for multiscale in image.multiscales:
+            yield from targets(multiscale.links)
+        if image.label is None:
+            yield Branch("labels", OPTIONAL)
+
+
+def well_of(plate: Plate) -> Callable[[Node], Iterator[Problem]]:
+    """Make the check of a well that needs its plate."""
+    runs = {run.id for run in plate.acquisitions}
+
+    def look(node: Node) -> Iterator[Problem]:
+        fields = node.metadata.well.fields if node.metadata.well else ()
+        if plate.field_count is not None and len(fields) > plate.field_count:
+            text = (
+                '"field_count ... defining the maximum number of fields per view '
+                f'across all wells", {plate.field_count}. Here they are {len(fields)}.'
+            )
+            yield Problem("field-count", Severity.WARNING, "well/images", text)
+        for index, field in enumerate(fields):
+            where = f"well/images/{index}"
+            if field.acquisition is None and len(runs) > 1:
+                text = (
+                    '"If multiple acquisitions were performed in the plate, it MUST '
+                    'contain an acquisition key."'
+                )
+                yield Problem("field-acquisition", Severity.ERROR, where, text)
+            elif runs and field.acquisition not in (None, *runs):
+                text = (
+                    '"... identifying the acquisition which MUST match one of the '
+                    'acquisition JSON objects defined in the plate metadata." Here it '
+                    f"is {field.acquisition}."
+                )
+                yield Problem("field-acquisition", Severity.ERROR, where, text)
+
+    return look
+
+
+def targets(links: Iterable[Link]) -> list[Branch]:
+    """List the images that transformations refer to."""
+    names: dict[str, set[str]] = {}
+    for link in links:
+        for end in (link.input, link.output):
+            if end.path:
+                names.setdefault(end.path, set()).add(end.name)
+    return [Branch(path, TARGET, system_of(names[path])) for path in names]
+
+
+def system_of(names: set[str]) -> Callable[[Node], Iterator[Problem]]:
+    """Make the check that an image has coordinate systems of some names."""
+
+    def look(node: Node) -> Iterator[Problem]:
+        image = node.metadata.image
+        own = {
+            system.name
+            for multiscale in (image.multiscales if image else ())
+            for system in multiscale.systems
+        }
+        for name in sorted(names - own - {""}):
+            text = (
+                '"name: Refers to the name of a coordinateSystem in the multiscale '
+                'image subgroup specified by the path." Here none is called '
+                f'"{name[:40]}".'
+            )
+            consequence = "The transformation to it is not used."
+            yield Problem("system-missing", Severity.ERROR, "", text, consequence)
+
+    return look
+
+
+def parameters_of(value: object) -> Iterator[JSON]:
+    """Find the transformations of a document whose parameters are elsewhere."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from parameters_of(entry)
+    elif isinstance(value, dict):
+        stored = isinstance(value.get("path"), str) and value["path"].strip("/")
+        if stored and value.get("type") in (*FIELDS, *MATRICES):
+            yield value
+        for entry in value.values():
+            yield from parameters_of(entry)
+
+
+def check_group(
+    node: Node, minor: int, parameters: Iterable[JSON]
+) -> Iterator[Problem]:
+    """Report what is missing or too much beside what `branches_of` names."""
+    metadata = node.metadata
+    if metadata.labels is not None:
+        yield from unlisted_labels(node, metadata.labels, minor)
+        yield from talking_groups(node, metadata.labels, minor)
+    elif node.name == "labels" and metadata.kind is None:
+        text = (
+            '"The OME-Zarr Metadata ... associated with the labels group MUST contain '
+            'a JSON object with the key labels."'
+        )
+        consequence = "All label images found in the group are shown."
+        yield Problem("labels-list-missing", Severity.ERROR, "", text, consequence)
+    if metadata.collection is not None:
+        yield from incomplete_collection(node)
+    for stored in parameters:
+        if stored["type"] in MATRICES:
+            yield from unusable_matrix(node, stored["path"].strip("/"))
+
+
+def unlisted_labels(
+    node: Node, listed: tuple[str, ...], minor: int
+) -> Iterator[Problem]:
+    """Find label images that the list has not, in 0.1 to 0.3 a right of theirs."""
+    if minor < 4:
+        return
+    for path in label_paths(node, listed):
+        text = (
+            f'"All label images SHOULD be listed within this metadata file." Here '
+            f'"{path}" is not.'
+        )
+        consequence = "It is not shown."
+        yield Problem("label-unlisted", Severity.WARNING, "labels", text, consequence)
+
+
+def label_paths(node: Node, listed: Iterable[str]) -> Iterator[str]:
+    """Find images in a labels group, or in a group in it, that are not `listed`."""
+    known = set(listed)
+    parents = {path.partition("/")[0] for path in known if "/" in path}
+    for folder in ("", *sorted(parents)):
+        place = node.location.joined(folder).path if folder else node.location.path
+        for name in node.location.source.names(place) or ():
+            path = f"{folder}/{name}" if folder else name
+            if path in known or path in parents or name.startswith((".", "zarr.json")):
+                continue
+            try:
+                child = node.child(path)
+            except (OMEZarrError, OSError):
+                continue  # no group: nothing that could be listed
+            if is_image(child):
+                yield path
+
+
+def talking_groups(
+    node: Node, listed: tuple[str, ...], minor: int
+) -> Iterator[Problem]:
+    """Find groups between the labels group and a label that say something."""
+    for folder in sorted({path.rpartition("/")[0] for path in listed} - {""}):
+        try:
+            between = node.child(folder)
+        except (OMEZarrError, OSError):
+            continue
+        if minor >= 5 and between.metadata.kind is not None:
+            text = (
+                '"Intermediate groups between labels and the images within it are '
+                f'allowed, but these MUST NOT contain metadata." Here "{folder}" does.'
+            )
+            yield Problem("labels-between", Severity.ERROR, "labels", text)
+
+
+def incomplete_collection(node: Node) -> Iterator[Problem]:
+    """Find what a collection of bioformats2raw lacks."""
+    series = node.series()
+    if node.metadata.plate is not None:
+        if not node.metadata.plate.wells or not has_series(node):
+            text = (
+                '"Matching series metadata SHOULD be provided for tools that are '
+                'unaware of the plate specification."'
+            )
+            yield Problem("series-missing", Severity.WARNING, "", text)
+    elif not series:
+        text = (
+            '"Separate multiscales images MUST be stored in consecutively numbered '
+            'groups starting from 0."'
+        )
+        yield Problem("series-missing", Severity.ERROR, "", text, "Nothing is shown.")
+    if node.location.source.get(node.location.key(XML_KEY), 0, 1) is None:
+        text = (
+            '"SHOULD have OME metadata representing the entire collection of images in '
+            'a file named OME/METADATA.ome.xml."'
+        )
+        consequence = "The images have no names of their own."
+        yield Problem("ome-xml-missing", Severity.WARNING, "", text, consequence)
+
+
+def has_series(node: Node) -> bool:
+    """Tell whether the ``OME`` group lists images."""
+    try:
+        return node.child("OME").metadata.series is not None
+    except (OMEZarrError, OSError):
+        return False
+
+
+def unusable_matrix(node: Node, path: str) -> Iterator[Problem]:
+    """Find parameters of affines and rotations that are no matrix."""
+    try:
+        place = node.location.joined(path).path
+        array = open_array(node.location.source, place, node.zarr_format)
+    except NodeNotFoundError as error:
+        consequence = "The transformation is not applied."
+        yield Problem("parameters-missing", Severity.ERROR, "", str(error), consequence)
+    except (OMEZarrError, OSError) as error:
+        yield Problem("parameters-unusable", Severity.ERROR, "", str(error))
+    else:
+        if array.ndim != 2:
+            text = (
+                f'"The array at this path MUST be 2D." Here "{path}" is {array.ndim}D.'
+            )
+            yield Problem("parameters-unusable", Severity.ERROR, "", text)

@@ -1,0 +1,145 @@
+"""Arrays of images and of label images against their metadata."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.store.pyramid import LevelSource, Pyramid, open_pyramid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.node import Node
+
+__all__ = ["check_label", "check_pyramid", "open_pyramids"]
+
+SINCE = {"level-dtype": 6, "dimension-names": 5}
+UNTIL = {"dimension-names": 5}
+"""Versions in which a problem of opening breaks a MUST; a SHOULD of ours in others."""
+
+
+def open_pyramids(
+    node: Node, minor: int
+) -> tuple[tuple[Pyramid, ...], list[tuple[str, Problem]]]:
+    """Open all multiscales of an image, one read for each array.
+
+    Returns
+    -------
+    pyramids, findings
+        Those that could be opened, and path and problem of what is wrong there.
+    """
+    pyramids, findings = [], []
+    image = node.metadata.image
+    for index in range(len(image.multiscales) if image is not None else 0):
+        try:
+            pyramid = open_pyramid(node, index)
+        except (OMEZarrError, OSError) as error:
+            where = f"multiscales/{index}"
+            text = f"{error}"
+            problem = Problem(
+                "image-unreadable", Severity.ERROR, where, text, "It is not shown."
+            )
+            findings.append((node.location.path, problem))
+            continue
+        pyramids.append(pyramid)
+        for problem in pyramid.problems:
+            path, _, where = problem.where.partition(":")
+            findings.append((path, judged(replace(problem, where=where), minor)))
+    return tuple(pyramids), findings
+
+
+def judged(problem: Problem, minor: int) -> Problem:
+    """Make a warning of what the version does not forbid."""
+    first, last = SINCE.get(problem.code, 1), UNTIL.get(problem.code, 6)
+    if first <= minor <= last:
+        return problem
+    return replace(problem, severity=Severity.WARNING)
+
+
+def check_pyramid(
+    node: Node, pyramid: Pyramid, minor: int
+) -> Iterator[tuple[str, Problem]]:
+    """Yield path and problem of what the rules want of arrays, and reading does not."""
+    for array in arrays_of(pyramid):
+        if minor == 5 and array.zarr_format == 3 and array.dimension_names is None:
+            text = (
+                '"The dimension_names attribute in the zarr.json of the Zarr array of a'
+                ' multiscale level MUST match the names in the axes metadata." Here'
+                " there is none."
+            )
+            yield array.path, Problem("dimension-names", Severity.ERROR, "", text)
+        if minor in (2, 3, 4) and array.layout.keys.separator != "/":
+            text = (
+                '"Chunks are stored with the nested directory layout." Here the '
+                "dimension_separator is another, or none."
+            )
+            yield array.path, Problem("chunk-separator", Severity.WARNING, "", text)
+    omero = node.metadata.image.omero if node.metadata.image else None
+    axis = pyramid.multiscale.channel_axis
+    if omero is not None and omero.channels and axis is not None:
+        size = pyramid.levels[0].shape[axis]
+        if len(omero.channels) != size:
+            text = (
+                f'"channels: Array matching the c dimension size." Here they are '
+                f"{len(omero.channels)} for {size}."
+            )
+            consequence = "The first ones count; others get colours of napari's."
+            yield (
+                node.location.path,
+                Problem(
+                    "channel-count",
+                    Severity.WARNING,
+                    "omero/channels",
+                    text,
+                    consequence,
+                ),
+            )
+
+
+def check_label(
+    node: Node, pyramid: Pyramid, image: Pyramid | None
+) -> Iterator[tuple[str, Problem]]:
+    """Yield path and problem of a label image; `image` is what it is painted on."""
+    path = node.location.path
+    for array in arrays_of(pyramid):
+        if array.dtype.kind not in "iu":
+            text = (
+                '"The pixels of the label images MUST be integer data types." Here they'
+                f" are {array.dtype}."
+            )
+            yield array.path, Problem("label-dtype", Severity.ERROR, "", text)
+    if node.metadata.image is not None and node.metadata.image.label is None:
+        text = (
+            '"The OME-Zarr Metadata in this image-level zarr.json file SHOULD contain '
+            'another key, image-label."'
+        )
+        yield path, Problem("image-label-missing", Severity.WARNING, "", text)
+    if image is None:
+        return
+    found, wanted = len(pyramid.levels), len(image.levels)
+    if found != wanted:
+        text = (
+            '"The JSON array associated with the datasets key MUST have the same '
+            'number of entries (scale levels) as the original unlabeled image." Here '
+            f"they are {found} for {wanted}."
+        )
+        yield path, Problem("label-levels", Severity.ERROR, "multiscales/0", text)
+    sizes = dict(zip(image.multiscale.axis_names, image.levels[0].shape, strict=True))
+    own = zip(pyramid.multiscale.axis_names, pyramid.levels[0].shape, strict=True)
+    for name, size in own:
+        if size not in (1, sizes.get(name)):
+            text = (
+                '"Each dimension of the label should be either the same as the '
+                "corresponding dimension of the image, or 1 if that dimension of the "
+                f'label is irrelevant." Here {name} is {size} for {sizes.get(name)}.'
+            )
+            yield path, Problem("label-shape", Severity.WARNING, "multiscales/0", text)
+
+
+def arrays_of(pyramid: Pyramid) -> Iterator[ChunkedArray]:
+    """Go to the arrays of the levels."""
+    return (s.array for s in pyramid.levels if isinstance(s, LevelSource))

@@ -1,0 +1,240 @@
+"""From group to group, each judged by itself and by what names it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError
+from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.metadata.parse import parse
+from napari_ngff.metadata.rules import check_attributes, stated_version
+from napari_ngff.store.check.branches import (
+    LEFT_OUT,
+    OPTIONAL,
+    Branch,
+    branches_of,
+    check_group,
+    parameters_of,
+)
+from napari_ngff.store.check.images import check_label, check_pyramid, open_pyramids
+from napari_ngff.store.workers import LOCAL_CONCURRENCY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.node import Node
+    from napari_ngff.store.pyramid import Pyramid
+
+__all__ = ["Finding", "walk"]
+
+Finding = tuple[str, Problem]
+"""Path of a group or an array from the root, and a problem whose place is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tour:
+    """What holds for a whole walk.
+
+    Attributes
+    ----------
+    version
+        That the hierarchy's first group states, or None.
+    zarr_format
+        Of that group.
+    progress
+        Told of the path of each group before it is read.
+    cancel
+        Asked before each group whether to stop.
+    threads
+        How many groups to look at at once.
+    """
+
+    version: str | None
+    zarr_format: int
+    progress: Callable[[str], None]
+    cancel: Callable[[], bool]
+    threads: int
+
+
+def walk(
+    node: Node,
+    *,
+    progress: Callable[[str], None] | None = None,
+    cancel: Callable[[], bool] | None = None,
+) -> Iterator[Finding]:
+    """Judge a group and everything that its metadata names, lazily.
+
+    Reads the metadata document of each group and array once, and where a source can be
+    listed the names in ``labels`` groups; of a remote source several at once.
+
+    Parameters
+    ----------
+    node
+        Where to begin: a root, or any group in it.
+    progress
+        Told of each group's path when its turn comes; from another thread where the
+        source is remote.
+    cancel
+        Asked before each group; nothing more is yielded once it is True.
+
+    Yields
+    ------
+    path, problem
+        Path of the group or array from the root of the hierarchy, and a problem whose
+        `where` is a place in its metadata. Valid is what has no error.
+    """
+    concurrency = node.location.source.concurrency
+    tour = Tour(
+        stated_version(node.attributes, node.zarr_format),
+        node.zarr_format,
+        progress or (lambda path: None),
+        cancel or (lambda: False),
+        concurrency if concurrency > LOCAL_CONCURRENCY else 1,
+    )
+    if not node.location.path:
+        yield from (("", problem) for problem in node.location.source.problems)
+    yield from visit(node, tour, None)
+
+
+def visit(node: Node, tour: Tour, image: Pyramid | None) -> Iterator[Finding]:
+    """Judge a group and those below it; `image` is that of a labels group or label."""
+    if tour.cancel():
+        return
+    path = node.location.path
+    tour.progress(path)
+    document = judge(json.dumps(node.attributes), node.zarr_format, tour.version)
+    minor = document.minor
+    known = set()
+    for problem in (
+        *document.problems,
+        *check_place(node, tour, document),
+        *check_group(node, minor, document.parameters),
+    ):
+        known.add(problem.code)
+        yield path, problem
+    pyramids, findings = open_pyramids(node, minor)
+    # The document is judged with the same rule of axes that opening has.
+    yield from (
+        f for f in findings if f[1].code != "axes-space" or f[1].code not in known
+    )
+    for pyramid in pyramids:
+        yield from check_pyramid(node, pyramid, minor)
+        if image is not None:
+            yield from check_label(node, pyramid, image)
+    below = pyramids[0] if pyramids else image
+    yield from in_order(
+        [(node, branch, below) for branch in branches_of(node, document.parameters)],
+        tour,
+    )
+
+
+Task = tuple["Node", Branch, "Pyramid | None"]
+
+
+def in_order(tasks: list[Task], tour: Tour) -> Iterator[Finding]:
+    """Look at branches, several at once where that pays; yield in their order."""
+    if tour.threads == 1 or len(tasks) == 1:
+        for task in tasks:
+            yield from follow(*task, tour)
+        return
+    alone = replace(tour, threads=1)
+    with ThreadPoolExecutor(tour.threads) as pool:
+        running: deque[Future[list[Finding]]] = deque()
+        for task in tasks:
+            running.append(pool.submit(lambda t: list(follow(*t, alone)), task))
+            if len(running) > 2 * tour.threads:
+                yield from running.popleft().result()
+        while running:
+            yield from running.popleft().result()
+
+
+def follow(
+    node: Node, branch: Branch, image: Pyramid | None, tour: Tour
+) -> Iterator[Finding]:
+    """Open a branch, see whether it is what it must be, and judge it."""
+    if tour.cancel():
+        return
+    part = branch.part
+    path = node.location.key(branch.path)
+    try:
+        child = node.child(branch.path)
+    except NodeNotFoundError:
+        if part is not OPTIONAL:
+            text = f'"{part.sentence}" There is no group.'
+            yield path, Problem(part.code, Severity.ERROR, "", text, LEFT_OUT)
+        return
+    except (OMEZarrError, OSError) as error:
+        yield path, Problem("node-unreadable", Severity.ERROR, "", str(error), LEFT_OUT)
+        return
+    if not part.has(child):
+        text = f'"{part.sentence}" It has no usable "{part.kind}".'
+        yield path, Problem("kind-missing", Severity.ERROR, "", text, LEFT_OUT)
+    yield from ((path, problem) for problem in branch.look(child))
+    labelled = image if branch.path == "labels" or node.metadata.labels else None
+    yield from visit(child, tour, labelled)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The attributes of a group as a judge sees them.
+
+    Attributes
+    ----------
+    problems
+        Of the document by itself.
+    stated
+        Its version, None where it states none.
+    minor
+        4 where the rules of 0.4 hold.
+    parameters
+        The transformations that keep theirs elsewhere.
+    """
+
+    problems: tuple[Problem, ...]
+    stated: str | None
+    minor: int
+    parameters: tuple[JSON, ...]
+
+
+@lru_cache(maxsize=1024)
+def judge(text: str, zarr_format: int, version: str | None) -> Document:
+    """Judge a document; kept by its text, for the groups of a plate share theirs."""
+    attributes = json.loads(text)
+    stated = stated_version(attributes, zarr_format)
+    implied = stated or version or parse(attributes, zarr_format).version or ""
+    known = re.match(r"0\.([1-6])", implied)
+    return Document(
+        check_attributes(attributes, zarr_format, version),
+        stated,
+        int(known[1]) if known else 4,
+        tuple(parameters_of(attributes)),
+    )
+
+
+def check_place(node: Node, tour: Tour, document: Document) -> Iterator[Problem]:
+    """Report what does not fit the groups above."""
+    if not node.attributes:
+        yield from node.metadata.problems
+    if node.zarr_format != tour.zarr_format:
+        text = (
+            f"Its Zarr format is {node.zarr_format}, that of the hierarchy "
+            f"{tour.zarr_format}; one hierarchy has one."
+        )
+        yield Problem("zarr-format-differs", Severity.ERROR, "", text, "It is read.")
+    stated = document.stated
+    if stated and tour.version and stated != tour.version:
+        text = (
+            '"The OME-Zarr Metadata version MUST be consistent within a hierarchy."'
+            f" Here it is {stated[:20]} below {tour.version[:20]}."
+        )
+        drafts = stated.startswith("0.6") and tour.version.startswith("0.6")
+        lax = document.minor < 5 or drafts
+        severity = Severity.WARNING if lax else Severity.ERROR
+        yield Problem("version-differs", severity, "", text, "Each is read as it says.")

@@ -1,0 +1,420 @@
+"""Whole hierarchies: what is broken in them is found, at its place, by few reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from napari_ngff import open_node
+from napari_ngff.metadata.dump import VERSIONS
+from napari_ngff.metadata.model import Severity
+from napari_ngff.store.check import walk
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.node import read_node
+from napari_ngff.store.packing import pack
+from napari_ngff.viewer.samples import write_image, write_plate
+
+ROOT = Path(__file__).parents[2]
+CORPORA = Path(os.environ.get("NGFF_CORPORA", ROOT / "../shared/corpora"))
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    return tmp_path_factory.mktemp("samples")
+
+
+@pytest.fixture
+def sample(samples, tmp_path):
+    """Copy of a small image or plate of a version, to be broken."""
+
+    def copy(kind, version):
+        original = samples / f"{kind}-{version}.ome.zarr"
+        if not original.exists() and kind == "image":
+            write_image(original, version, shape=(2, 96, 128))
+        elif not original.exists():
+            write_plate(original, version, grid=(2, 2), shape=(64, 64), wells=["A1"])
+        return Path(shutil.copytree(original, tmp_path / "copy.ome.zarr"))
+
+    return copy
+
+
+def found_in(path, **options):
+    found = walk(open_node(path), **options)
+    return sorted({(where, problem.code) for where, problem in found})
+
+
+def edit(folder, change):
+    """Change the attributes of a group."""
+    file = folder / "zarr.json"
+    if file.exists():
+        document = json.loads(file.read_text())
+        change(document["attributes"]["ome"])
+    else:
+        file = folder / ".zattrs"
+        document = json.loads(file.read_text())
+        change(document)
+    file.write_text(json.dumps(document))
+
+
+def edit_array(folder, change):
+    """Change the metadata document of an array."""
+    names = ("zarr.json", ".zarray")
+    file = next(folder / name for name in names if (folder / name).exists())
+    document = json.loads(file.read_text())
+    change(document)
+    file.write_text(json.dumps(document))
+
+
+def replace_array(folder, shape=None, dtype=None):
+    """Write another array in the place of one."""
+    old = zarr.open_array(folder, mode="r")
+    shape, dtype = shape or old.shape, dtype or old.dtype
+    names = old.metadata.dimension_names if old.metadata.zarr_format == 3 else None
+    names = names if names is None or len(names) == len(shape) else None
+    shutil.rmtree(folder)
+    zarr.create_array(
+        folder,
+        shape=shape,
+        dtype=dtype,
+        chunks=shape,
+        zarr_format=old.metadata.zarr_format,
+        dimension_names=names,
+        **(
+            {"chunk_key_encoding": {"name": "v2", "separator": "/"}}
+            if not names
+            else {}
+        ),
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", ["image", "plate"])
+def test_samples_break_no_rule(sample, kind, version):
+    assert found_in(sample(kind, version)) == []
+
+
+def set_key(key, value):
+    return lambda content: content.update({key: value})
+
+
+def rename_label(content):
+    content["labels"].append("ghosts")
+
+
+def drop_label(content):
+    content["labels"].remove("cells")
+
+
+BROKEN = {
+    "level-unreadable": ("image", lambda p: shutil.rmtree(p / "1"), "1"),
+    "level-axes": ("image", lambda p: replace_array(p / "1", (48, 64)), "1"),
+    "level-empty": (
+        "image",
+        lambda p: edit_array(p / "1", set_key("shape", [0, 3, 48, 64])),
+        "1",
+    ),
+    "level-dtype": ("image", lambda p: replace_array(p / "1", dtype="uint8"), "1"),
+    "level-grows": ("image", lambda p: replace_array(p / "1", (9, 3, 9, 9)), "1"),
+    "levels-unordered": (
+        "image",
+        lambda p: edit(p, lambda c: c["multiscales"][0]["datasets"].reverse()),
+        "multiscales/datasets",
+    ),
+    "level-misplaced": ("image", lambda p: replace_array(p / "1", (2, 3, 40, 64)), "1"),
+    "dimension-names": (
+        "image",
+        lambda p: edit_array(p / "0", lambda d: d.pop("dimension_names")),
+        "0",
+    ),
+    "image-unreadable": (
+        "image",
+        lambda p: [shutil.rmtree(p / n) for n in "012" if (p / n).exists()],
+        "",
+    ),
+    "channel-count": (
+        "image",
+        lambda p: edit(p, lambda c: c["omero"]["channels"].pop()),
+        "",
+    ),
+    "version-differs": (
+        "image",
+        lambda p: edit(p / "labels" / "cells", set_key("version", "0.6")),
+        "labels/cells",
+    ),
+    "label-missing": (
+        "image",
+        lambda p: edit(p / "labels", rename_label),
+        "labels/ghosts",
+    ),
+    "label-unlisted": ("image", lambda p: edit(p / "labels", drop_label), "labels"),
+    "labels-list-missing": (
+        "image",
+        lambda p: edit(p / "labels", lambda c: c.pop("labels")),
+        "labels",
+    ),
+    "kind-missing": (
+        "image",
+        lambda p: edit(p / "labels" / "cells", lambda c: c.pop("multiscales")),
+        "labels/cells",
+    ),
+    "image-label-missing": (
+        "image",
+        lambda p: edit(p / "labels" / "cells", lambda c: c.pop("image-label")),
+        "labels/cells",
+    ),
+    "label-dtype": (
+        "image",
+        lambda p: replace_array(p / "labels" / "cells" / "0", dtype="float32"),
+        "labels/cells/0",
+    ),
+    "label-levels": (
+        "image",
+        lambda p: edit(
+            p / "labels" / "cells", lambda c: c["multiscales"][0]["datasets"].pop()
+        ),
+        "labels/cells",
+    ),
+    "label-shape": (
+        "image",
+        lambda p: replace_array(p / "labels" / "cells" / "0", (2, 90, 128)),
+        "labels/cells",
+    ),
+    "node-unreadable": (
+        "image",
+        lambda p: (p / "labels" / "cells" / "zarr.json").write_text("{"),
+        "labels/cells",
+    ),
+    "group-missing": ("plate", lambda p: shutil.rmtree(p / "A" / "1" / "1"), "A/1/1"),
+    "field-count": ("plate", lambda p: edit(p, lambda c: count(c, 1)), "A/1"),
+    "field-acquisition": (
+        "plate",
+        lambda p: edit(p, lambda c: runs(c, 5, 6)),
+        "A/1",
+    ),
+}
+"""Code -> a sample of 0.5, what is done to it, and where the problem is."""
+
+
+def count(content, fields):
+    content["plate"]["field_count"] = fields
+
+
+def runs(content, *numbers):
+    content["plate"]["acquisitions"] = [
+        {"id": number, "name": str(number), "maximumfieldcount": 2}
+        for number in numbers
+    ]
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_what_is_broken_is_found_at_its_place(sample, code):
+    kind, harm, where = BROKEN[code]
+    path = sample(kind, "0.5")
+    harm(path)
+    assert (where, code) in found_in(path)
+
+
+def test_a_missing_row_and_a_missing_well(sample):
+    path = sample("plate", "0.5")
+    shutil.rmtree(path / "A")
+    missing = [where for where, code in found_in(path) if code == "group-missing"]
+    assert missing == ["A", "A/1"]
+
+
+def test_the_rules_of_the_version_decide(sample):
+    path = sample("image", "0.6")
+    replace_array(path / "1", dtype="uint8")
+    edit_array(path / "0", lambda d: d.pop("dimension_names"))
+    problems = {p.code: p.severity for _, p in walk(open_node(path))}
+    assert problems == {"level-dtype": Severity.ERROR}
+    shutil.rmtree(path)
+    path = sample("image", "0.4")
+    replace_array(path / "1", dtype="uint8")
+    problems = {p.code: p.severity for _, p in walk(open_node(path))}
+    assert problems == {"level-dtype": Severity.WARNING}
+
+
+def test_chunks_in_a_flat_folder_since_0_2(sample):
+    path = sample("image", "0.4")
+    edit_array(path / "0", lambda document: document.pop("dimension_separator"))
+    assert ("0", "chunk-separator") in found_in(path)
+
+
+def test_unlisted_labels_are_right_up_to_0_3(sample):
+    for version, expected in (("0.3", []), ("0.4", [("labels", "label-unlisted")])):
+        path = sample("image", version)
+        edit(path / "labels", drop_label)
+        assert found_in(path) == expected
+        shutil.rmtree(path)
+
+
+def test_a_nested_label_and_what_is_between(sample):
+    path = sample("image", "0.5")
+    (path / "labels" / "ours").mkdir()
+    (path / "labels" / "cells").rename(path / "labels" / "ours" / "cells")
+    shutil.copytree(path / "labels" / "ours" / "cells", path / "labels" / "ours" / "b")
+    between = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    (path / "labels" / "ours" / "zarr.json").write_text(json.dumps(between))
+    edit(path / "labels", set_key("labels", ["nuclei", "ours/cells"]))
+    assert found_in(path) == [("labels", "label-unlisted")]
+    between["attributes"] = {"ome": {"version": "0.5", "labels": []}}
+    (path / "labels" / "ours" / "zarr.json").write_text(json.dumps(between))
+    assert ("labels", "labels-between") in found_in(path)
+
+
+def test_two_zarr_formats_in_one_hierarchy(sample, tmp_path):
+    path = sample("image", "0.5")
+    old = write_image(tmp_path / "old.zarr", "0.4", shape=(1, 96, 128))
+    shutil.rmtree(path / "labels" / "cells")
+    shutil.copytree(old / "labels" / "cells", path / "labels" / "cells")
+    assert ("labels/cells", "zarr-format-differs") in found_in(path)
+
+
+def group(folder, attributes, version="0.5"):
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {"zarr_format": 3, "node_type": "group"}
+    document["attributes"] = {"ome": {"version": version, **attributes}}
+    (folder / "zarr.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_a_collection(sample, tmp_path):
+    path = group(tmp_path / "all.zarr", {"bioformats2raw.layout": 3})
+    missing = [("", "ome-xml-missing"), ("", "series-missing")]
+    assert found_in(path) == missing
+    sample("image", "0.5").rename(path / "0")
+    assert found_in(path) == [("", "ome-xml-missing")]
+    group(path / "OME", {"series": ["0", "1"]})
+    (path / "OME" / "METADATA.ome.xml").write_text("<OME/>")
+    assert found_in(path) == [("1", "group-missing")]
+
+
+def test_a_scene_whose_images_and_systems_are_missing(sample, tmp_path):
+    world = {"name": "world", "axes": [{"name": n, "type": "space"} for n in "yx"]}
+    links = [
+        {
+            "type": "affine",
+            "path": "matrix",
+            "input": {"path": path, "name": name},
+            "output": {"name": "world"},
+        }
+        for path, name in (("a", "own"), ("b", "own"))
+    ]
+    scene = {"coordinateSystems": [world], "coordinateTransformations": links}
+    path = group(tmp_path / "scene.zarr", {"scene": scene}, "0.6")
+    sample("image", "0.6").rename(path / "a")
+    found = {item for item in found_in(path) if item[1] != "axis-unit-missing"}
+    assert found == {
+        ("", "parameters-missing"),
+        ("a", "system-missing"),
+        ("b", "group-missing"),
+    }
+    zarr.create_array(path / "matrix", shape=(6,), dtype="float64")
+    assert ("", "parameters-unusable") in found_in(path)
+
+
+def test_a_field_of_vectors_that_is_not_there(sample):
+    path = sample("image", "0.6")
+    axes = [{"name": n, "type": "space", "unit": "micrometer"} for n in "yx"]
+    links = [
+        {
+            "type": "displacements",
+            "path": "field",
+            "input": {"name": "intrinsic"},
+            "output": {"name": "bent"},
+        }
+    ]
+
+    def bend(content):
+        multiscale = content["multiscales"][0]
+        multiscale["coordinateSystems"].append({"name": "bent", "axes": axes})
+        multiscale["coordinateTransformations"] = links
+
+    edit(path, bend)
+    assert ("field", "parameters-missing") in found_in(path)
+
+
+def test_any_place_can_be_the_beginning(sample):
+    path = sample("plate", "0.5")
+    edit(path / "A/1/0/labels", rename_label)
+    missing = [("A/1/0/labels/ghosts", "label-missing")]
+    for inner in ("", "A/1", "A/1/0", "A/1/0/labels"):
+        assert found_in(path / inner) == missing
+
+
+def test_an_archive_is_judged_by_rfc_9_too(sample, tmp_path):
+    folder = sample("image", "0.5")
+    assert found_in(pack(folder, tmp_path / "good.ozx")) == []
+    bad = shutil.make_archive(str(tmp_path / "bad"), "zip", folder)
+    codes = {code for where, code in found_in(bad) if where == ""}
+    assert {"ozx-comment-missing", "ozx-entry-compressed"} <= codes
+
+
+def test_each_document_is_read_once(sample, monkeypatch):
+    path = sample("plate", "0.5")
+    reads = Counter()
+    get = FolderSource.get
+
+    def counted(self, key, *part):
+        reads[key] += 1
+        return get(self, key, *part)
+
+    node = open_node(path)
+    monkeypatch.setattr(FolderSource, "get", counted)
+    assert list(walk(node)) == []
+    keys = {str(p.relative_to(path)) for p in path.rglob("zarr.json")}
+    assert set(reads) == keys - {"zarr.json"}
+    assert set(reads.values()) == {1}
+
+
+class SlowSource(FolderSource):
+    """A folder that pretends to be far away."""
+
+    concurrency = 32
+
+
+def test_a_remote_source_gives_the_same_in_the_same_order(sample):
+    path = sample("plate", "0.5")
+    edit(path / "A/1/0/labels", rename_label)
+    edit(path / "A/1/1/labels", drop_label)
+    near = open_node(path)
+    far = read_node(type(near.location)(SlowSource(str(path))))
+    assert list(walk(far)) == list(walk(near)) != []
+
+
+def test_progress_is_told_and_it_can_be_cancelled(sample):
+    path = sample("plate", "0.5")
+    (path / "A/1/1/zarr.json").unlink()
+    places = []
+    assert found_in(path, progress=places.append) == [("A/1/1", "group-missing")]
+    assert places[:4] == ["", "A", "A/1", "A/1/0"]
+    seen = []
+    stopped = found_in(path, progress=seen.append, cancel=lambda: len(seen) > 2)
+    assert stopped == []
+    assert seen == ["", "A", "A/1"]
+
+
+@pytest.mark.skipif(
+    not CORPORA.is_dir(), reason=f"no public test cases at {CORPORA} (NGFF_CORPORA)"
+)
+def test_hierarchies_of_drafts_are_walked():
+    roots = sorted((CORPORA / "rfc5-2d").rglob("*.zarr"))
+    assert len(roots) > 5
+    for path in roots:
+        codes = {problem.code for _, problem in walk(open_node(path))}
+        assert "node-unreadable" not in codes
+
+
+def test_no_chunk_is_read(sample):
+    path = sample("image", "0.5")
+    for file in path.rglob("*"):
+        if file.is_file() and file.name != "zarr.json":
+            file.write_bytes(np.random.default_rng(1).bytes(9))
+    assert found_in(path) == []
