@@ -263,6 +263,19 @@ class Inverse(Transformation):
         closed = self.of.inverse()
         if closed is not None:
             return closed.apply(points)
+        match self.of:
+            case Sequence(steps):
+                for step in reversed(steps):
+                    points = Inverse(step).apply(points)
+                return points
+            case ByDimension(parts):
+                result = np.full((len(points), self.gives(points.shape[1])), np.nan)
+                for part in parts:
+                    made = Inverse(part.transformation)
+                    result[:, list(part.inputs)] = made.apply(
+                        points[:, list(part.outputs)]
+                    )
+                return result
         self.gives(points.shape[1])
         if not isinstance(self.of, Coordinates):
             return solved(self.of.apply, points, points)

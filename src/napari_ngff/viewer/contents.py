@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
-from napari_ngff.metadata.model import Kind, Problem, Severity
+from napari_ngff.metadata.model import Kind, Problem
 from napari_ngff.plate.layout import Tile, field_offsets, plate_tiles
 from napari_ngff.plate.mosaic import (
     TileImages,
@@ -14,8 +14,9 @@ from napari_ngff.plate.mosaic import (
     open_mosaic,
     tile_sizes,
 )
-from napari_ngff.store.node import Node, placed
+from napari_ngff.store.node import Node, has_group
 from napari_ngff.store.pyramid import Pyramid, open_pyramid
+from napari_ngff.viewer.groups import Group, Reading, in_place, in_scene
 from napari_ngff.viewer.picture import Frame, Picture
 
 if TYPE_CHECKING:
@@ -28,22 +29,6 @@ __all__ = ["Contents", "Group", "contents"]
 
 MAX_IMAGES = 10
 """So many images of a collection are opened at once; the rest is named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """An image and its labels, or labels alone.
-
-    Attributes
-    ----------
-    frame
-        Axes that the labels take over: those of their image, shown or not; None where
-        it is not known.
-    """
-
-    image: Picture | None
-    labels: tuple[Picture, ...] = ()
-    frame: Frame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,36 +50,6 @@ class Contents:
     messages: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Reading:
-    """Collects what is found on the way through one node."""
-
-    on_error: OnError | None
-    problems: list[Problem] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)
-
-    def note(self, problems: Iterable[Problem]) -> None:
-        """Keep problems; what is left out because of one is told to the user."""
-        for problem in problems:
-            self.problems.append(problem)
-            if "left out" in problem.consequence:
-                self.messages.append(f"{problem.where} {problem.text}".strip(": "))
-
-    def pyramid(self, node: Node) -> Pyramid | None:
-        """Open a pyramid, or note why not."""
-        self.note(node.problems)
-        try:
-            pyramid = open_pyramid(node, on_error=self.on_error)
-        except (OMEZarrError, OSError) as error:
-            problem = Problem(
-                "image-unreadable", Severity.ERROR, "", str(error), "It is left out."
-            )
-            self.note(placed([problem], node.location.path))
-            return None
-        self.note(pyramid.problems)
-        return pyramid
-
-
 def contents(node: Node, on_error: OnError | None = None) -> Contents:
     """Open all that a node shows.
 
@@ -112,7 +67,7 @@ def contents(node: Node, on_error: OnError | None = None) -> Contents:
     UnsupportedError
         Where nothing of it can be shown; the message says why.
     """
-    reading = _Reading(on_error)
+    reading = Reading(on_error)
     metadata = node.metadata
     if metadata.plate is not None:
         groups = _plate(node, metadata.plate, None, reading)
@@ -137,11 +92,25 @@ def contents(node: Node, on_error: OnError | None = None) -> Contents:
     return Contents(tuple(groups), tuple(reading.problems), tuple(reading.messages))
 
 
-def _image(node: Node, reading: _Reading, name: str | None = None) -> list[Group]:
+def _image(node: Node, reading: Reading, name: str | None = None) -> list[Group]:
+    group = _opened(node, reading, name)
+    if group is None:
+        return []
+    if group.image is not None:
+        return [in_place(group, reading)]
+    source = _source(node, reading)
+    if source is None:
+        return [group]
+    whole = in_place(replace(group, image=source), reading)
+    return [replace(whole, image=None)]
+
+
+def _opened(node: Node, reading: Reading, name: str | None = None) -> Group | None:
+    """Open an image and its labels, or a label image, as they are."""
     pyramid = reading.pyramid(node)
     image = node.metadata.image
     if pyramid is None or image is None:
-        return []
+        return None
     title = name or pyramid.multiscale.name or node.name
     if len(image.multiscales) > 1:
         others = ", ".join(m.name or "unnamed" for m in image.multiscales[1:])
@@ -151,14 +120,13 @@ def _image(node: Node, reading: _Reading, name: str | None = None) -> list[Group
         )
     picture = Picture(title, node, pyramid, image.omero, image.label)
     if image.label is not None:
-        return [Group(None, (picture,), _source_frame(node, reading))]
+        return Group(None, (picture,))
     found = node.labels()
     reading.note(found.problems)
-    labels = _pictures(found.nodes, reading)
-    return [Group(picture, tuple(labels), Frame.of(pyramid))]
+    return Group(picture, tuple(_pictures(found.nodes, reading)))
 
 
-def _source_frame(node: Node, reading: _Reading) -> Frame | None:
+def _source(node: Node, reading: Reading) -> Picture | None:
     """Find the image of a label that was opened alone: for its axes and units."""
     image = node.metadata.image
     if image is None or image.label is None:
@@ -167,14 +135,14 @@ def _source_frame(node: Node, reading: _Reading) -> Frame | None:
         source = node.child(image.label.source)
         if source.metadata.image is None or source.metadata.image.label is not None:
             return None
-        frame = Frame.of(open_pyramid(source))
+        picture = Picture(source.name, source, open_pyramid(source))
     except (OMEZarrError, OSError):
         return None
     reading.messages.append(f"{node.name} is a label of {source}; open that for both.")
-    return frame
+    return picture
 
 
-def _pictures(nodes: Iterable[Node], reading: _Reading) -> list[Picture]:
+def _pictures(nodes: Iterable[Node], reading: Reading) -> list[Picture]:
     pictures = []
     for node in nodes:
         pyramid = reading.pyramid(node)
@@ -184,7 +152,7 @@ def _pictures(nodes: Iterable[Node], reading: _Reading) -> list[Picture]:
     return pictures
 
 
-def _labels(node: Node, reading: _Reading) -> list[Group]:
+def _labels(node: Node, reading: Reading) -> list[Group]:
     """Open a ``labels`` group: its labels on the axes of the image above."""
     above = node.parent()
     version = above.metadata.version if above is not None else None
@@ -192,16 +160,18 @@ def _labels(node: Node, reading: _Reading) -> list[Group]:
     reading.note(node.problems)
     reading.note(found.problems)
     labels = _pictures([n for n in found.nodes if n.metadata.image], reading)
-    frame = None
+    if not labels:
+        return []
     if above is not None and above.metadata.image is not None:
         try:
-            frame = Frame.of(open_pyramid(above))
+            image = Picture(above.name, above, open_pyramid(above))
         except (OMEZarrError, OSError):
-            frame = None
-    return [Group(None, tuple(labels), frame)] if labels else []
+            return [Group(None, tuple(labels))]
+        return [replace(in_place(Group(image, tuple(labels)), reading), image=None)]
+    return [Group(None, tuple(labels))]
 
 
-def _well(node: Node, reading: _Reading) -> list[Group]:
+def _well(node: Node, reading: Reading) -> list[Group]:
     """Join all fields of a well, at their places."""
     assert node.metadata.well is not None
     reading.note(node.problems)
@@ -223,7 +193,7 @@ def _well(node: Node, reading: _Reading) -> list[Group]:
     return [_mosaic(name, first, template, TileImages(tiles, node), reading)]
 
 
-def _plate(node: Node, plate: Plate, row: str | None, reading: _Reading) -> list[Group]:
+def _plate(node: Node, plate: Plate, row: str | None, reading: Reading) -> list[Group]:
     """Join the first field of every well, or of every well of a row."""
     reading.note(node.problems)
     for tile in plate_tiles(plate, node.location.path, (1, 1), row):
@@ -248,7 +218,7 @@ def _plate(node: Node, plate: Plate, row: str | None, reading: _Reading) -> list
 
 
 def _mosaic(
-    name: str, first: Node, template: Pyramid, images: TileImages, reading: _Reading
+    name: str, first: Node, template: Pyramid, images: TileImages, reading: Reading
 ) -> Group:
     """Join the tiles' images, and the labels that the first of them has."""
     image = first.metadata.image
@@ -269,7 +239,7 @@ def _mosaic(
     return Group(picture, tuple(labels), Frame.of(pyramid))
 
 
-def _collection(node: Node, reading: _Reading) -> list[Group]:
+def _collection(node: Node, reading: Reading) -> list[Group]:
     """Open the images of a bioformats2raw group, the first `MAX_IMAGES` of them."""
     reading.note(node.problems)
     paths = node.series()
@@ -290,26 +260,40 @@ def _collection(node: Node, reading: _Reading) -> list[Group]:
     return groups
 
 
-def _scene(node: Node, reading: _Reading) -> list[Group]:
-    """Open the images that a scene names, each in its own system."""
+def _scene(node: Node, reading: Reading) -> list[Group]:
+    """Open the images that a scene names, in one system."""
     reading.note(node.problems)
-    assert node.metadata.scene is not None
-    paths = {
-        end.path: None
-        for link in node.metadata.scene.links
-        for end in (link.input, link.output)
-        if end.path
-    }
-    reading.messages.append(
-        f"{node} is a scene; its images are shown, each in its own coordinate system."
-    )
-    found = node.children(paths)
+    found = node.children(_scene_paths(node))
     reading.note(found.problems)
-    images = [n for n in found.nodes if n.kind is Kind.IMAGE]
-    return [g for n in images[:MAX_IMAGES] for g in _image(n, reading)]
+    nodes = [n for n in found.nodes if n.kind is Kind.IMAGE]
+    if len(nodes) > MAX_IMAGES:
+        rest = ", ".join(n.location.path for n in nodes[MAX_IMAGES:])
+        reading.messages.append(
+            f"{node} holds {len(nodes)} images; the first {MAX_IMAGES} are shown,"
+            f" not: {rest}."
+        )
+    start = len(node.location.path)
+    groups = [
+        group
+        for n in nodes[:MAX_IMAGES]
+        if (group := _opened(n, reading, n.location.path[start:].strip("/")))
+    ]
+    return in_scene(node, groups, reading)
 
 
-def _part(node: Node, reading: _Reading) -> list[Group]:
+def _scene_paths(node: Node) -> list[str]:
+    """Paths of the groups that a scene refers to; drafts may give no path."""
+    assert node.metadata.scene is not None
+    ends = [e for link in node.metadata.scene.links for e in (link.input, link.output)]
+    paths = [end.path for end in ends if end.path]
+    if not paths:
+        names = node.location.source.names(node.location.path) or ()
+        paths = [name for name in names if not name.startswith((".", "zarr.json"))]
+        paths = [p for p in paths if has_group(node.location.joined(p))]
+    return list(dict.fromkeys(paths))
+
+
+def _part(node: Node, reading: Reading) -> list[Group]:
     """Open a group that says nothing itself: a row, a bare labels or OME group."""
     above = node.parent()
     if above is not None and above.metadata.plate is not None:

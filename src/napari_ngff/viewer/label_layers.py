@@ -9,14 +9,17 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.lazy import Window
+from napari_ngff.store.resampled import Placed, resampled
 from napari_ngff.viewer.picture import KEY, Frame, LayerOrigin, layer_arrays
 from napari_ngff.viewer.units import conversion
+from napari_ngff.viewer.views import linked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from napari_ngff.metadata.model import JSON, Axis
     from napari_ngff.store.pyramid import Pyramid
+    from napari_ngff.store.resampled import Bent
     from napari_ngff.viewer.picture import LayerData, Picture
 
 __all__ = ["label_colormap", "label_features", "label_layer"]
@@ -55,16 +58,23 @@ def label_layer(picture: Picture, frame: Frame | None = None) -> LayerData:
     if dtype.kind not in "iub":
         msg = f"{picture.node}: label images hold integers, this one holds {dtype}."
         raise UnsupportedError(msg)
+    placed = linked(picture)
+    pyramid = placed.pyramid
+    if placed.view is not None:
+        frame = Frame.of(pyramid, placed.view)
+    elif frame is not None and frame.bent is not None:
+        pyramid = _bent(pyramid, frame, frame.bent)
+        frame = Frame.of(pyramid)
     frame = frame or Frame.of(pyramid)
     order, axes = _matched(pyramid, frame)
     places = [_place(pyramid, i, a, frame) for i, a in zip(order, axes, strict=True)]
-    shown = Frame(axes, (), tuple(p[0] for p in places), tuple(p[1] for p in places))
+    shown = _shown(frame, axes, places)
     data, multiscale = layer_arrays([_arranged(s, order) for s in pyramid.levels])
     keywords: dict[str, Any] = {
         **shown.keywords(),
         "name": picture.name,
         "multiscale": multiscale,
-        "metadata": {KEY: LayerOrigin(picture.node)},
+        "metadata": {KEY: LayerOrigin(picture.node, picture=picture)},
     }
     info = picture.label
     if info is not None and info.colors:
@@ -117,6 +127,52 @@ def _place(
     if at is not None and single and place[1] == frame.translation[at]:
         return _stretched(frame, at)
     return place
+
+
+def _shown(
+    frame: Frame, axes: tuple[Axis, ...], places: Sequence[tuple[float, float]]
+) -> Frame:
+    """Place the layer as its image, behind the axes that only the label has."""
+    extra = len(axes) - len(frame.axes)
+    affine = None
+    if frame.affine is not None:
+        affine = np.eye(len(axes) + 1)
+        affine[extra:, extra:] = frame.affine
+    scale, translation = (tuple(p[i] for p in places) for i in (0, 1))
+    shown = (*axes[:extra], *(frame.shown or frame.axes))
+    return Frame(axes, (), scale, translation, shown=shown, affine=affine)
+
+
+def _bent(pyramid: Pyramid, frame: Frame, bent: Bent) -> Pyramid:
+    """Resample a label image as its image is, to the nearest label.
+
+    Parameters
+    ----------
+    pyramid
+        Of the label image.
+    frame
+        Of its image, in the intrinsic system.
+    bent
+        What is done to the image.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the label has axes that its image has not.
+    """
+    matched, axes = _matched(pyramid, frame)
+    if len(axes) > len(frame.axes):
+        msg = "The label image has axes that its image lacks, and cannot follow it."
+        raise UnsupportedError(msg)
+    places: dict[int, Placed] = {}
+    for at, own in enumerate(matched):
+        target = frame.order[at]
+        if own is not None and target is not None:
+            places[own] = Placed(target, *_place(pyramid, own, axes[at], frame))
+    # An axis of one voxel that matters nowhere: every point is in that voxel.
+    ignored = Placed(0, float("inf"), 0.0)
+    listed = tuple(places.get(i, ignored) for i in range(len(pyramid.levels[0].shape)))
+    return resampled(pyramid, bent, listed)
 
 
 def _stretched(frame: Frame, axis: int) -> tuple[float, float]:

@@ -8,13 +8,14 @@ import numpy as np
 
 from napari_ngff.metadata.model import Channel
 from napari_ngff.store.lazy import Window
-from napari_ngff.viewer.picture import KEY, Frame, LayerOrigin, layer_arrays
+from napari_ngff.viewer.picture import KEY, LayerOrigin, displayed, layer_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.metadata.model import Omero
-    from napari_ngff.viewer.picture import LayerData, Picture
+    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.viewer.picture import Frame, LayerData, Picture
 
 __all__ = ["image_layers"]
 
@@ -45,16 +46,17 @@ def image_layers(picture: Picture, *, estimate: bool = True) -> list[LayerData]:
     list
         Data is a list of lazy dask arrays, one per level, without the channel axis.
     """
-    pyramid = picture.pyramid
-    frame = Frame.of(pyramid)
+    pyramid, frame = displayed(picture)
     axis = pyramid.multiscale.channel_axis
+    if axis in frame.order:
+        axis = None  # the displayed system mixes it with others
     count = 1 if axis is None else pyramid.levels[0].shape[axis]
     channels = _channels(picture.omero, count)
     visible = _visible(channels)
     placement = frame.keywords()
     layers: list[LayerData] = []
     for i, channel in enumerate(channels):
-        windows = [_channel_window(Window.whole(s), axis, i) for s in pyramid.levels]
+        windows = [_window(source, frame.order, axis, i) for source in pyramid.levels]
         limits = _limits(channel)
         origin = LayerOrigin(
             picture.node,
@@ -62,6 +64,7 @@ def image_layers(picture: Picture, *, estimate: bool = True) -> list[LayerData]:
             channel.window,
             estimate and limits is None,
             _start(frame, picture.omero),
+            picture,
         )
         data, multiscale = layer_arrays(windows)
         keywords = {
@@ -84,12 +87,14 @@ def image_layers(picture: Picture, *, estimate: bool = True) -> list[LayerData]:
     return layers
 
 
-def _channel_window(window: Window, axis: int | None, index: int) -> Window:
-    if axis is None:
-        return window
-    box = (*window.box[:axis], (index, index + 1), *window.box[axis + 1 :])
-    axes = tuple(i for i in window.axes if i != axis)
-    return Window(window.source, box, axes)
+def _window(
+    source: ArraySource, order: tuple[int | None, ...], axis: int | None, index: int
+) -> Window:
+    """Take one channel of a level, its axes in the layer's order."""
+    box = [(0, size) for size in source.shape]
+    if axis is not None:
+        box[axis] = (index, index + 1)
+    return Window(source, tuple(box), order)
 
 
 def _channels(omero: Omero | None, count: int) -> list[Channel]:
@@ -161,5 +166,5 @@ def _start(frame: Frame, omero: Omero | None) -> tuple[tuple[int, float], ...]:
     for i, axis in enumerate(frame.axes):
         index = wanted.get(axis.name.lower())
         if index is not None and 0 <= index < frame.sizes[i]:
-            start.append((i, frame.scale[i] * index + frame.translation[i]))
+            start.append((i, frame.world(i, index)))
     return tuple(start)

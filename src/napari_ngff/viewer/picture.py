@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.store.lazy import LazyArray, Window
+from napari_ngff.store.resampled import Bent, resampled
+from napari_ngff.viewer.placement import View, arranged
 from napari_ngff.viewer.units import layer_units
 
 if TYPE_CHECKING:
@@ -15,10 +17,21 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Axis, LabelInfo, Omero
     from napari_ngff.metadata.model import Window as Contrast
+    from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import Pyramid
+    from napari_ngff.store.systems import Systems
 
-__all__ = ["KEY", "Frame", "LayerData", "LayerOrigin", "Picture", "layer_arrays"]
+__all__ = [
+    "KEY",
+    "Frame",
+    "LayerData",
+    "LayerOrigin",
+    "Picture",
+    "displayed",
+    "frame_of",
+    "layer_arrays",
+]
 
 LayerData = tuple[Any, dict[str, Any], str]
 """Data, keywords and type of a layer, as napari's readers return them."""
@@ -43,6 +56,15 @@ class Picture:
         The group that says how to show it.
     pyramid
         Its arrays; of a mosaic, those of all its tiles together.
+    view
+        The coordinate system in which it is shown; None for the intrinsic one.
+    systems
+        All coordinate systems of its hierarchy, where there are more than that.
+    image
+        Of a label image: the image that it follows.
+    link
+        Of a label image: homogeneous, from its own intrinsic system to the image's;
+        None where they are the same, axis by axis.
     """
 
     name: str
@@ -50,6 +72,10 @@ class Picture:
     pyramid: Pyramid
     omero: Omero | None = None
     label: LabelInfo | None = None
+    view: View | None = None
+    systems: Systems | None = None
+    image: Picture | None = None
+    link: Matrix | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +94,8 @@ class LayerOrigin:
         True where no window is given and contrast is to be found from the pixels.
     start
         World coordinate at which the sliders start, by axis of the layer.
+    picture
+        What the layer shows, to show it in another coordinate system.
     """
 
     node: Node
@@ -75,6 +103,7 @@ class LayerOrigin:
     contrast: Contrast | None = None
     estimate: bool = False
     start: tuple[tuple[int, float], ...] = ()
+    picture: Picture | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LayerOrigin:
         # napari copies a layer's metadata; this one never changes.
@@ -87,43 +116,107 @@ class Frame:
 
     Attributes
     ----------
+    axes
+        Of the image's intrinsic system, in the order of the layer's.
     sizes
         Number of voxels of the image per axis.
     scale
         Size of a voxel, in the axis's unit.
     translation
         Coordinate of the centre of voxel 0, in the axis's unit.
+    order
+        The image's axis for each of the layer; None for one that only the displayed
+        system has.
+    shown
+        Axes of the displayed system.
+    affine
+        Homogeneous, from the intrinsic system to the displayed one; None where they
+        are one.
+    bent
+        How the image was resampled into the displayed system; the above is then that
+        of the image in its intrinsic one.
     """
 
     axes: tuple[Axis, ...]
     sizes: tuple[int, ...]
     scale: tuple[float, ...]
     translation: tuple[float, ...]
+    order: tuple[int | None, ...] = ()
+    shown: tuple[Axis, ...] = ()
+    affine: Matrix | None = field(default=None, compare=False)
+    bent: Bent | None = None
 
     @classmethod
-    def of(cls, pyramid: Pyramid) -> Frame:
+    def of(cls, pyramid: Pyramid, view: View | None = None) -> Frame:
         """Take the frame of an image."""
+        axes = pyramid.multiscale.axes
         channel = pyramid.multiscale.channel_axis
-        kept = [i for i in range(len(pyramid.multiscale.axes)) if i != channel]
+        if view is None:
+            order: tuple[int | None, ...]
+            order = tuple(i for i in range(len(axes)) if i != channel)
+            shown, affine = tuple(axes[i] for i in order if i is not None), None
+        else:
+            order, shown, affine = arranged(axes, view.axes, view.matrix, channel)
         level = pyramid.multiscale.levels[0]
+        sizes = pyramid.levels[0].shape
         return cls(
-            tuple(pyramid.multiscale.axes[i] for i in kept),
-            tuple(pyramid.levels[0].shape[i] for i in kept),
-            tuple(level.scale[i] for i in kept),
-            tuple(level.translation[i] for i in kept),
+            tuple(
+                b if i is None else axes[i] for i, b in zip(order, shown, strict=True)
+            ),
+            tuple(1 if i is None else sizes[i] for i in order),
+            tuple(1.0 if i is None else level.scale[i] for i in order),
+            tuple(0.0 if i is None else level.translation[i] for i in order),
+            order,
+            shown,
+            affine,
         )
 
     def keywords(self) -> dict[str, Any]:
         """Give the keywords that place a layer with these axes."""
+        shown = self.shown or self.axes
         keywords: dict[str, Any] = {
             "scale": self.scale,
             "translate": self.translation,
-            "axis_labels": tuple(axis.name for axis in self.axes),
+            "axis_labels": tuple(axis.name for axis in shown),
         }
-        units = layer_units(self.axes)
+        if self.affine is not None:
+            keywords["affine"] = self.affine
+        units = layer_units(shown)
         if units is not None:
             keywords["units"] = units
         return keywords
+
+    def world(self, axis: int, index: int) -> float:
+        """Return the world coordinate of a voxel along one axis of the layer."""
+        place = self.scale[axis] * index + self.translation[axis]
+        if self.affine is None:
+            return place
+        return float(self.affine[axis, axis] * place + self.affine[axis, -1])
+
+
+def displayed(picture: Picture) -> tuple[Pyramid, Frame]:
+    """Bring an image into the system in which it is shown.
+
+    Returns
+    -------
+    pyramid
+        The image's, or the resampled one where a field bends it.
+    frame
+        Of that.
+    """
+    view = picture.view
+    if view is None or view.bent is None:
+        return picture.pyramid, Frame.of(picture.pyramid, view)
+    pyramid = resampled(picture.pyramid, view.bent)
+    return pyramid, Frame.of(pyramid)
+
+
+def frame_of(picture: Picture) -> Frame:
+    """Return what the labels of an image need to follow it."""
+    view = picture.view
+    if view is None or view.bent is None:
+        return Frame.of(picture.pyramid, view)
+    return replace(Frame.of(picture.pyramid), bent=view.bent)
 
 
 def layer_arrays(windows: Sequence[Window]) -> tuple[Any, bool]:

@@ -1,0 +1,128 @@
+"""Opens the vectors of ``displacements`` and ``coordinates``: a group or an array."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import NodeNotFoundError, UnsupportedError
+from napari_ngff.metadata.cursor import Cursor
+from napari_ngff.metadata.field import VectorField
+from napari_ngff.metadata.systems_parse import parse_systems
+from napari_ngff.metadata.transform import Identity
+from napari_ngff.metadata.transform_parse import parse_transformation
+from napari_ngff.store.chunks import open_array
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.model import Axis
+    from napari_ngff.metadata.transform import Matrix, Transformation
+    from napari_ngff.store.location import Location
+    from napari_ngff.store.node import Node
+
+__all__ = ["open_field"]
+
+VECTOR_TYPES = ("displacement", "coordinate")
+
+
+def open_field(node: Node, path: str, ndim: int) -> VectorField:
+    """Open a field; reads metadata alone.
+
+    Parameters
+    ----------
+    node
+        The group that refers to it.
+    path
+        Relative to `node`: a multiscale group (0.6) or an array with the metadata of
+        one in its own attributes (drafts). Of a group, the first level is used.
+    ndim
+        Number of axes of the points that it takes.
+
+    Returns
+    -------
+    VectorField
+        The axis of the vectors is the one of type displacement or coordinate, "the
+        last axis" where none is, and none where the array has as many axes as the
+        points.
+
+    Raises
+    ------
+    NodeNotFoundError, CorruptDataError, UnsupportedError
+        Where there is none, or its grid is not regular.
+    """
+    location = node.location.joined(path)
+    ome = _metadata(location)
+    multiscale = next(iter(ome.at("multiscales").children()), None)
+    place = location
+    home = ome
+    if multiscale is not None:
+        dataset = next(iter(multiscale.at("datasets").children()), None)
+        if dataset is None:
+            msg = f"{location} has no level: 'datasets' is empty."
+            raise UnsupportedError(msg)
+        place, home = location.joined(dataset.at("path").path() or "."), multiscale
+        stated = dataset.at("coordinateTransformations").children()
+    else:
+        stated = ome.at("coordinateTransformations").children()
+    array = open_array(place.source, place.path)
+    systems = parse_systems(home.at("coordinateSystems"))
+    axes = next((s.axes for s in systems if len(s.axes) == array.ndim), ())
+    vector_axis = _vector_axis(axes, array.ndim, ndim)
+    grid = [i for i in range(array.ndim) if i != vector_axis]
+    if len(grid) != ndim:
+        msg = f"{array} has a grid of {len(grid)} axes, its input has {ndim}."
+        raise UnsupportedError(msg)
+    to_input = parse_transformation(stated[0]) if stated else Identity()
+    whole = _on_grid(to_input or Identity(), grid, array.ndim)
+    scale = np.diag(whole)[:-1]
+    if np.count_nonzero(whole[:-1, :-1]) != len(grid) or not scale.all():
+        msg = f"{location}: the grid of a field must be scaled and shifted only."
+        raise UnsupportedError(msg)
+    return VectorField(
+        array, vector_axis, tuple(scale.tolist()), tuple(whole[:-1, -1].tolist())
+    )
+
+
+def _metadata(location: Location) -> Cursor:
+    """Read the attributes of a group or an array, those of OME-Zarr."""
+    for name in ("zarr.json", ".zattrs"):
+        raw = location.source.get(location.key(name))
+        if raw is None:
+            continue
+        try:
+            document: Any = json.loads(raw)
+        except (ValueError, RecursionError):
+            continue  # opening the array says what is wrong
+        attributes = Cursor(document, "", [])
+        if name == "zarr.json":
+            attributes = attributes.at("attributes")
+        return attributes.at("ome") if attributes.at("ome").present else attributes
+    if location.source.get(location.key(".zarray")) is None:
+        msg = f"There is no field of vectors at {location}. Check the path."
+        raise NodeNotFoundError(msg)
+    return Cursor({}, "", [])
+
+
+def _vector_axis(axes: tuple[Axis, ...], ndim: int, points: int) -> int | None:
+    typed = [i for i, axis in enumerate(axes) if axis.type in VECTOR_TYPES]
+    if typed:
+        return typed[0]
+    return None if ndim == points else ndim - 1
+
+
+def _on_grid(to_input: Transformation, grid: list[int], ndim: int) -> Matrix:
+    """Return the part of a transformation that concerns the grid's axes.
+
+    "The displacement dimension" may have an entry or not: examples of the text have
+    two scales for three axes.
+    """
+    try:
+        whole = to_input.matrix(ndim)
+    except ValueError:
+        try:
+            return to_input.matrix(len(grid))
+        except ValueError as error:
+            msg = f"The grid of a field does not fit its array: {error}"
+            raise UnsupportedError(msg) from error
+    return whole[np.ix_([*grid, -1], [*grid, -1])]

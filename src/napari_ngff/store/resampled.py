@@ -1,0 +1,357 @@
+"""Pyramids in another coordinate system: each block is made when it is looked at.
+
+"Pull-back": for every voxel of the new grid, the transformation from the displayed
+system to the intrinsic one says where its value comes from. So nothing has to be
+inverted, and nothing outside of the block is read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.compound import Coordinates, Displacements, Inverse
+from napari_ngff.metadata.field import interpolated, lattice
+from napari_ngff.metadata.model import Level
+from napari_ngff.store.pyramid import Pyramid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.metadata.model import Axis
+    from napari_ngff.metadata.transform import Points, Transformation
+    from napari_ngff.store.lazy import ArraySource, Box
+
+__all__ = ["Bent", "Grid", "Placed", "ResampledLevel", "resampled"]
+
+CHUNK = 512
+"""Edge of a block of the last two axes, in voxels."""
+
+MAX_POINTS = 1 << 18
+"""So many voxels are computed at once: some ten MB of coordinates."""
+
+SAMPLES = {2: 33, 3: 17, 4: 7}
+"""Points per axis that tell where an image lies, by number of axes; else 4."""
+
+HALF = 0.5 + 1e-6
+"""A voxel reaches half its size beyond its centre; and errors of rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Voxels in the displayed system: ``origin + step * index``, axis by axis."""
+
+    origin: tuple[float, ...]
+    step: tuple[float, ...]
+    shape: tuple[int, ...]
+
+    def along(self, axes: Sequence[int]) -> Grid:
+        """Take some of the axes."""
+        parts = (self.origin, self.step, self.shape)
+        return Grid(*(tuple(part[i] for i in axes) for part in parts))  # type: ignore[arg-type]
+
+    def coarser(self, shape: tuple[int, ...]) -> Grid:
+        """Cover the same region by fewer voxels, placed as napari places a level."""
+        factors = [a / b for a, b in zip(self.shape, shape, strict=True)]
+        origin = tuple(
+            o + s * (f - 1) / 2
+            for o, s, f in zip(self.origin, self.step, factors, strict=True)
+        )
+        step = tuple(s * f for s, f in zip(self.step, factors, strict=True))
+        return Grid(origin, step, shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A source's axis on an axis of the intrinsic system: ``scale i + translation``."""
+
+    axis: int
+    scale: float
+    translation: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResampledLevel:
+    """A level of an image in another system; an `ArraySource`.
+
+    Attributes
+    ----------
+    source
+        The level.
+    places
+        Of each of its axes.
+    pull
+        From the displayed system, all its axes, to the intrinsic one.
+    grid
+        Of the voxels that are shown.
+    axes
+        The grid's axes among those of the displayed system; others are at 0.
+    ndim
+        Number of axes of the displayed system.
+    order
+        0 takes the nearest voxel, 1 interpolates linearly.
+    """
+
+    source: ArraySource
+    places: tuple[Placed, ...]
+    pull: Transformation
+    grid: Grid
+    axes: tuple[int, ...]
+    ndim: int
+    order: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of voxels per axis of the grid."""
+        return self.grid.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of a voxel: that of the source."""
+        return self.source.dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of what is made at once."""
+        plain = len(self.shape) - 2
+        return tuple(
+            1 if i < plain else min(n, CHUNK) for i, n in enumerate(self.shape)
+        )
+
+    def read(self, box: Box) -> np.ndarray[Any, Any]:
+        """Make a rectangle of the grid; 0 where the image does not reach."""
+        shape = tuple(stop - start for start, stop in box)
+        out = np.zeros(shape, self.dtype)
+        if not out.size:
+            return out
+        if out.size > MAX_POINTS and max(shape) > 1:
+            axis = int(np.argmax(shape))
+            start, stop = box[axis]
+            middle = (start + stop) // 2
+            for a, b in ((start, middle), (middle, stop)):
+                part = [slice(None)] * len(box)
+                part[axis] = slice(a - start, b - start)
+                out[tuple(part)] = self.read((*box[:axis], (a, b), *box[axis + 1 :]))
+            return out
+        self._fill(out.reshape(-1), self._points(box))
+        return out
+
+    def _points(self, box: Box) -> Points:
+        """Return the displayed coordinates of a rectangle's voxels, (voxels, axes)."""
+        lines = [
+            origin + step * np.arange(start, stop)
+            for (start, stop), origin, step in zip(
+                box, self.grid.origin, self.grid.step, strict=True
+            )
+        ]
+        mesh = np.meshgrid(*lines, indexing="ij")
+        points = np.zeros((mesh[0].size, self.ndim))
+        for axis, values in zip(self.axes, mesh, strict=True):
+            points[:, axis] = values.ravel()
+        return points
+
+    def _fill(self, out: np.ndarray[Any, Any], points: Points) -> None:
+        index = index_at(self.pull.apply(points), self.places)
+        limits = np.array(self.source.shape) - 1
+        inside = ((index >= -HALF) & (index <= limits + HALF)).all(axis=1)
+        if not inside.any():
+            return
+        order = self.order if self.dtype.kind in "iuf" else 0
+        read, shape = self.source.read, self.source.shape
+        found = interpolated(read, shape, index[inside], order)
+        if order and self.dtype.kind in "iu":
+            found = np.rint(found)
+        out[inside] = found.astype(self.dtype, copy=False)
+
+
+def index_at(points: Points, places: Sequence[Placed]) -> Points:
+    """Turn intrinsic coordinates into index coordinates of a source."""
+    return np.stack(
+        [(points[:, p.axis] - p.translation) / p.scale for p in places], axis=1
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bent:
+    """How an image gets into another system.
+
+    Attributes
+    ----------
+    pull
+        From the displayed system to the intrinsic one.
+    axes
+        Of the displayed system.
+    grid
+        Voxels of the finest level there, all axes.
+    """
+
+    pull: Transformation
+    axes: tuple[Axis, ...]
+    grid: Grid
+
+    @classmethod
+    def of(cls, pyramid: Pyramid, pull: Transformation, axes: tuple[Axis, ...]) -> Bent:
+        """Cover an image with voxels of its own size.
+
+        Raises
+        ------
+        UnsupportedError
+            Where the image lies nowhere in the displayed system, or the two systems
+            have different numbers of axes.
+        """
+        level, shape = pyramid.multiscale.levels[0], pyramid.levels[0].shape
+        return cls(pull, axes, resampled_grid(pull, level, shape, len(axes)))
+
+
+def resampled(
+    pyramid: Pyramid, bent: Bent, places: tuple[Placed, ...] | None = None
+) -> Pyramid:
+    """Show an image, or a label image, in another system.
+
+    Parameters
+    ----------
+    pyramid
+        The image.
+    bent
+        How it gets there; of a label image, how its image does.
+    places
+        Only for a label image: of its finest level, in its image's intrinsic system.
+        It gets no channel axis, and its values are not mixed.
+    """
+    first, finest = pyramid.multiscale.levels[0], pyramid.levels[0]
+    order = 1 if places is None else 0
+    at_first = places_of(first) if places is None else places
+    seen = tuple(
+        i for i, a in enumerate(bent.axes) if places is None or a.type != "channel"
+    )
+    all_leading = leading_axes(bent.pull, bent.grid, at_first)
+    leading = [all_leading[i] for i in seen]
+    grid = bent.grid.along(seen)
+    levels, sources = [], []
+    for level, source in zip(pyramid.multiscale.levels, pyramid.levels, strict=True):
+        part = grid.coarser(coarser_shape(grid, leading, finest.shape, source.shape))
+        here = replaced(at_first, first, level, finest.shape)
+        ndim = len(bent.axes)
+        sources.append(ResampledLevel(source, here, bent.pull, part, seen, ndim, order))
+        levels.append(Level(level.path, part.step, part.origin))
+    axes = tuple(bent.axes[i] for i in seen)
+    multiscale = replace(pyramid.multiscale, axes=axes, levels=tuple(levels))
+    return Pyramid(multiscale, tuple(sources), pyramid.problems)
+
+
+def replaced(
+    places: Sequence[Placed], first: Level, level: Level, shape: Sequence[int]
+) -> tuple[Placed, ...]:
+    """Place a coarser level where the finest is, by the metadata of both."""
+    found = []
+    for i, place in enumerate(places):
+        if shape[i] == 1 or level is first:
+            found.append(place)
+            continue
+        unit = place.scale / first.scale[i]
+        offset = place.translation - unit * first.translation[i]
+        scale, translation = level.scale[i] * unit, level.translation[i] * unit
+        found.append(Placed(place.axis, scale, translation + offset))
+    return tuple(found)
+
+
+def places_of(level: Level) -> tuple[Placed, ...]:
+    """Place a level by its own metadata."""
+    pairs = zip(level.scale, level.translation, strict=True)
+    return tuple(Placed(i, s, t) for i, (s, t) in enumerate(pairs))
+
+
+def coarser_shape(
+    grid: Grid,
+    leading: Sequence[int | None],
+    full: tuple[int, ...],
+    shape: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Reduce a grid as much as a level is reduced along the axes that lead it."""
+    factors = [1.0 if j is None else full[j] / shape[j] for j in leading]
+    return tuple(max(1, round(n / f)) for n, f in zip(grid.shape, factors, strict=True))
+
+
+def leading_axes(
+    pull: Transformation, grid: Grid, places: Sequence[Placed]
+) -> list[int | None]:
+    """Find for each displayed axis the source's axis that changes most along it."""
+    slopes = abs(slopes_at(pull, centre(grid), places))
+    return [int(column.argmax()) if column.any() else None for column in slopes.T]
+
+
+def centre(grid: Grid) -> Points:
+    """Return the displayed coordinates of the middle of a grid."""
+    half = (np.array(grid.shape) - 1) / 2
+    middle: Points = np.array(grid.origin) + np.array(grid.step) * half
+    return middle
+
+
+def slopes_at(
+    pull: Transformation, point: Points, places: Sequence[Placed]
+) -> np.ndarray[Any, Any]:
+    """Return index coordinates per displayed coordinate near a point, (N, M)."""
+    step = 0.5 * max(min(abs(place.scale) for place in places), 1e-12)
+    moves = step * np.eye(len(point))
+    ends = [index_at(pull.apply(point + sign * moves), places) for sign in (1, -1)]
+    slopes: np.ndarray[Any, Any] = ((ends[0] - ends[1]) / (2 * step)).T
+    slopes[abs(slopes) < 1e-9] = 0
+    return slopes
+
+
+def resampled_grid(
+    pull: Transformation, level: Level, shape: tuple[int, ...], ndim: int
+) -> Grid:
+    """Choose voxels that cover an image in the displayed system.
+
+    Parameters
+    ----------
+    pull
+        From the displayed system to the intrinsic one.
+    level, shape
+        The finest level and its number of voxels.
+    ndim
+        Number of axes of the displayed system.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the image lies nowhere in the displayed system, or the two systems
+        have different numbers of axes.
+    """
+    if len(shape) != ndim:
+        msg = f"An image of {len(shape)} axes cannot be bent into {ndim}."
+        raise UnsupportedError(msg)
+    places = places_of(level)
+    corners = np.array([(0.0,) * ndim, tuple(n - 1.0 for n in shape)])
+    ends = corners * np.array(level.scale) + np.array(level.translation)
+    targets = lattice(ends.min(axis=0), ends.max(axis=0), SAMPLES.get(ndim, 4))
+    found = Inverse(pull).apply(targets)
+    points = found[np.isfinite(found).all(axis=1)]
+    if not len(points):
+        msg = "The image lies nowhere in that coordinate system."
+        raise UnsupportedError(msg)
+    low, high = points.min(axis=0), points.max(axis=0)
+    if len(points) < len(found):
+        # The field does not reach the image's edges: they lie between the samples.
+        margin = (high - low) / (SAMPLES.get(ndim, 4) - 1)
+        domain = domain_of(pull) or (low, high)
+        low = np.maximum(low - margin, np.minimum(domain[0], low))
+        high = np.minimum(high + margin, np.maximum(domain[1], high))
+    lengths = np.linalg.norm(slopes_at(pull, (low + high) / 2, places), axis=0)
+    step = 1 / np.where(lengths > 0, lengths, 1)
+    counts = [max(1, math.floor(n + 1e-6) + 1) for n in (high - low) / step]
+    return Grid(tuple(low.tolist()), tuple(step.tolist()), tuple(counts))
+
+
+def domain_of(pull: Transformation) -> tuple[Points, Points] | None:
+    """Return the region of a field that comes first; None for anything else."""
+    steps = getattr(pull, "steps", (pull,))
+    if isinstance(steps[0], Displacements | Coordinates):
+        return steps[0].vectors.domain
+    forward = getattr(steps[0], "forward", None)
+    return domain_of(forward) if forward is not None else None

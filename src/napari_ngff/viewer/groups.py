@@ -1,0 +1,125 @@
+"""An image and its labels in one coordinate system; what could not be shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.store.node import placed
+from napari_ngff.store.pyramid import Pyramid, open_pyramid
+from napari_ngff.store.systems import intrinsic_of, open_systems
+from napari_ngff.viewer.picture import Frame, Picture, frame_of
+from napari_ngff.viewer.views import following, scene_system, system_name, viewed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari_ngff.metadata.model import Reference
+    from napari_ngff.store.node import Node
+    from napari_ngff.store.pyramid import OnError
+
+__all__ = ["Group", "Reading", "in_place", "in_scene", "with_labels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An image and its labels, or labels alone.
+
+    Attributes
+    ----------
+    frame
+        Axes that the labels take over: those of their image, shown or not; None where
+        it is not known.
+    """
+
+    image: Picture | None
+    labels: tuple[Picture, ...] = ()
+    frame: Frame | None = None
+
+
+@dataclass(slots=True)
+class Reading:
+    """Collects what is found on the way through one node."""
+
+    on_error: OnError | None
+    problems: list[Problem] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+    def note(self, problems: Iterable[Problem]) -> None:
+        """Keep problems; what is left out because of one is told to the user."""
+        for problem in problems:
+            self.problems.append(problem)
+            if "left out" in problem.consequence:
+                self.messages.append(f"{problem.where} {problem.text}".strip(": "))
+
+    def pyramid(self, node: Node) -> Pyramid | None:
+        """Open a pyramid, or note why not."""
+        self.note(node.problems)
+        try:
+            pyramid = open_pyramid(node, on_error=self.on_error)
+        except (OMEZarrError, OSError) as error:
+            problem = Problem(
+                "image-unreadable", Severity.ERROR, "", str(error), "It is left out."
+            )
+            self.note(placed([problem], node.location.path))
+            return None
+        self.note(pyramid.problems)
+        return pyramid
+
+
+def in_place(group: Group, reading: Reading) -> Group:
+    """Bring an image into its intrinsic system, and its labels with it.
+
+    Only where its metadata has more than scales and translations are the coordinate
+    systems looked up.
+    """
+    image = group.image
+    assert image is not None
+    pyramids = [p.pyramid.multiscale for p in (image, *group.labels)]
+    levels = [level for multiscale in pyramids for level in multiscale.levels]
+    if pyramids[0].links or any(level.transformation for level in levels):
+        systems = open_systems([image.node, *(p.node for p in group.labels)])
+        reading.note(systems.problems)
+        image = replace(image, systems=systems)
+        image = viewed(image, intrinsic_of(image.node)) or image
+    return with_labels(image, group.labels, reading)
+
+
+def in_scene(node: Node, groups: Iterable[Group], reading: Reading) -> list[Group]:
+    """Show the images of a scene in its system, or in their own where they must."""
+    whole = [(g.image, g.labels) for g in groups if g.image is not None]
+    nodes = [p.node for image, labels in whole for p in (image, *labels)]
+    systems = open_systems([node, *nodes])
+    reading.note(systems.problems)
+    images = [replace(image, systems=systems) for image, _ in whole]
+    system = scene_system(node, images)
+    shown = [with_system(image, system, reading) for image in images]
+    pairs = zip(shown, whole, strict=True)
+    return [with_labels(image, labels, reading) for image, (_, labels) in pairs]
+
+
+def with_system(image: Picture, system: Reference | None, reading: Reading) -> Picture:
+    """Show an image in a system, else in its intrinsic one, and tell so."""
+    found = viewed(image, system) if system is not None else None
+    if found is not None:
+        return found
+    own = intrinsic_of(image.node)
+    wanted = f'"{system_name(system)}"' if system is not None else "any other"
+    reading.messages.append(
+        f'{image.name} is shown in its own coordinate system "{own.name}": no'
+        f" transformation that can be inverted leads from there to {wanted}."
+    )
+    return viewed(image, own) or image
+
+
+def with_labels(image: Picture, labels: Iterable[Picture], reading: Reading) -> Group:
+    """Let labels follow their image; those that cannot are told."""
+    found: list[Picture] = []
+    for label in labels:
+        try:
+            found.append(following(label, image))
+        except UnsupportedError as error:
+            reading.messages.append(f"{error} It is left out.")
+    return Group(image, tuple(found), frame_of(image))

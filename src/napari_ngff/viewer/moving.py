@@ -1,0 +1,128 @@
+"""Moves layers that are there already into another coordinate system."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.viewer.label_layers import label_layer
+from napari_ngff.viewer.layers import image_layers
+from napari_ngff.viewer.picture import KEY, LayerOrigin, frame_of
+from napari_ngff.viewer.views import following, start_of, viewed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.model import Reference
+    from napari_ngff.viewer.picture import LayerData, Picture
+
+__all__ = ["displayed_in", "host", "move", "shown_system"]
+
+PLACEMENT = ("scale", "translate", "axis_labels")
+
+
+def host(origin: LayerOrigin) -> Picture | None:
+    """Return the image that decides where a layer lies: a label's own image."""
+    picture = origin.picture
+    return picture if picture is None or picture.image is None else picture.image
+
+
+def shown_system(origin: LayerOrigin) -> Reference | None:
+    """Return the system in which a layer is shown; None where nothing is known."""
+    image = host(origin)
+    if image is None:
+        return None
+    return start_of(image) if image.view is None else image.view.system
+
+
+def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
+    """Make a layer anew in another system.
+
+    Parameters
+    ----------
+    origin
+        Of the layer as it is.
+    system
+        One of `napari_ngff.viewer.views.choices`.
+
+    Returns
+    -------
+    tuple or None
+        Data, keywords and type; None where the layer cannot come along.
+    """
+    picture, image = origin.picture, host(origin)
+    placed = None if image is None else viewed(image, system)
+    if picture is None or placed is None:
+        return None
+    if picture.image is None:
+        layers = image_layers(placed, estimate=False)
+        same = (x for x in layers if x[1]["metadata"][KEY].channel == origin.channel)
+        return next(same, None)
+    try:
+        return label_layer(following(picture, placed), frame_of(placed))
+    except UnsupportedError:
+        return None
+
+
+def move(layers: Iterable[Layer], system: Reference) -> tuple[str, ...]:
+    """Show layers in another system.
+
+    Parameters
+    ----------
+    layers
+        Those of ours among them are moved, others left alone.
+    system
+        One of `napari_ngff.viewer.views.choices`.
+
+    Returns
+    -------
+    tuple
+        Names of the layers that cannot come along; they stay where they are.
+    """
+    left: list[str] = []
+    for layer in layers:
+        origin = layer.metadata.get(KEY)
+        if isinstance(origin, LayerOrigin) and not _moved(layer, origin, system):
+            left.append(layer.name)
+    return tuple(left)
+
+
+def _moved(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:
+    made = displayed_in(origin, system)
+    current = shown_system(origin)
+    before = None if current is None else displayed_in(origin, current)
+    if made is None or before is None:
+        return False
+    data, keywords, _ = made
+    if _windows(data) != _windows(before[0]):
+        if type(layer).__module__.split(".")[0] != "napari":
+            return False  # its data is more than what the file has: edits
+        layer.data = _alike(layer, data)
+    for name in PLACEMENT:
+        setattr(layer, name, keywords[name])
+    layer.affine = keywords.get("affine", _identity(layer.ndim))
+    layer.units = keywords.get("units", ("pixel",) * layer.ndim)
+    found = keywords["metadata"][KEY]
+    layer.metadata[KEY] = replace(origin, picture=found.picture)
+    return True
+
+
+def _windows(data: Any) -> list[Any]:
+    arrays = data if isinstance(data, list) else [data]
+    return [getattr(array, "window", array) for array in arrays]
+
+
+def _alike(layer: Layer, data: Any) -> Any:
+    """Give data as the layer had it: a list of levels, or one array."""
+    if layer.multiscale:
+        return data if isinstance(data, list) else [data]
+    return data[0] if isinstance(data, list) else data
+
+
+def _identity(ndim: int) -> Any:
+    import numpy as np
+
+    return np.eye(ndim + 1)

@@ -1,0 +1,142 @@
+"""Where an image lies in a coordinate system, and which axes its layers get there."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.metadata.systems import Axis, Reference
+    from napari_ngff.metadata.transform import Matrix
+    from napari_ngff.store.resampled import Bent
+
+__all__ = ["View", "arranged"]
+
+NOTHING = 1e-12
+"""Entries of a matrix below that, relative to the largest of their column, are 0."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """An image in a coordinate system.
+
+    Attributes
+    ----------
+    system
+        The displayed one.
+    axes
+        Its axes.
+    matrix
+        From the image's intrinsic system (from index coordinates of level 0 where
+        `Level.transformation` says how these get there), (M + 1, N + 1).
+    bent
+        How the image gets there where a field bends it; `matrix` does not count then.
+    """
+
+    system: Reference
+    axes: tuple[Axis, ...]
+    matrix: Matrix
+    bent: Bent | None = None
+
+
+def arranged(
+    axes: Sequence[Axis], shown: Sequence[Axis], matrix: Matrix, channel: int | None
+) -> tuple[tuple[int | None, ...], tuple[Axis, ...], Matrix]:
+    """Arrange the data of layers so that slicing them stays orthogonal.
+
+    napari slices along axes of the data and places what it finds by an affine; an
+    affine that permutes axes would show other planes than the sliders say. So the
+    data is permuted, gets an axis of one voxel where the displayed system has one
+    that the image has not, and keeps, in front, those that the system has not.
+
+    Parameters
+    ----------
+    axes
+        Of the image, N.
+    shown
+        Of the displayed system, M.
+    matrix
+        From the former to the latter, (M + 1, N + 1).
+    channel
+        Index of the image's channel axis: it is left out, and its counterpart in the
+        displayed system as well, where nothing else depends on them.
+
+    Returns
+    -------
+    order
+        The image's axis, or None, per axis of the layers.
+    axes
+        Of the displayed system, alike.
+    affine
+        Homogeneous, square, for axes in that order.
+    """
+    linear, offset = cleaned(matrix[:-1, :-1]), matrix[:-1, -1]
+    rows, columns = kept(linear, shown, channel)
+    moving = [c for c in columns if linear[rows, c].any()]
+    moved = [r for r in rows if linear[r, columns].any()]
+    pairs = matched(linear, moved, moving)
+    extra = [c for c in columns if c not in pairs.values()]
+    order = (*extra, *(pairs.get(r) for r in rows))
+    result = np.eye(len(order) + 1)
+    for i, r in enumerate(rows, len(extra)):
+        result[i, :-1] = [0.0 if c is None else linear[r, c] for c in order]
+        result[i, -1] = offset[r]
+        if r not in moved:
+            result[i, i] = 1.0
+    unmatched = [i for i, r in enumerate(rows, len(extra)) if r in moved]
+    unmatched = [i for i in unmatched if order[i] is None]
+    if unmatched:
+        # A plane at an angle in space: its thickness is perpendicular to it.
+        filled = [i for i in range(len(order)) if i not in unmatched]
+        left, _, _ = np.linalg.svd(result[:-1, filled])
+        result[:-1, unmatched] = left[:, len(filled) :]
+    return order, (*(axes[c] for c in extra), *(shown[r] for r in rows)), result
+
+
+def cleaned(linear: Matrix) -> Matrix:
+    """Set to 0 what only rounding made different from it."""
+    largest = abs(linear).max(axis=0, keepdims=True)
+    return np.where(abs(linear) > NOTHING * largest, linear, 0.0)
+
+
+def kept(
+    linear: Matrix, shown: Sequence[Axis], channel: int | None
+) -> tuple[list[int], list[int]]:
+    """Choose the rows and columns that layers have axes for: without channel, unless
+    it is mixed with others.
+    """
+    rows, columns = list(range(linear.shape[0])), list(range(linear.shape[1]))
+    if channel is not None:
+        partners = np.flatnonzero(linear[:, channel])
+        alone = [r for r in partners if np.count_nonzero(linear[r]) == 1]
+        if len(alone) == len(partners) <= 1:
+            columns.remove(channel)
+            rows = [r for r in rows if r not in alone]
+    rows = [r for r in rows if shown[r].type != "channel" or linear[r].any()]
+    return rows, columns
+
+
+def matched(
+    linear: Matrix, rows: Sequence[int], columns: Sequence[int]
+) -> dict[int, int]:
+    """Pair each displayed axis with the axis of the image that lies along it.
+
+    Of all ways to pair them, the one with the largest sum of cosines; the order of
+    the axes decides between equal ones.
+    """
+    lengths = np.linalg.norm(linear, axis=0)
+    cosines = abs(linear) / np.where(lengths > 0, lengths, 1)
+    best, found = -1.0, dict[int, int]()
+    count = min(len(rows), len(columns))
+    for some in itertools.combinations(rows, count):
+        for order in itertools.permutations(columns, count):
+            pairs = dict(zip(some, order, strict=True))
+            score = sum(cosines[r, c] for r, c in pairs.items())
+            if score > best + 1e-9 and all(cosines[r, c] for r, c in pairs.items()):
+                best, found = float(score), pairs
+    return found
