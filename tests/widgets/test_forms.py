@@ -173,4 +173,5 @@ def test_window_may_be_closed_while_the_form_reads(
     form.button.native.click()
     viewer.close()
     QThreadPool.globalInstance().waitForDone()
-    qtbot.wait(100)
+    qtbot.wait(300)
+    assert not viewer.layers

@@ -66,16 +66,20 @@ class UrlForm(Container):  # type: ignore[type-arg]
         from napari.layers import Layer
         from napari.layers._source import layer_source
 
-        with layer_source(path=url, reader_plugin=PLUGIN):
-            for layer in layers:
-                self._viewer.add_layer(Layer.create(*layer))
-        self._finish(f"{len(layers)} layers opened.")
+        if self._is_alive():
+            with layer_source(path=url, reader_plugin=PLUGIN):
+                for layer in layers:
+                    self._viewer.add_layer(Layer.create(*layer))
+            self._finish(f"{len(layers)} layers opened.")
 
     def _finish(self, text: str) -> None:
-        # The user may have closed it meanwhile.
-        if isalive(self.native):  # type: ignore[no-untyped-call]
+        if self._is_alive():
             self.button.enabled = True
             self.status.value = text
+
+    def _is_alive(self) -> bool:
+        """Tell whether the window is there; a form closed alone lives on while read."""
+        return bool(isalive(self.native))  # type: ignore[no-untyped-call]
 
 
 def show_open_url(viewer: Viewer) -> UrlForm:
