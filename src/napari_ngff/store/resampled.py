@@ -37,6 +37,9 @@ MAX_POINTS = 1 << 18
 SAMPLES = {2: 33, 3: 17, 4: 7}
 """Points per axis that tell where an image lies, by number of axes; else 4."""
 
+MAX_SLOPES = 100
+"""At so many points at most it is measured how large a voxel is there."""
+
 HALF = 0.5 + 1e-6
 """A voxel reaches half its size beyond its centre; and errors of rounding."""
 
@@ -280,7 +283,7 @@ def leading_axes(
     pull: Transformation, grid: Grid, places: Sequence[Placed]
 ) -> list[int | None]:
     """Find for each displayed axis the source's axis that changes most along it."""
-    slopes = abs(slopes_at(pull, centre(grid), places))
+    slopes = abs(slopes_at(pull, centre(grid)[None], places)[0])
     return [int(column.argmax()) if column.any() else None for column in slopes.T]
 
 
@@ -292,13 +295,15 @@ def centre(grid: Grid) -> Points:
 
 
 def slopes_at(
-    pull: Transformation, point: Points, places: Sequence[Placed]
+    pull: Transformation, points: Points, places: Sequence[Placed]
 ) -> np.ndarray[Any, Any]:
-    """Return index coordinates per displayed coordinate near a point, (N, M)."""
+    """Return index coordinates per displayed coordinate near points, (points, N, M)."""
     step = 0.5 * max(min(abs(place.scale) for place in places), 1e-12)
-    moves = step * np.eye(len(point))
-    ends = [index_at(pull.apply(point + sign * moves), places) for sign in (1, -1)]
-    slopes: np.ndarray[Any, Any] = ((ends[0] - ends[1]) / (2 * step)).T
+    columns = []
+    for move in step * np.eye(points.shape[1]):
+        ends = [index_at(pull.apply(points + way * move), places) for way in (1, -1)]
+        columns.append((ends[0] - ends[1]) / (2 * step))
+    slopes = np.stack(columns, axis=2)
     slopes[abs(slopes) < 1e-9] = 0
     return slopes
 
@@ -342,7 +347,8 @@ def resampled_grid(
         domain = domain_of(pull) or (low, high)
         low = np.maximum(low - margin, np.minimum(domain[0], low))
         high = np.minimum(high + margin, np.maximum(domain[1], high))
-    lengths = np.linalg.norm(slopes_at(pull, (low + high) / 2, places), axis=0)
+    some = points[:: -(-len(points) // MAX_SLOPES)]
+    lengths = np.median(np.linalg.norm(slopes_at(pull, some, places), axis=1), axis=0)
     step = 1 / np.where(lengths > 0, lengths, 1)
     counts = [max(1, math.floor(n + 1e-6) + 1) for n in (high - low) / step]
     return Grid(tuple(low.tolist()), tuple(step.tolist()), tuple(counts))

@@ -43,11 +43,11 @@ def viewed(picture: Picture, system: Reference) -> Picture | None:
         None where no invertible way, and no field that leads from the system to the
         image, connects them.
     """
-    if picture.systems is None:
-        return None
     start = start_of(picture)
     if start == system:
         return replace(picture, view=None)
+    if picture.systems is None:
+        return None
     graph = picture.systems.graph
     axes = graph.systems.get(system, ())
     ndim = len(picture.pyramid.multiscale.axes)
@@ -198,13 +198,11 @@ def choices(images: Iterable[Picture]) -> dict[Reference, tuple[bool, ...]]:
     pictures = list(images)
     found: dict[Reference, tuple[bool, ...]] = {}
     for picture in pictures:
-        systems = picture.systems.graph.systems if picture.systems is not None else {}
+        own = {intrinsic_of(picture.node): picture.pyramid.multiscale.axes}
+        systems = own if picture.systems is None else picture.systems.graph.systems
         for system, axes in systems.items():
-            if (
-                system in found
-                or not axes
-                or (axes[0].type == "array" and not system.name)
-            ):
+            arrays = not system.name and all(axis.type == "array" for axis in axes)
+            if system in found or arrays:
                 continue
             reached = tuple(viewed(one, system) is not None for one in pictures)
             if any(reached):
