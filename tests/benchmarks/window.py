@@ -1,0 +1,149 @@
+"""A real napari window: how long until the picture is there, and after each move."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["measure"]
+
+SETTLED = 0.25
+"""Seconds without a new picture after which the window is taken to rest."""
+
+MOST = 30.0
+"""Seconds to wait at most."""
+
+
+class Zeros:
+    """A level that costs nothing to read: what is left is napari's own time."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.ndim = len(shape)
+        self.dtype = np.dtype("uint16")
+        self.size = int(np.prod(shape))
+
+    def __getitem__(self, index: Any) -> np.ndarray | Zeros:
+        index = index if isinstance(index, tuple) else (index,)
+        shape = []
+        for part, n in zip(index, self.shape, strict=False):
+            if isinstance(part, slice):
+                shape.append(len(range(*part.indices(n))))
+        shape += self.shape[len(index) :]
+        small = all(isinstance(i, slice) for i in index) and len(shape) > 2
+        return Zeros(tuple(shape)) if small else np.zeros(shape, "uint16")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.zeros(self.shape, dtype or "uint16")
+
+
+class Frames:
+    """Counts the pictures of a viewer and notes when the last one was on the screen."""
+
+    def __init__(self, viewer: Any, app: Any) -> None:
+        self.app = app
+        self.last = 0.0
+        self.count = 0
+        self._drawn = False
+        canvas = viewer.window._qt_viewer.canvas._scene_canvas
+        canvas.events.draw.connect(self._draw, position="last")
+        canvas.native.frameSwapped.connect(self._swap)
+
+    def _draw(self, event: Any) -> None:
+        self._drawn = True
+
+    def _swap(self) -> None:
+        # Any other part of the window that moves swaps the same picture again.
+        if self._drawn:
+            self._drawn = False
+            self.last = time.perf_counter()
+            self.count += 1
+
+    def after(self, action: Callable[[], Any]) -> float:
+        """Milliseconds from the start of an action to its last picture.
+
+        The action may draw more than once: napari asks for another level, or another
+        part of it, when it draws.
+        """
+        self.rest()
+        before = self.count
+        start = time.perf_counter()
+        action()
+        while self.count == before and time.perf_counter() < start + MOST:
+            self.app.processEvents()
+        self.rest()
+        return (self.last - start) * 1000
+
+    def rest(self) -> None:
+        """Let the window work until it has drawn nothing for a while."""
+        start = time.perf_counter()
+        while time.perf_counter() < max(start, self.last) + SETTLED:
+            if time.perf_counter() > start + MOST:
+                raise TimeoutError("The window does not come to rest.")
+            self.app.processEvents()
+            time.sleep(0.001)
+
+
+def open_zeros(viewer: Any, path: str) -> None:
+    """Add layers like those of the file, of nothing but zeros."""
+    import zarr
+
+    group = zarr.open_group(path, mode="r")
+    shapes = [group[i].shape[1:] for i in sorted(group.array_keys())]
+    for color in ("green", "magenta"):
+        viewer.add_image(
+            [Zeros(shape) for shape in shapes],
+            multiscale=True,
+            contrast_limits=(200, 2000),
+            colormap=color,
+            blending="additive",
+        )
+
+
+def measure(data: Path, who: str) -> dict[str, float]:
+    """Open the large image, then move; milliseconds by step.
+
+    Another window with a small image comes first, so that imports and shaders are no
+    part of the figures.
+    """
+    import napari
+
+    app = napari.qt.get_qapp()
+
+    def window() -> tuple[Any, Frames]:
+        viewer = napari.Viewer(show_welcome_screen=False)
+        viewer.window.resize(1200, 900)
+        return viewer, Frames(viewer, app)
+
+    def open_file(name: str) -> None:
+        if who == "zeros":
+            open_zeros(viewer, str(data / name))
+        else:
+            viewer.open(str(data / name), plugin=who)
+
+    viewer, frames = window()
+    frames.after(lambda: open_file("small-0.5.zarr"))
+    viewer.close()
+    viewer, frames = window()
+    found = {"first picture": frames.after(lambda: open_file("1e6-0.5.zarr"))}
+    assert len(viewer.layers) == 2, viewer.layers
+
+    def step_z() -> None:
+        viewer.dims.set_current_step(0, viewer.dims.current_step[0] + 1)
+
+    def zoom() -> None:
+        viewer.camera.zoom *= 2.5
+
+    def pan() -> None:
+        z, y, x = viewer.camera.center
+        viewer.camera.center = z, y + 150 / viewer.camera.zoom, x
+
+    found["z step"] = frames.after(step_z)
+    found["zoom"] = frames.after(zoom)
+    found["pan"] = frames.after(pan)
+    viewer.close()
+    return found
