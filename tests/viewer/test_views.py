@@ -12,6 +12,7 @@ from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.moving import move
 from napari_ngff.viewer.picture import KEY
+from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.views import choices
 
 UM, NM = "micrometer", "nanometer"
@@ -525,3 +526,27 @@ def test_choices_tell_which_images_cannot_come_along(tmp_path, messages):
         Reference("a", "physical"): (True, False),
         Reference("b", "physical"): (False, True),
     }
+
+
+def test_the_session_shows_all_layers_in_a_system(tmp_path, messages):
+    scene(
+        tmp_path,
+        [
+            link(end("physical", "a"), end("world"), type="scale", scale=[9, 9]),
+            link(end("physical", "b"), end("gone"), type="identity"),
+        ],
+        [system("world", "yx")],
+    )
+    for name in "ab":
+        image(tmp_path / name, "yx", numbered(4, 5))
+    viewer, layers = opened(tmp_path)
+    session = session_of(viewer)
+    told = []
+    session.system_shown.connect(told.append)
+    physical = Reference("a", "physical")
+    assert session.systems()[physical] == ("b",)
+    assert session.show_system(physical) == ("b",)
+    assert told == [physical]
+    np.testing.assert_allclose(layers["a"].extent.world, [[0, 0], [3, 4]])
+    assert session.show_system(Reference("", "world")) == ("b",)
+    np.testing.assert_allclose(layers["a"].extent.world, [[0, 0], [27, 36]])

@@ -11,14 +11,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from psygnal import Signal
 
+from napari_ngff.viewer.moving import host, move
 from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.views import choices
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Image, Layer
 
     from napari_ngff.errors import ChunkError
+    from napari_ngff.metadata.model import Reference
+    from napari_ngff.viewer.picture import Picture
 
 __all__ = ["ErrorReport", "Runner", "Session", "session_of", "set_runner", "show"]
 
@@ -82,6 +87,9 @@ class Session:
     where the file gives none, and the first one its place on the sliders.
     """
 
+    system_shown = Signal(object)
+    """Emitted with the `Reference` of the coordinate system that layers moved to."""
+
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = weakref.ref(viewer)
         viewer.layers.events.inserted.connect(self._on_inserted)
@@ -107,6 +115,48 @@ class Session:
             layer.contrast_limits = low, high
         if origin.estimate:
             self._estimate(layer)
+
+    def systems(self) -> dict[Reference, tuple[str, ...]]:
+        """List the coordinate systems in which layers of the viewer can be shown.
+
+        Returns
+        -------
+        dict
+            For each system the names of the images that cannot come along.
+        """
+        viewer = self._viewer()
+        images: dict[str, Picture] = {}
+        for layer in viewer.layers if viewer is not None else ():
+            origin = layer.metadata.get(KEY)
+            image = host(origin) if isinstance(origin, LayerOrigin) else None
+            if image is not None:
+                images.setdefault(str(image.node), image)
+        names = [image.name for image in images.values()]
+        return {
+            system: tuple(n for n, ok in zip(names, reached, strict=True) if not ok)
+            for system, reached in choices(images.values()).items()
+        }
+
+    def show_system(self, system: Reference) -> tuple[str, ...]:
+        """Show all layers that can be in one coordinate system, and bring them in view.
+
+        Parameters
+        ----------
+        system
+            One of `systems`.
+
+        Returns
+        -------
+        tuple
+            Names of the layers that cannot come along; they stay where they are.
+        """
+        viewer = self._viewer()
+        if viewer is None:
+            return ()
+        left = move(viewer.layers, system)
+        viewer.reset_view()
+        self.system_shown.emit(system)
+        return left
 
     def _estimate(self, layer: Image) -> None:
         """Find a layer's contrast in a worker; what the user set meanwhile stays."""
