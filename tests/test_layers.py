@@ -27,6 +27,7 @@ LAYERS = (
     ("__init__",),  # the public names
     ("viewer",),
     ("widgets",),
+    ("commands",),
     ("plugin", "cli"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -99,6 +100,7 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ("plate/layout.py", "from napari_ngff.labels.edits import Edit"),
         ("viewer/session.py", "from napari_ngff.widgets.browser import Browser"),
         ("widgets/browser.py", "from napari_ngff.cli import main"),
+        ("commands/check.py", "from napari_ngff.cli import main"),
         ("cli.py", "from napari_ngff.plugin import read"),
         ("plugin.py", "from napari_ngff.cli import main"),
         ("widgets/browser.py", "from .annotate import Annotate"),

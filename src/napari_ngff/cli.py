@@ -1,6 +1,6 @@
-"""The command ``napari-ngff``: info, tree, view, demo.
+"""The command ``napari-ngff``: info, tree, check, view, demo.
 
-Exit codes: 0 done, 1 it could not be read, 2 the call was wrong.
+Exit codes: 0 done, 1 it could not be read or is not valid, 2 the call was wrong.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff import __version__
+from napari_ngff.commands.check import add_check
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.node import Node, open_node
 from napari_ngff.store.summary import branches, summary
@@ -28,8 +29,9 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     options = _parser().parse_args(arguments)
+    code: int | None = None
     try:
-        options.run(options)
+        code = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # what reads our output, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 1
-    return 0
+    return code or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
         "--depth", type=int, default=3, metavar="N", help="levels of groups (3)"
     )
     tree.set_defaults(run=_tree)
+
+    add_check(commands)
 
     view = commands.add_parser("view", help="open in napari")
     view.add_argument("paths", metavar="PATH", nargs="+")

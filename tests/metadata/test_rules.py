@@ -218,6 +218,8 @@ OPAQUE = {"type": "shear", "shear": [1]}
 BAD = [
     # --- any document
     ("version-missing", {"ome": {"labels": []}}),
+    ("version-missing", image_4(version=None)),
+    ("version-missing", image_4(version=None) | {"omero": {"version": "0.4"}}),
     ("version-unknown", image_4(version="foo")),
     ("version-unknown", {"ome": {"version": 0.5, "labels": []}}),
     ("version-draft", image_6(version="0.6.dev3")),
@@ -350,6 +352,7 @@ BAD = [
     ("plate-name-duplicate", plate(rows=[{"name": "A"}] * 2)),
     ("plate-name-characters", plate(rows=[{"name": "A-1"}])),
     ("plate-name-collides", plate(rows=[{"name": "Aa"}, {"name": "aA"}])),
+    ("well-index-missing", plate(wells=[{"path": "A/1", "rowIndex": 0}])),
     ("well-path-depth", plate(wells=[{"path": "A1"}])),
     ("well-duplicate", plate(wells=plate()["ome"]["plate"]["wells"] * 2)),
     ("well-position-differs", plate(

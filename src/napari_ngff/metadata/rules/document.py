@@ -210,14 +210,17 @@ def merged(parsed: tuple[Problem, ...], found: list[Problem]) -> tuple[Problem, 
     """Join what reading reported with what the rules found, each said once.
 
     Of one code at one place the more severe stays. Reading says of any key alike that
-    it is missing or wrong: no rule repeats it, but of a transformation, which has its
-    own rules, these say it better.
+    it is missing or wrong; where a rule says it of this key, and of a transformation,
+    which has rules of its own, the rule is the one to be told.
     """
-    judged = {entry(p.where) for p in found if p.severity is Severity.ERROR}
+    errors = [p for p in found if p.severity is Severity.ERROR]
+    judged = {entry(p.where) for p in errors}
+    named = {p.where for p in errors if p.code not in GENERIC}
     problems = {
         (p.code, p.where): p
         for p in parsed
-        if p.code not in OF_READING or (entry(p.where) or p.where) not in judged
+        if not (p.code in OF_READING and entry(p.where) in judged - {None})
+        and not (p.code in GENERIC and p.where in named)
     }
     read = list(problems.values())
     for problem in found:
@@ -236,11 +239,13 @@ def entry(where: str) -> str | None:
 
 def says(read: Problem, problem: Problem) -> bool:
     """Tell whether a problem of reading is one of the rules in other words."""
-    if read.severity is not Severity.ERROR:
-        return False
-    if read.where == problem.where:
+    if read.where == problem.where and read.severity is Severity.ERROR:
         return read.code in GENERIC or problem.code in GENERIC
-    nested = (f"{read.where}/", f"{problem.where}/")
     return read.code == problem.code and (
-        nested[0].startswith(nested[1]) or nested[1].startswith(nested[0])
+        is_below(read.where, problem.where) or is_below(problem.where, read.where)
     )
+
+
+def is_below(where: str, above: str) -> bool:
+    """Tell whether a place is inside another."""
+    return not above or where.startswith(f"{above}/")

@@ -82,6 +82,14 @@ MULTISCALE = (
         consequence="It is shown by the name of its group.",
     ),
     Rule(
+        "version-missing",
+        SHOULD,
+        "It SHOULD contain the field version, which indicates the version of the "
+        "multiscale metadata of this image.",
+        absent("version"),
+        until=4,
+    ),
+    Rule(
         "multiscale-type-missing",
         SHOULD,
         "Each multiscales object SHOULD contain the field type, which gives the type "

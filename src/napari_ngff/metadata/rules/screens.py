@@ -142,6 +142,14 @@ PLATE = (
         consequence="The path counts where it names a row and a column.",
     ),
     Rule(
+        "well-index-missing",
+        MUST,
+        "Each well object MUST contain both a rowIndex key ... and a columnIndex key.",
+        inside("wells", absent("rowIndex", "columnIndex")),
+        since=4,
+        consequence="The path tells it.",
+    ),
+    Rule(
         "acquisition-id",
         MUST,
         "Each acquisition object MUST contain an id key whose value MUST be an unique "

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.pyramid import LevelSource, Pyramid, open_pyramid
+from napari_ngff.store.rebuild import count_strangers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.node import Node
 
-__all__ = ["check_label", "check_pyramid", "open_pyramids"]
+__all__ = ["check_ids", "check_label", "check_pyramid", "open_pyramids"]
 
 SINCE = {"level-dtype": 6, "dimension-names": 5}
 UNTIL = {"dimension-names": 5}
@@ -138,6 +140,40 @@ def check_label(
                 f'label is irrelevant." Here {name} is {size} for {sizes.get(name)}.'
             )
             yield path, Problem("label-shape", Severity.WARNING, "multiscales/0", text)
+
+
+def check_ids(
+    node: Node, pyramid: Pyramid, cancel: Callable[[], bool]
+) -> Iterator[tuple[str, Problem]]:
+    """Yield path and problem of ids that coarser levels have and finer ones have not.
+
+    Reads all levels; see `count_strangers`.
+    """
+    for fine, coarse in itertools.pairwise(arrays_of(pyramid)):
+        if coarse.dtype.kind not in "iu":
+            return
+        try:
+            strangers = count_strangers(fine, coarse, cancel)
+        except (OMEZarrError, OSError) as error:
+            problem = Problem("chunk-unreadable", Severity.ERROR, "", str(error))
+            yield coarse.path, problem
+            return
+        if strangers:
+            text = (
+                f"{strangers} voxels of level {coarse.path} have ids that the finer "
+                "level does not have there: ids were interpolated."
+            )
+            consequence = "Zoomed out, other objects are shown than zoomed in."
+            yield (
+                node.location.path,
+                Problem(
+                    "label-levels-interpolated",
+                    Severity.WARNING,
+                    "multiscales/0/datasets",
+                    text,
+                    consequence,
+                ),
+            )
 
 
 def arrays_of(pyramid: Pyramid) -> Iterator[ChunkedArray]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
-from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.metadata.model import Kind, Problem, Severity
 from napari_ngff.metadata.parse import parse
 from napari_ngff.metadata.rules import check_attributes, stated_version
 from napari_ngff.store.check.branches import (
@@ -22,7 +22,12 @@ from napari_ngff.store.check.branches import (
     check_group,
     parameters_of,
 )
-from napari_ngff.store.check.images import check_label, check_pyramid, open_pyramids
+from napari_ngff.store.check.images import (
+    check_ids,
+    check_label,
+    check_pyramid,
+    open_pyramids,
+)
 from napari_ngff.store.workers import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
@@ -54,6 +59,8 @@ class Tour:
         Asked before each group whether to stop.
     threads
         How many groups to look at at once.
+    pixels
+        Whether to read the ids of labels.
     """
 
     version: str | None
@@ -61,6 +68,7 @@ class Tour:
     progress: Callable[[str], None]
     cancel: Callable[[], bool]
     threads: int
+    pixels: bool
 
 
 def walk(
@@ -68,6 +76,7 @@ def walk(
     *,
     progress: Callable[[str], None] | None = None,
     cancel: Callable[[], bool] | None = None,
+    pixels: bool = False,
 ) -> Iterator[Finding]:
     """Judge a group and everything that its metadata names, lazily.
 
@@ -83,6 +92,8 @@ def walk(
         source is remote.
     cancel
         Asked before each group; nothing more is yielded once it is True.
+    pixels
+        Whether to read all label images, too, and to compare the ids of their levels.
 
     Yields
     ------
@@ -97,6 +108,7 @@ def walk(
         progress or (lambda path: None),
         cancel or (lambda: False),
         concurrency if concurrency > LOCAL_CONCURRENCY else 1,
+        pixels,
     )
     if not node.location.path:
         yield from (("", problem) for problem in node.location.source.problems)
@@ -128,6 +140,8 @@ def visit(node: Node, tour: Tour, image: Pyramid | None) -> Iterator[Finding]:
         yield from check_pyramid(node, pyramid, minor)
         if image is not None:
             yield from check_label(node, pyramid, image)
+        if tour.pixels and node.metadata.kind is Kind.LABEL:
+            yield from check_ids(node, pyramid, tour.cancel)
     below = pyramids[0] if pyramids else image
     yield from in_order(
         [(node, branch, below) for branch in branches_of(node, document.parameters)],

@@ -1,0 +1,165 @@
+"""The command ``napari-ngff check``: is it valid, what is not, and repairs.
+
+With ``--json`` it speaks the protocol of the specification's conformance tests: the
+path of one document or group is the last argument, the verdict one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import CorruptDataError, OMEZarrError
+from napari_ngff.metadata.model import Severity
+from napari_ngff.metadata.rules import check_attributes
+from napari_ngff.store.check import walk
+from napari_ngff.store.location import METADATA_NAMES
+from napari_ngff.store.node import open_node
+from napari_ngff.store.repair import REPAIRS, repair
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.check import Finding
+    from napari_ngff.store.repair import Repaired
+
+__all__ = ["add_check"]
+
+MOST = 5
+"""Problems that a message names."""
+
+
+def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to a parser of commands."""
+    check = commands.add_parser(
+        "check",
+        help="judge by every MUST and SHOULD of OME-Zarr 0.1 to 0.6, and repair",
+        description="Exit code: 0 valid, 1 not, 2 the call was wrong.",
+        epilog="Repairs: "
+        + "; ".join(f"{code}: {what}" for code, what in REPAIRS.items())
+        + ". Each keeps what it replaces beside it until the check passes.",
+    )
+    check.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="folder, group in it, .ozx, URL, or a JSON file of one group's attributes",
+    )
+    check.add_argument(
+        "--strict", action="store_true", help="what breaks a SHOULD is not valid either"
+    )
+    check.add_argument(
+        "--json", action="store_true", help="print a verdict as JSON, and exit with 0"
+    )
+    check.add_argument(
+        "--pixels", action="store_true", help="read the ids of labels, too"
+    )
+    check.add_argument(
+        "--fix",
+        metavar="CODE",
+        action="append",
+        default=[],
+        choices=REPAIRS,
+        help="repair all problems of this code; may be given several times",
+    )
+    check.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check each path; returns the exit code."""
+    valid = True
+    for path in options.paths:
+        try:
+            findings, repaired = inspect(path, options)
+        except (OMEZarrError, OSError) as error:
+            valid = False
+            if options.json:
+                print(json.dumps({"valid": False, "message": str(error)}))
+            else:
+                print(f"napari-ngff: {error}", file=sys.stderr)
+            continue
+        counted = [f for f in findings if options.strict or is_error(f)]
+        valid = valid and not counted
+        if options.json:
+            print(json.dumps({"valid": not counted, "message": message(counted)}))
+        else:
+            print("\n".join(report(path, findings, not counted, repaired)))
+    return 0 if valid or options.json else 1
+
+
+def inspect(
+    path: str, options: argparse.Namespace
+) -> tuple[list[Finding], list[Repaired]]:
+    """Repair what is asked for, and check; what passes needs no way back."""
+    file = Path(path)
+    if file.suffix == ".json" and file.name not in METADATA_NAMES and file.is_file():
+        return [("", problem) for problem in check_document(file)], []
+    repaired: list[Repaired] = []
+    for code in options.fix:
+        repaired += repair(open_node(path), code)
+    findings = list(walk(open_node(path), pixels=options.pixels))
+    if not any(map(is_error, findings)):
+        for replaced in repaired:
+            replaced.settle()
+    return findings, repaired
+
+
+def check_document(file: Path) -> list[Problem]:
+    """Check the attributes of one group in a file of their own.
+
+    Raises
+    ------
+    CorruptDataError
+        Where the file is no JSON.
+    """
+    try:
+        attributes = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise CorruptDataError(f"{file} is not valid JSON: {error}.") from error
+    if isinstance(attributes, dict) and attributes.get("node_type") == "group":
+        return list(check_attributes(attributes.get("attributes", {}), 3))
+    zarr_format = 3 if isinstance(attributes, dict) and "ome" in attributes else 2
+    return list(check_attributes(attributes, zarr_format))
+
+
+def is_error(finding: Finding) -> bool:
+    """Tell what makes a hierarchy invalid."""
+    return finding[1].severity is Severity.ERROR
+
+
+def message(findings: Sequence[Finding]) -> str | None:
+    """Put what was found into one line; None where nothing was."""
+    rows = []
+    for path, problem in findings[:MOST]:
+        place = "/".join(part for part in (path, problem.where) if part)
+        text = problem.text.rstrip(".")
+        rows.append(f"{problem.code} at {place or 'the root'}: {text}")
+    if len(findings) > MOST:
+        rows.append(f"{len(findings) - MOST} more")
+    return "; ".join(rows) or None
+
+
+def report(
+    path: str, findings: list[Finding], valid: bool, repaired: list[Repaired]
+) -> list[str]:
+    """Describe what was found, place by place, and what was repaired."""
+    lines = [path]
+    for group, found in groupby(findings, key=lambda finding: finding[0]):
+        lines.append(f"  {group or '(root)'}")
+        for _, problem in found:
+            where = f" at {problem.where}" if problem.where else ""
+            text = f"{problem.text} {problem.consequence}".rstrip()
+            lines.append(f"    {problem.severity} {problem.code}{where}: {text}")
+    errors = sum(map(is_error, findings))
+    verdict = "valid" if valid else "not valid"
+    lines.append(f"{verdict}: {errors} errors, {len(findings) - errors} warnings")
+    for replaced in repaired:
+        kept = Path(replaced.kept)
+        note = f"; as it was: {kept}" if kept.exists() else ""
+        lines.append(f"repaired {replaced.path}{note}")
+    return lines

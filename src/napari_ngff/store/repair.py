@@ -1,0 +1,347 @@
+"""Repairs of metadata and of label pyramids, each asked for by name.
+
+Only in a folder of this computer. A document is written beside and renamed; the
+previous one stays as ``<name>.before-repair`` until `Repaired.settle`, so that every
+repair can be undone. What a document says beyond the repaired keys is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
+from napari_ngff.metadata.rules import stated_version
+from napari_ngff.store.check import walk
+from napari_ngff.store.check.branches import label_paths
+from napari_ngff.store.chunks import open_array
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.node import read_node
+from napari_ngff.store.rebuild import count_strangers, rebuild_level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.node import Node
+
+__all__ = ["REPAIRS", "Repaired", "repair"]
+
+SUFFIX = ".before-repair"
+
+Told = Callable[[str], None]
+Change = Callable[["JSON", "Node"], None]
+"""Corrects what a document has under ``ome``, or at its root, in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """One file or folder that a repair replaced.
+
+    Attributes
+    ----------
+    path
+        What was replaced, on disk.
+    kept
+        What was there before, beside it.
+    """
+
+    path: str
+    kept: str
+
+    def undo(self) -> None:
+        """Put back what was there before; nothing if that was done already."""
+        if os.path.isdir(self.kept):
+            shutil.rmtree(self.path)
+        if os.path.exists(self.kept):
+            os.replace(self.kept, self.path)
+
+    def settle(self) -> None:
+        """Delete what was there before; nothing if that was done already."""
+        if os.path.isdir(self.kept):
+            shutil.rmtree(self.kept)
+        elif os.path.exists(self.kept):
+            os.unlink(self.kept)
+
+
+def repair(
+    node: Node,
+    code: str,
+    *,
+    progress: Told | None = None,
+    cancel: Callable[[], bool] | None = None,
+) -> tuple[Repaired, ...]:
+    """Repair every problem of one code in a group and below it.
+
+    Parameters
+    ----------
+    node
+        In a folder of this computer.
+    code
+        One of `REPAIRS`.
+    progress, cancel
+        As of `napari_ngff.store.check.walk`. What was repaired before it was
+        cancelled stays so.
+
+    Returns
+    -------
+    tuple of Repaired
+        What was replaced, to be undone or settled; () where nothing was to be done.
+        A problem whose answer is not in the data (a well whose path names no row)
+        stays.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the code has no repair, or the data are in an archive or far away.
+    OSError
+        Where the folder cannot be written.
+    """
+    if code not in REPAIRS:
+        names = ", ".join(REPAIRS)
+        msg = f"There is no repair of {code}. There is one of: {names}."
+        raise UnsupportedError(msg)
+    source = node.location.source
+    if not isinstance(source, FolderSource):
+        msg = (
+            f"{source.name} is not a folder of this computer, and only such are "
+            "repaired. Download or unpack it, repair the folder and pack it again."
+        )
+        raise UnsupportedError(msg)
+    if code == INTERPOLATED:
+        return rebuild_labels(node, progress, cancel)
+    places = {
+        labels_group(node, path) if code == "label-missing" else path: None
+        for path, problem in walk(node, progress=progress, cancel=cancel)
+        if problem.code == code
+    }
+    found = (correct(node, place, DOCUMENTS[code]) for place in places)
+    return tuple(repaired for repaired in found if repaired is not None)
+
+
+def labels_group(node: Node, path: str) -> str:
+    """Return the path of the labels group that lists the label at a path."""
+    parts = path.split("/")
+    for index in range(len(parts) - 1, 0, -1):
+        place, label = "/".join(parts[:index]), "/".join(parts[index:])
+        if parts[index - 1] == "labels":
+            group = read_node(type(node.location)(node.location.source, place))
+            if label in (group.metadata.labels or ()):
+                return place
+    return path.rpartition("/")[0]
+
+
+def correct(node: Node, path: str, change: Change) -> Repaired | None:
+    """Correct the document of one group; None where that changes nothing."""
+    location = type(node.location)(node.location.source, path)
+    group = read_node(location, node.zarr_format)
+    name = "zarr.json" if group.zarr_format == 3 else ".zattrs"
+    file = os.path.join(location.source.name, *path.split("/"), name)
+    with open(file, encoding="utf-8") as stream:
+        text = stream.read()
+    document = json.loads(text)
+    attributes = document["attributes"] if name == "zarr.json" else document
+    home = attributes.get("ome", attributes)
+    before = json.dumps(document)
+    change(home, group)
+    if json.dumps(document) == before:
+        return None
+    repaired = replace_file(file, written_like(text, document))
+    update_consolidated(location.source.name, path, attributes)
+    return repaired
+
+
+def replace_file(file: str, text: str) -> Repaired:
+    """Write a file beside and rename it; the older one is kept, the oldest for good."""
+    file = os.path.realpath(file)
+    kept = file + SUFFIX
+    handle, aside = tempfile.mkstemp(".repairing", ".", os.path.dirname(file))
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(handle)
+        shutil.copymode(file, aside)
+        if not os.path.exists(kept):
+            shutil.copy2(file, kept)
+        os.replace(aside, file)
+    except BaseException:
+        os.unlink(aside)
+        raise
+    return Repaired(file, kept)
+
+
+def written_like(text: str, document: JSON) -> str:
+    """Write a document with the indentation of the text that it was."""
+    found = re.match(r"\s*\{\r?\n([ \t]+)", text)
+    compact = None if found or ": " in text else (",", ":")
+    indent = found[1] if found else None
+    ascii_only = text.isascii()
+    end = "\n" if text.endswith("\n") else ""
+    return (
+        json.dumps(document, indent=indent, separators=compact, ensure_ascii=ascii_only)
+        + end
+    )
+
+
+def update_consolidated(root: str, path: str, attributes: JSON) -> None:
+    """Change the copies of a group's attributes that groups above it may have.
+
+    They are no source of truth and not kept: consolidating again makes them anew.
+    """
+    parts = path.split("/") if path else []
+    for depth in range(len(parts) + 1):
+        folder = os.path.join(root, *parts[:depth])
+        inner = "/".join(parts[depth:])
+        for name, keys in (
+            ("zarr.json", ("consolidated_metadata", "metadata", inner, "attributes")),
+            (".zmetadata", ("metadata", f"{inner}/.zattrs".lstrip("/"))),
+        ):
+            file = os.path.join(folder, name)
+            if not os.path.exists(file) or (name == "zarr.json" and not inner):
+                continue
+            with open(file, encoding="utf-8") as stream:
+                text = stream.read()
+            document: Any = json.loads(text)
+            place = document
+            for key in keys[:-1]:
+                place = (place.get(key) if isinstance(place, dict) else None) or {}
+            if keys[-1] in place:
+                place[keys[-1]] = attributes
+                replace_file(file, written_like(text, document)).settle()
+
+
+# --- what is done to a document
+
+
+def list_labels(home: JSON, group: Node) -> None:
+    """Add the label images that are there and not listed."""
+    home["labels"] += list(label_paths(group, group.metadata.labels or ()))
+
+
+def drop_labels(home: JSON, group: Node) -> None:
+    """Drop the labels that are listed and not there."""
+    home["labels"] = [
+        entry
+        for entry in home["labels"]
+        if not isinstance(entry, str) or is_there(group, entry)
+    ]
+
+
+def is_there(group: Node, path: str) -> bool:
+    """Tell whether there is a group, be it damaged."""
+    try:
+        group.child(path)
+    except NodeNotFoundError:
+        return False
+    except (OMEZarrError, OSError):
+        return True
+    return True
+
+
+def add_indices(home: JSON, group: Node) -> None:
+    """Add rowIndex and columnIndex to wells whose path names a row and a column."""
+    plate = home["plate"]
+    rows, columns = (
+        [entry.get("name") for entry in plate[key]] for key in ("rows", "columns")
+    )
+    for well in plate["wells"]:
+        row, _, column = str(well.get("path")).partition("/")
+        if row in rows and column in columns:
+            well.setdefault("rowIndex", rows.index(row))
+            well.setdefault("columnIndex", columns.index(column))
+
+
+def add_versions(home: JSON, group: Node) -> None:
+    """Add the version that the hierarchy has, or that the document implies."""
+    version = above(group) or group.metadata.version
+    if group.zarr_format == 3:
+        home.setdefault("version", version)
+    keys = ("plate", "well", "image-label")
+    inner = [home[key] for key in keys if isinstance(home.get(key), dict)]
+    if group.zarr_format == 2:
+        inner += home.get("multiscales", [])
+    elif str(version)[:3] != "0.5":
+        inner = []
+    for place in inner:
+        place.setdefault("version", version)
+
+
+def above(group: Node) -> str | None:
+    """Return the version of the nearest group above that states one."""
+    node: Node | None = group
+    while node is not None:
+        stated = stated_version(node.attributes, node.zarr_format)
+        if stated is not None:
+            return stated
+        node = node.parent()
+    return None
+
+
+# --- label pyramids
+
+
+def rebuild_labels(
+    node: Node, progress: Told | None, cancel: Callable[[], bool] | None
+) -> tuple[Repaired, ...]:
+    """Make the coarser levels of labels again where they hold strange ids."""
+    found = walk(node, progress=progress, cancel=cancel, pixels=True)
+    paths = dict.fromkeys(path for path, p in found if p.code == INTERPOLATED)
+    done: list[Repaired] = []
+    for path in paths:
+        location = type(node.location)(node.location.source, path)
+        image = read_node(location, node.zarr_format).metadata.image
+        levels = image.multiscales[0].levels if image is not None else ()
+        keys = [location.key(level.path) for level in levels]
+        done += rebuild_levels(node, keys, progress, cancel)
+    return tuple(done)
+
+
+def rebuild_levels(
+    node: Node,
+    keys: list[str],
+    progress: Told | None,
+    cancel: Callable[[], bool] | None,
+) -> Iterator[Repaired]:
+    """Make the levels again from the first strange one on."""
+    source, remade = node.location.source, False
+    for finer, coarser in itertools.pairwise(keys):
+        if cancel is not None and cancel():
+            return
+        fine = open_array(source, finer, node.zarr_format)
+        coarse = open_array(source, coarser, node.zarr_format)
+        if remade or count_strangers(fine, coarse, cancel):
+            yield Repaired(*rebuild_level(fine, coarse, source.name, progress))
+            remade = True
+
+
+INTERPOLATED = "label-levels-interpolated"
+
+DOCUMENTS: dict[str, Change] = {
+    "label-unlisted": list_labels,
+    "label-missing": drop_labels,
+    "well-index-missing": add_indices,
+    "version-missing": add_versions,
+    "plate-version-missing": add_versions,
+    "well-version-missing": add_versions,
+    "label-version-missing": add_versions,
+}
+
+REPAIRS = {
+    "label-unlisted": "add label images to the list of labels",
+    "label-missing": "drop labels that are not there from the list of labels",
+    "well-index-missing": "add rowIndex and columnIndex to wells, from their paths",
+    "version-missing": "add the version that the hierarchy has",
+    "plate-version-missing": "add the version to the plate",
+    "well-version-missing": "add the version to wells",
+    "label-version-missing": "add the version to image-label",
+    INTERPOLATED: "make coarser levels of labels again, by nearest",
+}
+"""Code of a problem -> what its repair does."""
