@@ -123,13 +123,16 @@ class Node:
         Those of the ``labels`` list, and in 0.1 to 0.3, whose text says that unlisted
         groups may be labels, any other where the source can be listed.
         """
+        # In the image's own format alone: most images have no labels, and a remote one
+        # would wait for every other document that is not there either.
+        read = _read_v3 if self.zarr_format == 3 else _read_v2
         try:
-            group = self.child("labels")
-        except NodeNotFoundError:
-            return Children((), ())
+            group = read(self.location.joined("labels"))
         except (OMEZarrError, OSError) as error:
             problem = missing_child(self.location.key("labels"), error)
             return Children((), (problem,))
+        if group is None:
+            return Children((), ())
         listed = group.metadata.labels
         found = group.children(group.label_paths(self.metadata.version))
         problems = list(group.problems + found.problems)
