@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "get_reader",
     "make_default_reader",
+    "new_labels",
     "open_url",
     "sample_cells",
     "sample_plate",
@@ -24,19 +25,29 @@ __all__ = [
 ]
 
 
-def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
-    """Give napari our reader, or None where it is no OME-Zarr."""
+def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
+    """Give napari our reader, or None where it is no OME-Zarr.
+
+    Labels come as layers, all else as tuples: napari has no tuple for a layer of ours.
+    """
     use_workers()
-    return reader.get_reader(path)
+    read = reader.get_reader(path)
+    if read is None:
+        return None
+    from napari_ngff.viewer.painted import as_layers
+
+    return lambda given: as_layers(read(given))
 
 
 def use_workers() -> None:
-    """Let sessions read in worker threads where a Qt application runs."""
+    """Let sessions read in worker threads, and labels have their controls, under Qt."""
     if "qtpy" not in sys.modules:
         return
+    from napari_ngff.widgets.label_controls import install_controls
     from napari_ngff.widgets.workers import install_runner
 
     install_runner()
+    install_controls()
 
 
 def open_url(viewer: Viewer) -> None:
@@ -45,6 +56,14 @@ def open_url(viewer: Viewer) -> None:
 
     use_workers()
     show_open_url(viewer)
+
+
+def new_labels(viewer: Viewer) -> None:
+    """Ask what new labels shall be like, and add them."""
+    from napari_ngff.widgets.new_labels_form import show_new_labels
+
+    use_workers()
+    show_new_labels(viewer)
 
 
 def make_default_reader() -> None:

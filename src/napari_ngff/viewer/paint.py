@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.shapes import Shape
 
-__all__ = ["OMEZarrLabels"]
+__all__ = ["OMEZarrLabels", "grow_brush", "select_next_label", "shrink_brush"]
 
 
 class OMEZarrLabels(CanvasLabels):
@@ -243,3 +243,21 @@ class OMEZarrLabels(CanvasLabels):
                 self._add_edit(Edit(runs, axes, (), int(label), None, touch))
         if refresh:
             self._partial_labels_refresh()
+
+
+@OMEZarrLabels.bind_key("m", overwrite=True)  # type: ignore[untyped-decorator]
+def select_next_label(layer: OMEZarrLabels) -> None:
+    """Select a label that is not used yet."""
+    layer.selected_label = layer.next_label()
+
+
+@OMEZarrLabels.bind_key("[", overwrite=True)  # type: ignore[untyped-decorator]
+def shrink_brush(layer: OMEZarrLabels) -> None:
+    """Make the brush smaller by a tenth, at least by one voxel."""
+    layer.brush_size -= max(1, layer.brush_size // 10)
+
+
+@OMEZarrLabels.bind_key("]", overwrite=True)  # type: ignore[untyped-decorator]
+def grow_brush(layer: OMEZarrLabels) -> None:
+    """Make the brush larger by a tenth, at least by one voxel."""
+    layer.brush_size += max(1, layer.brush_size // 10)

@@ -1,0 +1,53 @@
+"""The controls of painted labels: napari's, and what it lacks for large images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari._qt.layer_controls.qt_labels_controls import QtLabelsControls
+from napari._qt.layer_controls.qt_layer_controls_container import layer_to_controls
+from qtpy.QtWidgets import QComboBox
+
+from napari_ngff.viewer.paint import OMEZarrLabels, select_next_label
+from napari_ngff.widgets.label_overlays import install_overlays
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QFormLayout
+
+__all__ = ["OMEZarrLabelsControls", "install_controls"]
+
+UNITS = ("label voxels", "screen pixels")
+
+
+class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
+    """Adds the unit of the brush; "new" finds a free label without reading them all."""
+
+    layer: OMEZarrLabels
+
+    def __init__(self, layer: OMEZarrLabels) -> None:
+        super().__init__(layer)
+        button = self._label_control.new_label_button
+        button.clicked.disconnect()
+        button.clicked.connect(self._on_new_label)
+        self.brush_unit = QComboBox(self)
+        self.brush_unit.addItems(UNITS)
+        self.brush_unit.setCurrentIndex(int(layer.brush_on_screen))
+        self.brush_unit.setToolTip(
+            "In label voxels the brush covers the same whatever the zoom;"
+            " in screen pixels it looks the same."
+        )
+        self.brush_unit.currentIndexChanged.connect(self._on_unit)
+        form: QFormLayout = self.layout()
+        form.addRow("brush size in:", self.brush_unit)
+
+    def _on_new_label(self) -> None:
+        select_next_label(self.layer)
+
+    def _on_unit(self, index: int) -> None:
+        self.layer.brush_on_screen = bool(index)
+
+
+def install_controls() -> None:
+    """Let napari use these controls and overlays for painted labels."""
+    layer_to_controls[OMEZarrLabels] = OMEZarrLabelsControls
+    install_overlays()

@@ -1,0 +1,117 @@
+"""The form for new labels: of which image, how fine, under which name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from magicgui.widgets import ComboBox, Container, Label, LineEdit, PushButton
+from napari.layers import Image
+
+from napari_ngff.viewer.new_labels import free_name, new_labels
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.viewer import Viewer
+
+__all__ = ["NewLabelsForm", "show_new_labels"]
+
+TITLE = "New OME-Zarr labels"
+TYPES = ("uint8", "uint16", "uint32")
+
+
+class NewLabelsForm(Container):  # type: ignore[type-arg]
+    """Ask for what new labels need, and add them."""
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        self._viewer = viewer
+        self.image = ComboBox(label="Image", choices=self._images)
+        self.called = LineEdit(label="Name")
+        self.level = ComboBox(label="Finest level", choices=self._levels)
+        self.level.tooltip = "A coarser level is quicker to paint and to save."
+        self.dtype = ComboBox(label="Type", choices=TYPES, value="uint16")
+        self.dtype.tooltip = "It widens by itself where a label does not fit."
+        self.button = PushButton(text="Create")
+        self.status = Label(value="")
+        rows = [
+            self.image,
+            self.called,
+            self.level,
+            self.dtype,
+            self.button,
+            self.status,
+        ]
+        super().__init__(widgets=rows)
+        self.image.changed.connect(self._on_image)
+        self.button.changed.connect(self.create)
+        layers = viewer.layers.events
+        for event in (layers.inserted, layers.removed):
+            event.connect(self._on_layers)
+        self.native.destroyed.connect(self._forget)
+        active = viewer.layers.selection.active
+        if isinstance(active, Image):
+            self.image.value = active
+        self._on_image()
+
+    def _forget(self) -> None:
+        layers = self._viewer.layers.events
+        for event in (layers.inserted, layers.removed):
+            event.disconnect(self._on_layers)
+
+    def _images(self, _: Any = None) -> list[Image]:
+        return [layer for layer in self._viewer.layers if isinstance(layer, Image)]
+
+    def _levels(self, _: Any = None) -> list[tuple[str, int]]:
+        image = self.image.value
+        if image is None:
+            return []
+        choices = []
+        for number, shape in enumerate(image.level_shapes):
+            note = " (on screen)" if number == image.data_level else ""
+            sizes = " x ".join(str(size) for size in shape[: image.ndim])
+            choices.append((f"{number}: {sizes}{note}", number))
+        return choices
+
+    def _on_layers(self, _: Any = None) -> None:
+        self.image.reset_choices()
+
+    def _on_image(self, _: Any = None) -> None:
+        self.level.reset_choices()
+        image = self.image.value
+        self.button.enabled = image is not None
+        self.status.value = "" if image is not None else "Open an image first."
+        if image is not None:
+            self.level.value = 0
+            self.called.value = free_name(image, [x.name for x in self._viewer.layers])
+
+    def create(self) -> None:
+        """Add the labels, or say why not."""
+        image = self.image.value
+        if image is None:
+            return
+        try:
+            layer = new_labels(
+                image,
+                self.called.value,
+                level=self.level.value or 0,
+                dtype=self.dtype.value,
+            )
+        except ValueError as error:
+            self.status.value = str(error)
+            return
+        self._viewer.add_layer(layer)
+        self._viewer.layers.selection.active = layer
+        layer.mode = "paint"
+        self._on_image()
+        self.status.value = f"{layer.name} is there to be painted; it is not saved yet."
+
+
+def show_new_labels(viewer: Viewer) -> NewLabelsForm:
+    """Show the form in the viewer's window, a new one for the active image."""
+    form = viewer.window.dock_widgets.get(TITLE)
+    if not isinstance(form, NewLabelsForm):
+        form = NewLabelsForm(viewer)
+        viewer.window.add_dock_widget(form, name=TITLE, area="right")
+    active = viewer.layers.selection.active
+    if isinstance(active, Image):
+        form.image.value = active
+    return form

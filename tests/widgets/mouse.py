@@ -1,0 +1,66 @@
+"""Real mouse events of Qt on napari's canvas."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import QEvent, QPointF, Qt
+from qtpy.QtGui import QMouseEvent
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
+
+LEFT = Qt.MouseButton.LeftButton
+RIGHT = Qt.MouseButton.RightButton
+NONE = Qt.MouseButton.NoButton
+PLAIN = Qt.KeyboardModifier.NoModifier
+
+
+def canvas(viewer):
+    return viewer.window._qt_viewer.canvas
+
+
+def pump(milliseconds=20):
+    QTest.qWait(milliseconds)
+
+
+def on_canvas(viewer, point):
+    """Pixel of the canvas at a world position (y, x) of a 2D view."""
+    x, y, _, w = canvas(viewer).view.scene.transform.map([point[1], point[0], 0, 1])
+    return QPointF(float(x / w), float(y / w))
+
+
+def send(viewer, kind, at, button, buttons, modifiers=PLAIN):
+    native = canvas(viewer).native
+    place = QPointF(native.mapToGlobal(at.toPoint()))
+    event = QMouseEvent(kind, at, place, button, buttons, modifiers)
+    QApplication.sendEvent(native, event)
+
+
+def drag(viewer, points, *, button=LEFT, modifiers=PLAIN, pause=8, release=True):
+    """Press at the first point, move along the others, release at the last."""
+    places = [on_canvas(viewer, point) for point in points]
+    send(viewer, QEvent.Type.MouseMove, places[0], NONE, NONE, modifiers)
+    pump(pause)
+    send(viewer, QEvent.Type.MouseButtonPress, places[0], button, button, modifiers)
+    for place in places[1:]:
+        send(viewer, QEvent.Type.MouseMove, place, NONE, button, modifiers)
+        if pause:
+            pump(pause)
+    if release:
+        last = places[-1]
+        send(viewer, QEvent.Type.MouseButtonRelease, last, button, NONE, modifiers)
+    pump()
+
+
+def click(viewer, point, *, button=LEFT, modifiers=PLAIN, double=False):
+    drag(viewer, [point], button=button, modifiers=modifiers)
+    if double:
+        at = on_canvas(viewer, point)
+        kind = QEvent.Type.MouseButtonDblClick
+        send(viewer, kind, at, button, button, modifiers)
+        send(viewer, QEvent.Type.MouseButtonRelease, at, button, NONE, modifiers)
+        pump()
+
+
+def move(viewer, point, modifiers=PLAIN):
+    at = on_canvas(viewer, point)
+    send(viewer, QEvent.Type.MouseMove, at, NONE, NONE, modifiers)
+    pump()
