@@ -8,6 +8,7 @@
     ├── AccessError (PermissionError)        it is there, but may not be read
     ├── CorruptDataError (ValueError)        metadata, archive or chunk is damaged
     │   └── ChunkError                       ...one chunk, or shard, of an array
+    ├── ConflictError (OSError)              someone else changed it meanwhile
     └── UnsupportedError (NotImplementedError) understood, but cannot be shown
 
 Every message says what failed, where (store and inner path) and what to do.
@@ -20,6 +21,7 @@ from __future__ import annotations
 __all__ = [
     "AccessError",
     "ChunkError",
+    "ConflictError",
     "CorruptDataError",
     "NodeNotFoundError",
     "NotOMEZarrError",
@@ -72,6 +74,10 @@ class ChunkError(CorruptDataError):
             f"{self.source_name}/{self.key} cannot be read: {self.reason}. "
             "Restore it from a copy; without it this part stays empty."
         )
+
+
+class ConflictError(OMEZarrError, OSError):
+    """What is to be written was changed by another program since it was read."""
 
 
 class UnsupportedError(OMEZarrError, NotImplementedError):

@@ -48,6 +48,10 @@ class Objects:
         """Take nothing that was read before for what is there now."""
         self.token = next(tokens)
 
+    def use_separator(self, separator: str) -> None:
+        """Write keys so where the document of the array does not say."""
+        self._separator = separator
+
     def key(self, position: Shape) -> str:
         """Key below the array of the object at `position` in the grid of objects."""
         return self.layout.keys.encode(position, self._separator)

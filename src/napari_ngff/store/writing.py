@@ -1,0 +1,290 @@
+"""Changes arrays one stored object at a time: read, change, write.
+
+An object is a *unit*: a chunk, or a shard with its chunks. It is never held decoded as
+a whole where it is a shard; memory is that of its bytes, twice, and of one chunk.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_ngff.errors import (
+    ConflictError,
+    CorruptDataError,
+    NodeNotFoundError,
+    UnsupportedError,
+)
+from napari_ngff.store.encoding import Encoder, encode_shard
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.layout import ABSENT
+from napari_ngff.store.objects import DOCUMENTS, Objects, join
+from napari_ngff.store.sink import FolderSink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari_ngff.store.chunks import Box, ChunkedArray
+    from napari_ngff.store.layout import Shape
+    from napari_ngff.store.sink import Mark
+
+__all__ = ["ArrayWriter", "Change"]
+
+Array = npt.NDArray[Any]
+
+Change = Callable[["Box", Array], bool]
+"""Given the box of a cell, cut at the array's border, and its voxels to change in
+place; returns whether it changed any."""
+
+
+class ArrayWriter:
+    """Write into one array; safe to use from several threads, one per unit.
+
+    Parameters
+    ----------
+    array
+        In a folder. What it has read and cached is not affected: see
+        `ChunkedArray.refresh`.
+
+    Attributes
+    ----------
+    unit
+        Shape of a stored object in voxels.
+    cell
+        Shape of what is changed at once: a chunk, or what zarr-python writes as one.
+    written
+        What is in the objects written so far: key -> mark.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the array is not in a folder.
+    NodeNotFoundError
+        Where it is gone.
+    """
+
+    def __init__(self, array: ChunkedArray) -> None:
+        source = array.source
+        if not isinstance(source, FolderSource):
+            raise UnsupportedError(
+                f"{source.name} cannot be written in place: it is no folder."
+            )
+        self.array = array
+        self.sink = FolderSink(source.root)
+        self.unit: Shape = array.shards or array.chunks
+        self.cell: Shape = array.chunks if array.direct else self.unit
+        self.written: dict[str, Mark | None] = {}
+        self._objects = Objects(FolderSource(source.root), array.path, array.layout)
+        self._zarr: Any = None
+        self._encoder: Encoder | None = None
+        if array.direct:
+            raw = source.get(join(array.path, DOCUMENTS[array.zarr_format]))
+            if raw is None:
+                raise NodeNotFoundError(
+                    f"There is no array any more at {source.name}/{array.path}."
+                )
+            self._encoder = Encoder.of(raw, array.layout)
+            self._settle_separator()
+
+    def _settle_separator(self) -> None:
+        """Find out how keys of v2 are written where the document does not say."""
+        if self.array.layout.keys.separator is None and self.array.ndim > 1:
+            names = self._objects.source.names(self.array.path) or ()
+            folders = [name for name in names if name.isdecimal()]
+            self._objects.use_separator("/" if folders else ".")
+
+    def key(self, unit: Shape) -> str:
+        """Key of a unit below the hierarchy's root."""
+        return join(self.array.path, self._objects.key(unit))
+
+    def box(self, cell: Shape) -> Box:
+        """Rectangle of a cell, cut at the border."""
+        return tuple(
+            (i * n, min((i + 1) * n, size))
+            for i, n, size in zip(cell, self.cell, self.array.shape, strict=True)
+        )
+
+    def unit_of(self, cell: Shape) -> Shape:
+        """Position of the unit that holds a cell."""
+        return tuple(
+            i * n // m for i, n, m in zip(cell, self.cell, self.unit, strict=True)
+        )
+
+    def update(
+        self,
+        unit: Shape,
+        cells: Iterable[Shape],
+        change: Change,
+        expected: Mark | bool | None = True,
+    ) -> bool:
+        """Change cells of one unit.
+
+        Parameters
+        ----------
+        unit
+            Its position in the grid of stored objects.
+        cells
+            Positions of its cells in the grid of cells of the array.
+        change
+            See `Change`; called once for each of `cells`.
+        expected
+            State in which the object was read before, None for absent; True for any.
+
+        Returns
+        -------
+        bool
+            Whether anything was written, or removed since nothing but the fill value
+            was left.
+
+        Raises
+        ------
+        CorruptDataError
+            Where bytes that are there cannot be read; they stay as they are.
+        ConflictError
+            Where the object is in another state than expected.
+        OSError
+            Where it cannot be written.
+        """
+        key = self.key(unit)
+        before = self.sink.mark(key)
+        if expected is not True and before != expected:
+            raise ConflictError(
+                f"{self.sink.root}/{key} was changed by another program since it was"
+                " read. It is left as it is."
+            )
+        if self._encoder is None:
+            changed = self._update_by_zarr(cells, change)
+        elif self.array.layout.index is None:
+            changed = self._update_chunk(key, unit, cells, change)
+        else:
+            changed = self._update_shard(key, unit, cells, change)
+        if changed:
+            self.written[key] = self.sink.mark(key)
+        return changed
+
+    def _put(self, key: str, data: bytes | None) -> None:
+        if data is None:
+            self.sink.delete(key)
+        else:
+            self.sink.put(key, data)
+
+    def _update_chunk(
+        self,
+        key: str,
+        unit: Shape,
+        cells: Iterable[Shape],
+        change: Change,
+    ) -> bool:
+        if unit not in cells:
+            return False
+        data = self._objects.whole(unit)
+        chunk = self._decoded(key, data)
+        if not self._change(chunk, unit, change):
+            return False
+        assert self._encoder is not None
+        self._put(key, self._encoder.encode(chunk))
+        return True
+
+    def _update_shard(
+        self,
+        key: str,
+        unit: Shape,
+        cells: Iterable[Shape],
+        change: Change,
+    ) -> bool:
+        assert self._encoder is not None
+        grid = self.array.layout.index
+        assert grid is not None
+        chunks = self._stored(key, unit)
+        changed = False
+        for cell in cells:
+            inside = tuple(i % n for i, n in zip(cell, grid.grid, strict=True))
+            chunk = self._decoded(key, chunks.get(inside))
+            if not self._change(chunk, cell, change):
+                continue
+            changed = True
+            data = self._encoder.encode(chunk)
+            if data is None:
+                chunks.pop(inside, None)
+            else:
+                chunks[inside] = data
+        if changed:
+            self._put(key, encode_shard(grid, chunks))
+        return changed
+
+    def _stored(self, key: str, unit: Shape) -> dict[Shape, bytes]:
+        """Take a shard apart; its chunks stay encoded."""
+        grid = self.array.layout.index
+        assert grid is not None
+        data = self._objects.whole(unit)
+        if data is None:
+            return {}
+        head = slice(0, grid.nbytes) if grid.at_start else slice(-grid.nbytes, None)
+        try:
+            entries = grid.decode(data[head])
+        except CorruptDataError as error:
+            raise self._error(key, f"the shard's index {error}") from error
+        chunks = {}
+        for position in itertools.product(*map(range, grid.grid)):
+            offset, length = entries[position].tolist()
+            if offset == length == ABSENT:
+                continue
+            if offset + length > len(data):
+                raise self._error(key, "it ends before a chunk of its index")
+            chunks[position] = data[offset : offset + length]
+        return chunks
+
+    def _decoded(self, key: str, data: bytes | None) -> Array:
+        """Decode a chunk; the fill value where there is none. Native and writable."""
+        layout = self.array.layout
+        if data is None:
+            return np.full(layout.chunks, layout.fill_value, self.array.dtype)
+        try:
+            return layout.decode(data).astype(self.array.dtype, order="C")
+        except CorruptDataError as error:
+            raise self._error(key, str(error)) from error
+
+    def _error(self, key: str, reason: str) -> Exception:
+        below = key.removeprefix(f"{self.array.path}/")
+        return self._objects.error(below, CorruptDataError(reason))
+
+    def _change(self, chunk: Array, cell: Shape, change: Change) -> bool:
+        box = self.box(cell)
+        part = tuple(slice(0, stop - start) for start, stop in box)
+        return change(box, chunk[part])
+
+    def _update_by_zarr(self, cells: Iterable[Shape], change: Change) -> bool:
+        """Let zarr-python read and write what only it can encode."""
+        import zarr
+
+        if self._zarr is None:
+            self._zarr = zarr.open_array(
+                store=f"{self.sink.root}/{self.array.path}",
+                mode="r+",
+                zarr_format=self.array.layout.zarr_format,
+            )
+        changed = False
+        for cell in cells:
+            box = self.box(cell)
+            region = tuple(slice(*span) for span in box)
+            try:
+                block = np.array(self._zarr[region])
+            except OSError:  # of the source; says more by itself
+                raise
+            # Codecs of other packages raise anything on damaged bytes.
+            except Exception as error:
+                raise self._error(self.key(self.unit_of(cell)), str(error)) from error
+            if change(box, block):
+                self._zarr[region] = block
+                changed = True
+        return changed
+
+    @property
+    def unit_nbytes(self) -> int:
+        """Bytes of a decoded unit."""
+        return math.prod(self.unit) * self.array.dtype.itemsize
