@@ -1,0 +1,274 @@
+"""Coarser levels of label ids: each id is one of those that it stands for.
+
+*nearest* takes the first voxel of each block, ``fine[::f]``; *mode* the id that most
+voxels of the block have, of several the smallest. A block follows from the shapes of
+two levels alone, so that a part can be made again exactly as the whole was.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.labels.grid import Box
+
+__all__ = ["Method", "Reduction", "Steps", "method_named"]
+
+Array = npt.NDArray[Any]
+Indices = npt.NDArray[np.int64]
+Method = Literal["nearest", "mode"]
+
+
+def method_named(name: str | None) -> Method:
+    """Choose how ids are reduced by the ``type`` of a multiscale.
+
+    Whatever it says of an image, ids cannot be averaged: all but mode is nearest.
+    """
+    return "mode" if name is not None and "mode" in name.lower() else "nearest"
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The blocks of one axis.
+
+    Attributes
+    ----------
+    fine, coarse
+        Number of voxels of the two levels.
+    factor
+        Voxels of a block; the last block may have fewer, or leave voxels over. None
+        where no whole number fits: block ``i`` begins at ``i * fine // coarse``.
+    """
+
+    fine: int
+    coarse: int
+    factor: int | None
+
+    @classmethod
+    def of(cls, fine: int, coarse: int, ratio: float | None = None) -> Steps:
+        """Find the factor between two lengths.
+
+        Parameters
+        ----------
+        fine, coarse
+            Number of voxels; the first is not less.
+        ratio
+            Of the sizes of their voxels where known; it settles which of several
+            factors is meant: 7 to 3 may be 2 or 3.
+        """
+        wanted = ratio or fine / coarse
+        fitting = [
+            factor
+            for factor in range(1, -(-fine // coarse) + 1)
+            if coarse in (fine // factor, -(-fine // factor))
+        ]
+        factor = min(fitting, key=lambda f: (abs(f - wanted), f), default=None)
+        return cls(fine, coarse, factor)
+
+    def starts(self, index: Any) -> Any:
+        """First voxel of a block."""
+        if self.factor is None:
+            return index * self.fine // self.coarse
+        return index * self.factor
+
+    def stops(self, index: Any) -> Any:
+        """First voxel after a block."""
+        return np.minimum(self.starts(index + 1), self.fine)
+
+    def holding(self, start: int, stop: int) -> tuple[int, int]:
+        """Blocks that meet a span of voxels."""
+        if self.factor is None:
+            first = ((start + 1) * self.coarse - 1) // self.fine
+            last = (stop * self.coarse - 1) // self.fine
+        else:
+            first, last = start // self.factor, (stop - 1) // self.factor
+        return min(first, self.coarse), min(last + 1, self.coarse)
+
+    def sampling(self, start: int, stop: int) -> tuple[int, int]:
+        """Blocks whose first voxel lies in a span of voxels."""
+        if self.factor is None:
+            pair = (-(-at * self.coarse // self.fine) for at in (start, stop))
+        else:
+            pair = (-(-at // self.factor) for at in (start, stop))
+        first, last = pair
+        return min(first, self.coarse), min(last, self.coarse)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """How one level follows from the next finer one.
+
+    Attributes
+    ----------
+    steps
+        Per axis.
+    method
+        Of choosing an id.
+    """
+
+    steps: tuple[Steps, ...]
+    method: Method = "nearest"
+
+    @classmethod
+    def of(
+        cls,
+        fine: Sequence[int],
+        coarse: Sequence[int],
+        method: Method = "nearest",
+        ratios: Sequence[float] | None = None,
+    ) -> Reduction:
+        """Compare the shapes of two levels.
+
+        Parameters
+        ----------
+        fine, coarse
+            Number of voxels per axis.
+        method
+            Of choosing an id.
+        ratios
+            Of the sizes of their voxels per axis, where known.
+
+        Raises
+        ------
+        ValueError
+            Where an axis grows.
+        """
+        if any(n < m for n, m in zip(fine, coarse, strict=True)):
+            msg = f"A level of shape {tuple(coarse)} cannot follow one of {tuple(fine)}"
+            raise ValueError(msg)
+        given = ratios or (None,) * len(fine)
+        steps = map(Steps.of, fine, coarse, given)
+        return cls(tuple(steps), method)
+
+    def targets(self, box: Box) -> Box | None:
+        """Part of the coarser level that depends on a box of the finer one."""
+        spans = tuple(
+            one.holding(*span) if self.method == "mode" else one.sampling(*span)
+            for one, span in zip(self.steps, box, strict=True)
+        )
+        return spans if all(start < stop for start, stop in spans) else None
+
+    def sources(self, box: Box) -> Box:
+        """Part of the finer level that a box of the coarser one is made of."""
+        if self.method == "mode":
+            return tuple(
+                (int(one.starts(a)), int(one.stops(b - 1)))
+                for one, (a, b) in zip(self.steps, box, strict=True)
+            )
+        return tuple(
+            (int(one.starts(a)), int(one.starts(b - 1)) + 1)
+            for one, (a, b) in zip(self.steps, box, strict=True)
+        )
+
+    def reduce(self, block: Array, box: Box) -> Array:
+        """Make a box of the coarser level.
+
+        Parameters
+        ----------
+        block
+            What stands in `sources` of the box.
+        box
+            Of the coarser level.
+        """
+        if self.method == "nearest":
+            index = [self._first(one, span) for one, span in self._along(box)]
+            chosen = zip(index, block.shape, strict=True)
+            sampled: Array = block[np.ix_(*(np.arange(n)[i] for i, n in chosen))]
+            return sampled
+        block, lengths, inside = self._regular(block, box)
+        return mode(block, lengths, inside)
+
+    def _along(self, box: Box) -> list[tuple[Steps, tuple[int, int]]]:
+        return list(zip(self.steps, box, strict=True))
+
+    def _first(self, one: Steps, span: tuple[int, int]) -> Any:
+        """Index of the first voxel of each block, in the sources of a span."""
+        if one.factor is not None:
+            return slice(None, None, one.factor)
+        return one.starts(np.arange(*span)) - one.starts(span[0])
+
+    def _regular(
+        self, block: Array, box: Box
+    ) -> tuple[Array, tuple[int, ...], list[Any]]:
+        """Make all blocks of equal length by repeating their last voxels.
+
+        Returns
+        -------
+        block, lengths
+            The voxels, and how many of them make a block, per axis.
+        inside
+            Per axis: whether a voxel is one of the block's own, shape
+            ``(length, blocks)``; None where all are.
+        """
+        lengths: list[int] = []
+        inside: list[Any] = []
+        for axis, (one, span) in enumerate(self._along(box)):
+            blocks = np.arange(*span)
+            starts, stops = one.starts(blocks), one.stops(blocks)
+            length = int((stops - starts).max())
+            own = np.arange(length)[:, None] < stops - starts
+            lengths.append(length)
+            if own.all() and block.shape[axis] == length * len(blocks):
+                inside.append(None)
+                continue
+            index = starts[:, None] + np.arange(length)
+            index = np.minimum(index, stops[:, None] - 1) - starts[0]
+            block = block.take(index.ravel(), axis)
+            inside.append(own)
+        return block, tuple(lengths), inside
+
+
+def mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) -> Array:
+    """Take the id that most voxels of each block have, of several the smallest.
+
+    Parameters
+    ----------
+    block
+        A whole number of blocks per axis.
+    lengths
+        Voxels of a block per axis.
+    inside
+        As `Reduction` makes it: what counts.
+
+    Notes
+    -----
+    Few blocks of labels hold more than one id. Only in those is anything counted.
+    """
+    offsets = list(itertools.product(*map(range, lengths)))
+    parts = [
+        block[tuple(slice(o, None, n) for o, n in zip(offset, lengths, strict=True))]
+        for offset in offsets
+    ]
+    out = parts[0].copy()
+    mixed = np.zeros(out.shape, bool)
+    for part in parts[1:]:
+        mixed |= part != out
+    at = np.nonzero(mixed)
+    if not at[0].size:
+        return out
+    ids = np.stack([part[at] for part in parts])
+    counts = np.stack([_weight(offset, at, inside) for offset in offsets])
+    best, most = ids[0].copy(), np.full(ids.shape[1], -1)
+    for candidate in ids:
+        count = (counts * (ids == candidate)).sum(axis=0)
+        better = (count > most) | ((count == most) & (candidate < best))
+        best[better] = candidate[better]
+        most[better] = count[better]
+    out[at] = best
+    return out
+
+
+def _weight(offset: tuple[int, ...], at: Any, inside: Sequence[Any]) -> Indices:
+    """1 where a voxel of a block counts, 0 where it is a repeated one."""
+    weight = np.ones(at[0].size, np.int64)
+    for step, index, own in zip(offset, at, inside, strict=True):
+        if own is not None:
+            weight *= own[step][index]
+    return weight
