@@ -83,7 +83,8 @@ def test_a_document_by_itself(capsys, tmp_path):
     for content, code in (
         ('{"labels": ["a"]}', 0),
         ('{"labels": "a"}', 1),
-        ('{"zarr_format": 3, "node_type": "group", "attributes": {}}', 0),
+        ('{"node_type": "group", "attributes": {"labels": ["a"]}}', 0),
+        ('{"zarr_format": 3, "node_type": "group", "attributes": {}}', 1),
         ("[1]", 1),
     ):
         file.write_text(content)

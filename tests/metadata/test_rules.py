@@ -238,9 +238,13 @@ BAD = [
     # --- multiscales
     ("multiscales-empty", {"multiscales": []}),
     ("multiscale-unusable", image_4(datasets=[])),
+    ("multiscale-duplicate", {"multiscales": image_4()["multiscales"] * 2}),
     ("multiscale-name-missing", image_4(name=None)),
     ("multiscale-type-missing", image_4(type=None)),
     ("multiscale-metadata-missing", image_4(metadata=None)),
+    ("null-value", image_4(name=None)),
+    ("null-value", {"plate": None}),
+    ("null-value", {"ome": None}),
     ("multiscale-metadata-type", image_1(metadata="nearest")),
     ("transforms-missing", image_4(datasets=[{"path": "0"}])),
     ("transforms-order", image_5(translation(1, 1), scale(1, 1))),
@@ -263,6 +267,7 @@ BAD = [
     ("axes-order", image_3(axes=["y", "t", "x"])),
     ("axes-order", image_4(scale(1, 1, 1), axes=[*YX, TIME])),
     ("axes-space", image_4(axes=[TIME, YX[0]])),
+    ("axes-space", scene(tile(), coordinateSystems=[system("world", [TIME, YX[0]])])),
     ("axes-several", image_4(
         scale(1, 1, 1, 1), axes=[ANGLE, ANGLE | {"name": "b"}, *YX])),
     ("axes-order-planes", image_4(scale(1, 1, 1), axes=ZYX[::-1])),
@@ -294,6 +299,7 @@ BAD = [
     ("transform-input", linked(scale(1, 1) | {"input": "own"})),
     ("transform-output", linked(scale(1, 1) | {"output": {"path": "labels/a"}})),
     ("transform-list-empty", image_6(links=[])),
+    ("transform-list-empty", image_4(coordinateTransformations=[])),
     ("transform-name-duplicate", scene(*[tile(p) | {"name": "a"} for p in "ab"])),
     ("transform-not-intrinsic", image_6(
         systems=[system("own"), system("a"), system("b")],
@@ -303,6 +309,7 @@ BAD = [
     ("systems-unconnected", image_6(systems=[system("own"), system("alone")])),
     ("transform-type-missing", linked({"scale": [1, 1]})),
     ("transform-type-unknown", linked(OPAQUE)),
+    ("transform-name-type", linked(scale(1, 1) | {"name": 1})),
     ("transform-field-missing", linked({"type": "scale"})),
     ("transform-field-missing", linked({"type": "bijection", "forward": scale(1, 1)})),
     ("transform-value", linked({"type": "scale", "scale": [1, "1"]})),

@@ -12,8 +12,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import CorruptDataError, OMEZarrError
+from napari_ngff.errors import CorruptDataError, NotOMEZarrError, OMEZarrError
 from napari_ngff.metadata.model import Severity
+from napari_ngff.metadata.parse import parse
 from napari_ngff.metadata.rules import check_attributes
 from napari_ngff.store.check import walk
 from napari_ngff.store.location import METADATA_NAMES
@@ -116,15 +117,23 @@ def check_document(file: Path) -> list[Problem]:
     ------
     CorruptDataError
         Where the file is no JSON.
+    NotOMEZarrError
+        Where nothing of OME-Zarr is in it.
     """
     try:
         attributes = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
         raise CorruptDataError(f"{file} is not valid JSON: {error}.") from error
-    if isinstance(attributes, dict) and attributes.get("node_type") == "group":
-        return list(check_attributes(attributes.get("attributes", {}), 3))
-    zarr_format = 3 if isinstance(attributes, dict) and "ome" in attributes else 2
-    return list(check_attributes(attributes, zarr_format))
+    zarr_format = 2
+    if isinstance(attributes, dict):
+        if attributes.get("node_type") == "group":
+            attributes = attributes.get("attributes", {})
+        zarr_format = 3 if "ome" in attributes else 2
+    problems = check_attributes(attributes, zarr_format)
+    if not problems and parse(attributes, zarr_format).kind is None:
+        msg = f"{file} holds no OME-Zarr metadata of a group."
+        raise NotOMEZarrError(msg)
+    return list(problems)
 
 
 def is_error(finding: Finding) -> bool:

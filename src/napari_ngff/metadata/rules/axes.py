@@ -240,6 +240,16 @@ AXES = (
     ),
 )
 
+SCENE_AXES = (
+    Rule(
+        "axes-space",
+        SHOULD,  # the schema alone says it of scenes
+        "axes: 2 or 3 entries of type space, or at least 2 of type array.",
+        without_plane,
+        since=6,
+    ),
+)
+
 SYSTEMS = (
     Rule(
         "coordinate-system-name",
@@ -303,3 +313,4 @@ def check_systems(place: Cursor, minor: int, arrays: bool) -> None:
             check_axes(system.at("axes"), minor)
         else:
             parse_axes(system.at("axes"), minor)
+            apply(SCENE_AXES, system.at("axes"), minor)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.cursor import Cursor
 from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.metadata.parse import KEYS as KEYS_OF_OME
 from napari_ngff.metadata.parse import find_home, find_version, has_keys, parse
 from napari_ngff.metadata.rules.axes import check_systems
 from napari_ngff.metadata.rules.images import check_multiscale
@@ -21,6 +23,25 @@ if TYPE_CHECKING:
 __all__ = ["DOCUMENT", "SCENE", "check_attributes", "stated_version"]
 
 NESTED = ("plate", "well", "image-label")
+KEYS = frozenset(
+    # One a line would be a page of them.
+    """ome multiscales omero image-label plate well scene labels series version name
+    axes datasets coordinateTransformations coordinateSystems channels color window
+    start end min max label family active colors rgba source image rows columns wells
+    rowIndex columnIndex acquisitions id maximumfieldcount description starttime endtime
+    field_count images acquisition unit discrete longName scale translation affine
+    rotation mapAxis transformations transformation inputAxes outputAxes forward inverse
+    droppedInputs createdOutputs bioformats2raw.layout""".split()  # noqa: SIM905
+)
+"""Keys that may not be null: not the type of an axis, the path of an input or output,
+and what the properties of labels have."""
+
+KINDS = frozenset(KEYS_OF_OME) | {"coordinateSystems", "coordinateTransformations"}
+"""Keys by which an object is to be judged, whatever their value."""
+
+UNFORBIDDEN = {"window-empty": 6, "transform-overflow": 6, "scale-zero": 5}
+"""Errors of reading -> last version whose text does not forbid the value."""
+
 GENERIC = ("wrong-value", "missing-key")
 """Codes that say the same of any key."""
 
@@ -73,7 +94,44 @@ def stray_systems(home: Cursor) -> Iterator[Cursor]:
         yield home.at("coordinateSystems")
 
 
+def nulls(place: Cursor) -> Iterator[Cursor]:
+    """Find keys of the specification that are null where none may be."""
+    if not isinstance(place.value, dict):
+        return
+    for key in (KEYS | {"properties"}) & place.value.keys():
+        found = place.at(key)
+        if not found.present:
+            yield found
+        if key not in KEYS:
+            continue
+        yield from nulls(found)
+        for child in found.children():
+            yield from nulls(child)
+
+
+def repeated_multiscales(home: Cursor) -> Iterator[Cursor]:
+    """Find multiscales that are there twice."""
+    seen: list[object] = []
+    for multiscale in home.at("multiscales").children():
+        if multiscale.value in seen:
+            yield multiscale
+        seen.append(multiscale.value)
+
+
 DOCUMENT = (
+    Rule(
+        "null-value",
+        MUST,
+        "Every key that is there has a value of its type (the schemas).",
+        nulls,
+        consequence="It counts as missing.",
+    ),
+    Rule(
+        "multiscale-duplicate",
+        MUST,
+        "multiscales: each entry describes another image (uniqueItems of the schemas).",
+        repeated_multiscales,
+    ),
     Rule(
         "version-unknown",
         MUST,
@@ -162,10 +220,19 @@ def check_attributes(
     home = find_home(Cursor(attributes, "", unheard), zarr_format)
     found: list[Problem] = []
     home = Cursor(home.value, home.where, found)
-    if has_keys(home) or home.at("coordinateSystems").present:
-        minor = minor_of(home, zarr_format, version)
+    minor = minor_of(home, zarr_format, version)
+    if isinstance(home.value, dict) and not KINDS.isdisjoint(home.value):
         check_home(home, minor)
-    return merged(parsed, found)
+    elif isinstance(attributes, dict) and "ome" in attributes:
+        apply(DOCUMENT[:1], Cursor(attributes, "", found), minor)
+    return merged([judged(p, minor) for p in parsed], found)
+
+
+def judged(problem: Problem, minor: int) -> Problem:
+    """Make a warning of what cannot be shown, but breaks no rule of the version."""
+    if minor <= UNFORBIDDEN.get(problem.code, 0):
+        return replace(problem, severity=SHOULD)
+    return problem
 
 
 def stated_version(attributes: object, zarr_format: int) -> str | None:
@@ -206,7 +273,7 @@ def check_home(home: Cursor, minor: int) -> None:
         check_links(scene, None)
 
 
-def merged(parsed: tuple[Problem, ...], found: list[Problem]) -> tuple[Problem, ...]:
+def merged(parsed: list[Problem], found: list[Problem]) -> tuple[Problem, ...]:
     """Join what reading reported with what the rules found, each said once.
 
     Of one code at one place the more severe stays. Reading says of any key alike that

@@ -33,6 +33,12 @@ def bad_chains(place: Cursor) -> Iterator[Cursor]:
         yield steps
 
 
+def empty_chain(place: Cursor) -> Iterator[Cursor]:
+    """Find an empty list of transformations."""
+    if place.at("coordinateTransformations").value == []:
+        yield place.at("coordinateTransformations")
+
+
 def bad_steps(place: Cursor) -> Iterator[Cursor]:
     """Find what is no scale, identity, or sequence of scale and translation (0.6)."""
     for step in place.at("coordinateTransformations").children():
@@ -74,6 +80,24 @@ def other_inputs(place: Cursor) -> Iterator[Cursor]:
 
 
 MULTISCALE = (
+    Rule(
+        "axes-missing",
+        MUST,
+        "Each multiscales dictionary MUST contain the field axes.",
+        absent("axes"),
+        since=3,
+        until=5,
+        consequence="The dimensions of the arrays decide.",
+    ),
+    Rule(
+        "transform-list-empty",
+        MUST,
+        "The transformations MUST follow the same rules about allowed types, order, "
+        "etc. as in datasets:coordinateTransformations: at least one.",
+        empty_chain,
+        since=4,
+        until=5,
+    ),
     Rule(
         "multiscale-name-missing",
         SHOULD,

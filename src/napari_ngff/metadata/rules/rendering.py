@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.rules.rule import (
@@ -34,23 +35,31 @@ def empty_lists(label: Cursor) -> Iterator[Cursor]:
     return (label.at(k) for k in ("colors", "properties") if label.at(k).value == [])
 
 
+COLOR = Rule(
+    "channel-color-missing",
+    MUST,
+    "Each object in channels MUST contain the field color, which is a string of 6 "
+    "hexadecimal digits specifying the color of the channel in RGB format.",
+    inside("channels", absent("color")),
+    until=4,
+    consequence="It gets a colour of napari's.",
+)
+WINDOW = Rule(
+    "channel-window-missing",
+    MUST,
+    "Each object in channels MUST contain the field window, which is a object "
+    "describing the windowing of the channel.",
+    inside("channels", absent("window")),
+    until=4,
+    consequence="Its contrast comes from the pixels.",
+)
+
 OMERO = (
-    Rule(
-        "channel-color-missing",
-        SHOULD,  # no schema since 0.4 has it, and valid cases lack it
-        "Each object in channels MUST contain the field color, which is a string of 6 "
-        "hexadecimal digits specifying the color of the channel in RGB format.",
-        inside("channels", absent("color")),
-        consequence="It gets a colour of napari's.",
-    ),
-    Rule(
-        "channel-window-missing",
-        SHOULD,  # as above
-        "Each object in channels MUST contain the field window, which is a object "
-        "describing the windowing of the channel.",
-        inside("channels", absent("window")),
-        consequence="Its contrast comes from the pixels.",
-    ),
+    COLOR,
+    WINDOW,
+    # The schemas of 0.5 and 0.6 have neither.
+    replace(COLOR, severity=SHOULD, since=5, until=6),
+    replace(WINDOW, severity=SHOULD, since=5, until=6),
     Rule(
         "channel-window-incomplete",
         MUST,

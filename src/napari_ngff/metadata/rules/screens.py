@@ -207,7 +207,6 @@ WELL = (
         MUST,
         "The path MUST contain only alphanumeric characters.",
         inside("images", otherwise(ALPHANUMERIC, "path")),
-        since=4,
         until=5,
     ),
     Rule(

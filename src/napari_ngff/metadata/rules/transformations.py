@@ -212,6 +212,13 @@ TRANSFORMATION = (
         consequence="It is not applied.",
     ),
     Rule(
+        "transform-name-type",
+        MUST,
+        "MAY contain the field name (string).",
+        otherwise(is_text, "name"),
+        since=6,
+    ),
+    Rule(
         "transform-field-missing",
         MUST,
         "MUST contain any other fields required by the given type.",
@@ -332,7 +339,7 @@ def check_lengths(place: Cursor, frame: Frame) -> None:
                     '"Parameter values MUST be compatible with input and output space '
                     f'dimensionality." Here it is {found} for {axes} {side} axes.'
                 )
-                severity = SHOULD if frame.lenient else MUST
+                severity = SHOULD if frame.lenient and found > 1 else MUST
                 consequence = "Missing ones are neutral, surplus ones are ignored."
                 place.at(key).report(severity, "transform-length", text, consequence)
                 break
