@@ -159,8 +159,9 @@ class ResampledLevel:
 
     def _fill(self, out: np.ndarray[Any, Any], points: Points) -> None:
         index = index_at(self.pull.apply(points), self.places)
-        limits = np.array(self.source.shape) - 1
-        inside = ((index >= -HALF) & (index <= limits + HALF)).all(axis=1)
+        inside = np.ones(len(index), dtype=bool)
+        for line, size in zip(index.T, self.source.shape, strict=True):
+            inside &= (line >= -HALF) & (line <= size - 1 + HALF)
         if not inside.any():
             return
         order = self.order if self.dtype.kind in "iuf" else 0
