@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from napari.components import ViewerModel
-from napari.layers import Labels, Layer, _layer_actions
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "labels"))
-from painting import Empty, pyramid, sampled, touched  # noqa: E402
+from napari.layers import Labels
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer import canvas_labels, paint
 from napari_ngff.viewer.paint import OMEZarrLabels
+from painting import pyramid, sampled, touched
 
 
 @dataclass(frozen=True)
