@@ -30,7 +30,17 @@ from napari_ngff.metadata.model import (
     WellReference,
     Window,
 )
-from napari_ngff.metadata.rules import check_attributes
+from napari_ngff.metadata.rules import (
+    axes,
+    check_attributes,
+    document,
+    images,
+    links,
+    rendering,
+    screens,
+    transformations,
+)
+from napari_ngff.metadata.rules.rule import Rule
 
 MICRON = {"type": "space", "unit": "micrometer"}
 YX = [{"name": "y", **MICRON}, {"name": "x", **MICRON}]
@@ -334,6 +344,8 @@ BAD = [
         wrapped((scale(2), [0], [0]), (scale(2), [1], [0])))),
     ("by-dimension-output-unknown", linked(
         wrapped((scale(2), [0], [0]), (scale(2), [1], [2])))),
+    ("transform-spelling", linked({"type": "byDimension", "transformations": [
+        {"transformation": scale(2), "input_axes": [0], "output_axes": [0]}]})),
     ("interpolation-unknown", linked(
         {"type": "displacements", "path": "field", "interpolation": "magic"})),
     ("missing-key", scene(coordinateTransformations=None)),
@@ -383,6 +395,17 @@ BAD = [
 """Code -> a document, perhaps with its Zarr format, that breaks its rule."""
 
 
+MODULES = (axes, document, images, links, rendering, screens, transformations)
+RULES = [
+    rule
+    for module in MODULES
+    for table in vars(module).values()
+    if isinstance(table, tuple)
+    for rule in table
+    if isinstance(rule, Rule)
+]
+
+
 def found_in(attributes):
     attributes, zarr_format = (
         attributes
@@ -408,6 +431,11 @@ def test_each_rule_is_found_once_and_with_its_place(code, attributes):
     places = [problem.where for problem in problems]
     assert len(places) == len(set(places))
     assert all(problem.text for problem in problems)
+
+
+def test_every_rule_is_broken_in_some_version():
+    assert len(RULES) > 60
+    assert {rule.code for rule in RULES} <= {code for code, _ in BAD}
 
 
 def test_a_version_from_above_counts_where_none_is_stated():

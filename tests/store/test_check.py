@@ -412,9 +412,11 @@ def test_hierarchies_of_drafts_are_walked():
         assert "node-unreadable" not in codes
 
 
-def test_no_chunk_is_read(sample):
+def test_no_chunk_is_read_but_for_pixels(sample):
     path = sample("image", "0.5")
     for file in path.rglob("*"):
         if file.is_file() and file.name != "zarr.json":
             file.write_bytes(np.random.default_rng(1).bytes(9))
     assert found_in(path) == []
+    damaged = {"chunk-unreadable"}
+    assert {code for _, code in found_in(path, pixels=True)} == damaged

@@ -1,0 +1,65 @@
+"""The page about checking names every code that there is, and no other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from napari_ngff.store.repair import REPAIRS
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "napari_ngff"
+PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+TABLE = dict(re.findall(r"^\| `([a-z][a-z0-9-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
+
+MAKERS = {"Problem", "Rule", "Part", "error", "warning", "report", "warn", "_problem"}
+"""Calls that make problems: the code is among their first two arguments."""
+
+READ_ONLY = {"reference-empty"}
+"""What rules say in other words; tests of the parser have it as a part of others."""
+
+
+def made(module: Path) -> set[str]:
+    """Codes of the problems that a module makes."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            texts = [a.value for a in node.args[:2] if isinstance(a, ast.Constant)]
+            if name in MAKERS and texts and isinstance(texts[0], str):
+                found.add(texts[0])
+    return {code for code in found if re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", code)}
+
+
+CODES = {
+    code
+    for folder in ("metadata", "store")
+    for module in (SOURCE / folder).rglob("*.py")
+    for code in made(module)
+}
+
+
+def test_the_codes_are_found():
+    assert len(CODES) > 100
+    assert {"axes-order", "label-missing", "ozx-root-nested", "transform-input"} < CODES
+
+
+def test_the_page_names_every_code_and_no_other():
+    assert TABLE.keys() - CODES == set()
+    assert CODES - TABLE.keys() == set()
+
+
+def test_every_code_is_made_by_a_test():
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if path != Path(__file__)
+    ]
+    made_by_tests = {c for c in CODES if any(f'"{c}"' in text for text in texts)}
+    assert CODES - made_by_tests <= READ_ONLY
+
+
+def test_the_page_names_every_repair():
+    section = PAGE.partition("## Repair")[2]
+    assert set(re.findall(r"^- `([a-z-]+)`:", section, re.MULTILINE)) == REPAIRS.keys()
