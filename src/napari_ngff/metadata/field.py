@@ -160,12 +160,19 @@ class VectorField:
     def sample(self, points: Points, interpolation: str) -> Points:
         """Return the vectors at input coordinates, (points, components).
 
-        Outside of the grid its edge counts; the format is silent on that.
+        Outside of the grid its edge counts; the format is silent on that. Points that
+        are NaN, as what an earlier field does not reach, stay so.
         """
         index = (points - np.array(self.translation)) / np.array(self.scale)
         order = INTERPOLATIONS[interpolation]
+        lost = np.isnan(index)
+        if lost.any():
+            index[lost] = 0
         found = interpolated(self._read, self.grid, index, order)
-        return found.astype(np.float64, copy=False)
+        found = found.astype(np.float64, copy=False)
+        if lost.any():
+            found[lost.any(axis=1)] = np.nan
+        return found
 
     def _read(self, box: tuple[tuple[int, int], ...]) -> npt.NDArray[Any]:
         if self.vector_axis is None:
@@ -214,7 +221,7 @@ def solved(
     missing = function(x) - targets
     for _ in range(MAX_STEPS):
         away = np.linalg.norm(missing, axis=1)
-        open_ = np.flatnonzero(away > tolerance * size)
+        open_ = np.flatnonzero((away > tolerance * size) & (away < np.inf))
         if not open_.size:
             break
         here = x[open_]
@@ -231,5 +238,6 @@ def solved(
         moved[worse] = (moved[worse] + here[worse]) / 2
         x[open_] = moved
         missing[open_] = function(moved) - targets[open_]
-    x[np.linalg.norm(missing, axis=1) > 100 * tolerance * size] = np.nan
+    found = np.linalg.norm(missing, axis=1) <= 100 * tolerance * size
+    x[~found] = np.nan
     return x
