@@ -319,9 +319,10 @@ def test_what_cannot_be_reached_is_shown_and_named(tmp_path, messages):
         ],
         [system("world", "yx")],
     )
-    for name in ("a", "lost", "flat"):
-        image(tmp_path / name, "yx", numbered(4, 5), move=[3, 3])
+    for name, unit in (("a", UM), ("lost", None), ("flat", NM)):
+        image(tmp_path / name, "yx", numbered(4, 5), move=[3, 3], unit=unit)
     _, layers = opened(tmp_path)
+    assert [units(layers[n])[0] for n in ("a", "lost", "flat")] == [UM, UM, NM]
     assert sorted(layers) == ["a", "flat", "lost"]
     assert tuple(layers["lost"].translate) == (3, 3)
     told = " ".join(messages)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.node import placed
 from napari_ngff.store.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.systems import intrinsic_of, open_systems
 from napari_ngff.viewer.picture import Frame, Picture, frame_of
+from napari_ngff.viewer.placement import View
 from napari_ngff.viewer.views import following, scene_system, system_name, viewed
 
 if TYPE_CHECKING:
@@ -111,7 +114,22 @@ def with_system(image: Picture, system: Reference | None, reading: Reading) -> P
         f'{image.name} is shown in its own coordinate system "{own.name}": no'
         f" transformation that can be inverted leads from there to {wanted}."
     )
-    return viewed(image, own) or image
+    image = viewed(image, own) or image
+    return image if system is None else with_units(image, system)
+
+
+def with_units(image: Picture, system: Reference) -> Picture:
+    """Give an image without any unit those of a system that it is shown beside.
+
+    One layer without units turns them off for the whole viewer.
+    """
+    axes = image.pyramid.multiscale.axes
+    if image.systems is None or image.view is not None or any(a.unit for a in axes):
+        return image
+    units = {a.name: a.unit for a in image.systems.graph.systems[system]}
+    named = tuple(replace(axis, unit=units.get(axis.name)) for axis in axes)
+    view = View(intrinsic_of(image.node), named, np.eye(len(axes) + 1))
+    return replace(image, view=view)
 
 
 def with_labels(image: Picture, labels: Iterable[Picture], reading: Reading) -> Group:
