@@ -130,3 +130,27 @@ def test_drafts_are_judged_without_failing():
             problems = check_attributes(document.get("attributes", {}), 3)
             stated = "version" in document.get("attributes", {}).get("ome", {})
             assert stated <= any(p.code == "version-draft" for p in problems)
+
+
+BROKEN_EXAMPLES = {
+    "byDimensionInvalid1.json": "meant to be invalid: an output that does not exist",
+    "byDimensionInvalid2.json": "meant to be invalid: an output that is there twice",
+    "byDimensionXarray.json": "the form of a draft",
+    "mapAxis1.json": "input and output are strings",
+    "sequenceSubspace1.json": "the form of a draft",
+}
+
+
+def test_transformations_of_the_text():
+    valid = set()
+    folder = CORPORA / "ngff-spec-0.6/examples/transformations"
+    for path in folder.glob("*.json"):
+        comments = r"^\s*//.*|(?<=[\s,{\[])//.*"
+        text = re.sub(comments, "", path.read_text(), flags=re.MULTILINE)
+        scene = json.loads(text)
+        if "coordinateSystems" in scene:
+            problems = problems_of({"ome": {"version": "0.6", "scene": scene}})
+            errors = [p for p in problems if p.severity is Severity.ERROR]
+            assert bool(errors) is (path.name in BROKEN_EXAMPLES), path.name
+            valid.add(path.name)
+    assert valid >= {"scale.json", "affine2d3d.json", *BROKEN_EXAMPLES}

@@ -16,6 +16,7 @@ from napari_ngff.metadata.rules.links import check_links
 from napari_ngff.metadata.rules.rendering import check_label, check_omero
 from napari_ngff.metadata.rules.rule import MUST, SHOULD, Rule, absent, apply
 from napari_ngff.metadata.rules.screens import check_plate, check_well
+from napari_ngff.metadata.systems_parse import is_draft_scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -265,8 +266,8 @@ def check_home(home: Cursor, minor: int) -> None:
     ):
         if isinstance(home.at(key).value, dict):
             check(home.at(key), minor)
-    scene = home.at("scene")
-    if isinstance(scene.value, dict):
+    scene = home.at("scene") if home.at("scene").present else home
+    if scene is not home or is_draft_scene(home):
         apply(SCENE, scene, minor)
         scene.at("coordinateTransformations").items()
         check_systems(scene, minor, arrays=False)
