@@ -8,6 +8,7 @@ are the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,13 +117,13 @@ class Stroke:
 
     def _near(self, bounds: list[Any]) -> Indices:
         """Pick the dabs that reach into the box."""
-        dabs = self.dabs()
+        dabs = _places(self)
         keep = np.ones(len(dabs), bool)
         for axis, (low, high) in enumerate(bounds):
             reach = int(self.radius / self.weights[axis])
             at = dabs[:, axis]
             keep &= (at + reach >= low[0]) & (at - reach <= high[-1])
-        return np.unique(dabs[keep], axis=0)
+        return dabs[keep]
 
     def _is_full(self, dabs: Indices, bounds: list[Any]) -> bool:
         """Whether one dab alone covers the whole box: its farthest corner."""
@@ -172,6 +173,12 @@ class Stroke:
         inside = total <= self.radius**2
         places = [np.broadcast_to(i, inside.shape)[inside] for i in index]
         mask[tuple(places)] = True
+
+
+@lru_cache(maxsize=1024)
+def _places(stroke: Stroke) -> Indices:
+    """Centres of the dabs, each once: a stroke is asked chunk after chunk."""
+    return np.unique(stroke.dabs(), axis=0)
 
 
 @dataclass(frozen=True, slots=True)
