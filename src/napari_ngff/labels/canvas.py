@@ -190,6 +190,13 @@ class Canvas:
                 self._taken = 0
                 self.version += 1
 
+    def reread(self) -> None:
+        """Show what is below the edits anew, after it was changed."""
+        with self.lock:
+            self._patches.clear()
+            self._taken = 0
+            self.version += 1
+
     def read(self, number: int, box: Box) -> np.ndarray[Any, Any]:
         """Read a box of a level with its edits."""
         level = self.levels[number]

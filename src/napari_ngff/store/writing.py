@@ -285,6 +285,11 @@ class ArrayWriter:
         return changed
 
     @property
+    def concurrency(self) -> int:
+        """How many units at once pay; zarr-python has threads of its own."""
+        return self._objects.source.concurrency if self.array.direct else 1
+
+    @property
     def unit_nbytes(self) -> int:
         """Bytes of a decoded unit."""
         return math.prod(self.unit) * self.array.dtype.itemsize

@@ -1,0 +1,272 @@
+"""What stood in a file before edits were saved into it.
+
+A canvas shows its edits over the pyramid *as it was opened*, also when they are in the
+file by now: so every step can be undone, and saving always computes a block anew from
+what it was and all edits. Nothing is ever applied to its own result.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import tempfile
+import threading
+import weakref
+import zlib
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from numcodecs import Zstd
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.arranged import Arranged
+from napari_ngff.store.chunks import ChunkedArray
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.pyramid import LevelSource
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.lazy import ArraySource
+
+__all__ = [
+    "Baseline",
+    "Cell",
+    "Retained",
+    "array_of",
+    "cell_shape",
+    "fresh",
+    "inner",
+]
+
+Array = npt.NDArray[Any]
+Cell = tuple[int, ...]
+"""Position of a cell in the grid of a level, per axis."""
+
+CODEC = Zstd(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    offset: int
+    length: int
+    shape: tuple[int, ...]
+    dtype: str
+    constant: int | None
+
+
+class Retained:
+    """Blocks that were overwritten, compressed in a file that only grows.
+
+    Safe to use from several threads. In memory there are some 300 bytes per block. A
+    record that a crash cut off is left out when the file is opened again.
+
+    Parameters
+    ----------
+    file
+        Open for reading and writing, in binary; closed with this object. By default
+        one that is gone then.
+    durable
+        Whether each block must be on the disk before `put` returns.
+    """
+
+    def __init__(self, file: IO[bytes] | None = None, durable: bool = False) -> None:
+        self._file: IO[bytes] = file or tempfile.TemporaryFile()  # noqa: SIM115
+        self.close = weakref.finalize(self, self._file.close)
+        self._durable = durable
+        self._lock = threading.Lock()
+        self._records: dict[tuple[int, Cell], _Record] = {}
+        self._load()
+
+    def __contains__(self, place: tuple[int, Cell]) -> bool:
+        return place in self._records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def put(self, level: int, cell: Cell, block: Array) -> None:
+        """Keep a block; one that is kept already stays."""
+        with self._lock:
+            if (level, cell) in self._records:
+                return
+        first = block.flat[0]
+        constant = int(first) if (block == first).all() else None
+        data = b""
+        if constant is None:
+            data = bytes(CODEC.encode(np.ascontiguousarray(block)))
+        head = {
+            "level": level,
+            "cell": cell,
+            "shape": block.shape,
+            "dtype": block.dtype.str,
+            "constant": constant,
+            "length": len(data),
+            "crc": zlib.crc32(data),
+        }
+        with self._lock:
+            start = self._append(head, data)
+            self._records[level, cell] = _Record(
+                start, len(data), block.shape, block.dtype.str, constant
+            )
+
+    def _append(self, head: dict[str, Any], data: bytes) -> int:
+        """Write a record; return where its bytes begin."""
+        line = json.dumps(head).encode() + b"\n"
+        start = self._file.seek(0, os.SEEK_END)
+        self._file.write(line + data)
+        self._file.flush()
+        if self._durable:
+            os.fsync(self._file.fileno())
+        return start + len(line)
+
+    def get(self, level: int, cell: Cell) -> Array | None:
+        """Return a block as it was; None where it was never overwritten."""
+        record = self._records.get((level, cell))
+        if record is None:
+            return None
+        dtype = np.dtype(record.dtype)
+        if record.constant is not None:
+            return np.full(record.shape, record.constant, dtype)
+        with self._lock:
+            self._file.seek(record.offset)
+            data = self._file.read(record.length)
+        raw = CODEC.decode(data)
+        return np.frombuffer(raw, dtype).reshape(record.shape).copy()
+
+    def drop(self, level: int, cell: Cell) -> None:
+        """Forget a block, so that the one in the file counts again."""
+        with self._lock:
+            if self._records.pop((level, cell), None) is not None:
+                head = {"level": level, "cell": cell, "length": 0, "crc": 0}
+                self._append(head, b"")
+
+    def cells(self, level: int) -> list[Cell]:
+        """List the blocks of a level that were overwritten."""
+        with self._lock:
+            return [cell for number, cell in self._records if number == level]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._records.clear()
+            self._file.seek(0)
+            self._file.truncate()
+
+    def _load(self) -> None:
+        self._file.seek(0)
+        while line := self._file.readline():
+            try:
+                head = json.loads(line)
+                start = self._file.tell()
+                data = self._file.read(head["length"])
+                if len(data) < head["length"] or zlib.crc32(data) != head["crc"]:
+                    break
+                place = head["level"], tuple(head["cell"])
+            except (ValueError, KeyError, TypeError):
+                break
+            if "shape" not in head:
+                self._records.pop(place, None)
+                continue
+            self._records[place] = _Record(
+                start,
+                len(data),
+                tuple(head["shape"]),
+                head["dtype"],
+                head["constant"],
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Baseline:
+    """A level as it was before anything was saved; itself an `ArraySource`.
+
+    Attributes
+    ----------
+    source
+        The level as it is.
+    retained
+        What was overwritten in it.
+    number
+        Of the level.
+    cell
+        Shape of the blocks in `retained`.
+    """
+
+    source: ArraySource
+    retained: Retained
+    number: int
+    cell: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of voxels per axis."""
+        return self.source.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of a voxel."""
+        return self.source.dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of what is read at once."""
+        return self.source.chunks
+
+    def read(self, box: Box) -> Array:
+        """Read a rectangle."""
+        out = self.source.read(box)
+        # After reading: a block is kept before it is overwritten.
+        if not len(self.retained):
+            return out
+        ranges = (
+            range(a // n, -(-b // n)) for (a, b), n in zip(box, self.cell, strict=True)
+        )
+        for cell in itertools.product(*ranges):
+            block = self.retained.get(self.number, cell)
+            if block is None:
+                continue
+            inside, target = [], []
+            for i, n, size, (a, b) in zip(
+                cell, self.cell, block.shape, box, strict=True
+            ):
+                low, high = max(a, i * n), min(b, i * n + size)
+                inside.append(slice(low - i * n, high - i * n))
+                target.append(slice(low - a, high - a))
+            out[tuple(target)] = block[tuple(inside)]
+        return out
+
+
+def array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
+    """Find the array below a level of a canvas, and how its axes are arranged."""
+    order: tuple[int | None, ...] = tuple(range(len(source.shape)))
+    if isinstance(source, Arranged):
+        order, source = source.order, source.source
+    if isinstance(source, Baseline):
+        source = source.source
+    array = source.array if isinstance(source, LevelSource) else source
+    if not isinstance(array, ChunkedArray):
+        msg = f"{array} is no array of a file, and cannot be saved in place."
+        raise UnsupportedError(msg)
+    return array, order
+
+
+def inner(source: Any) -> LevelSource:
+    """Find what reads the array below a level of a canvas."""
+    array, _ = array_of(source)
+    while isinstance(source, Arranged | Baseline):
+        source = source.source
+    return source if isinstance(source, LevelSource) else LevelSource(array)
+
+
+def fresh(array: ChunkedArray) -> ChunkedArray:
+    """Open an array once more, with nothing read yet."""
+    if not array.direct:
+        return array
+    return ChunkedArray(FolderSource(array.source.name), array.path, array.layout)
+
+
+def cell_shape(array: ChunkedArray) -> tuple[int, ...]:
+    """Shape of what is changed at once; see `ArrayWriter.cell`."""
+    return array.chunks if array.direct else array.shards or array.chunks

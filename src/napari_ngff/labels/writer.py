@@ -1,0 +1,372 @@
+"""Saves the edits of a canvas into its files: what they touch, at every level.
+
+Level 0 first, then each coarser level from the one just written, only where that
+changed. Each object is replaced whole, so that a save that ends anywhere, by whatever,
+can be done again: see `napari_ngff.labels.retained`.
+
+Memory, for each of as many threads as cores: a decoded chunk some six times (what the
+file holds, what it was, what it becomes, and what an edit rasterises), and the bytes
+of a stored object twice; for all, some 500 bytes per chunk that is touched.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
+from napari_ngff.labels.cells import box_of, cell_at, cells_in, inside, overlap
+from napari_ngff.labels.reduce import Reduction
+from napari_ngff.labels.retained import (
+    Baseline,
+    array_of,
+    cell_shape,
+    fresh,
+    inner,
+)
+from napari_ngff.labels.snapshot import Snapshot, layer_block, layer_box, touched
+from napari_ngff.store.arranged import Arranged
+from napari_ngff.store.chunks import ChunkedArray
+from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.sink import mark_of
+from napari_ngff.store.watched import WatchedFolder
+from napari_ngff.store.workers import share
+from napari_ngff.store.writing import ArrayWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.edits import Edit
+    from napari_ngff.labels.grid import Box
+    from napari_ngff.labels.reduce import Method
+    from napari_ngff.labels.retained import Cell, Retained
+
+__all__ = ["LabelWriter", "Outcome", "Progress"]
+
+Progress = Callable[[int, int, int], None]
+"""Told of the level, how many of its objects are done, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a save did.
+
+    Attributes
+    ----------
+    blocks
+        Stored objects that were written or removed, of all levels.
+    refused
+        Why other objects stay as they are; their edits are still unsaved.
+    cancelled
+        Whether it was stopped; the next save goes on from there.
+    """
+
+    blocks: int = 0
+    refused: tuple[str, ...] = ()
+    cancelled: bool = False
+
+
+@dataclass(slots=True)
+class _Round:
+    """One save while it runs."""
+
+    progress: Progress | None
+    cancel: Callable[[], bool] | None
+    blocks: int = 0
+    refused: list[str] = field(default_factory=list)
+    cancelled: bool = False
+    conflict: bool = False
+
+    def goes_on(self) -> bool:
+        if not self.cancelled and self.cancel is not None and self.cancel():
+            self.cancelled = True
+        return not self.cancelled
+
+
+class LabelWriter:
+    """A label image in a folder, and the canvas over it.
+
+    Made before anything of the canvas is read: from then on the canvas reads through
+    it, and shows the pyramid as it was opened with all edits, saved or not.
+
+    Parameters
+    ----------
+    canvas
+        Its levels' sources are arrays in a folder (`LevelSource`), on any axes
+        (`Arranged`).
+    retained
+        Where to keep what is overwritten.
+    method
+        How coarser levels are made.
+    ratios
+        For each level but the first: how much larger its voxels are than those of the
+        next finer one, axes of the file; None where that is not known.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the levels cannot be written; the message says why.
+    """
+
+    def __init__(
+        self,
+        canvas: Canvas,
+        retained: Retained,
+        method: Method = "nearest",
+        ratios: Sequence[Sequence[float]] | None = None,
+    ) -> None:
+        self.canvas = canvas
+        self.retained = retained
+        found = [array_of(level.source) for level in canvas.levels]
+        first, self.order = found[0]
+        self.arrays = tuple(array for array, _ in found)
+        self._root = first.source.name
+        self._watched = WatchedFolder(self._root)
+        self._saved: tuple[Edit, ...] = ()
+        # Cells of level 0 that are still to be written; and for each coarser level the
+        # cells of the next finer one that changed and are not in it yet.
+        self._pending: set[Cell] = set()
+        self._stale: list[set[Cell]] = [set() for _ in self.arrays]
+        self._lock = threading.Lock()
+        self.reductions = tuple(
+            Reduction.of(
+                fine.shape, coarse.shape, method, None if ratios is None else ratios[i]
+            )
+            for i, (fine, coarse) in enumerate(itertools.pairwise(self.arrays))
+        )
+        self._check()
+        self._read_through()
+
+    def _check(self) -> None:
+        fine = self.arrays[0].dtype
+        for array in self.arrays:
+            if not np.can_cast(fine, array.dtype, "safe"):
+                msg = (
+                    f"{array} cannot hold the labels of level 0, {fine}. Convert the"
+                    " levels to one type."
+                )
+                raise UnsupportedError(msg)
+
+    def _read_through(self) -> None:
+        """Let the canvas read the pyramid as it was before any save."""
+        for number, level in enumerate(self.canvas.levels):
+            array = self.arrays[number]
+            source = level.source
+            report = inner(source).on_error
+            if array.direct:
+                array = ChunkedArray(self._watched, array.path, array.layout)
+            kept = Baseline(
+                LevelSource(array, report), self.retained, number, cell_shape(array)
+            )
+            level.source = Arranged(kept, self.order)
+
+    # What there is to save.
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the file is not what the canvas shows."""
+        log = self.canvas.log
+        end, saved = log.end, self._saved
+        # An edit stands at its place in the log for as long as those before it do.
+        same = len(saved) == end and (not end or saved[-1] is log.edits[end - 1])
+        return not same or bool(self._pending) or any(self._stale)
+
+    @property
+    def unsaved_edits(self) -> tuple[Edit, ...]:
+        """The edits that are not in the file; what was undone since is not told."""
+        edits = self.canvas.edits
+        return edits[_common(self._saved, edits) :]
+
+    def adopt(self, saved: Sequence[Edit]) -> None:
+        """Take edits of the canvas for saved, but for what was retained of them.
+
+        For a save that a crash has cut off: it is then finished by the next one.
+        """
+        self._saved = tuple(saved)
+        self._pending.update(self.retained.cells(0))
+        for number in range(1, len(self.arrays)):
+            self._stale[number].update(self.retained.cells(number - 1))
+
+    def save(
+        self,
+        progress: Progress | None = None,
+        cancel: Callable[[], bool] | None = None,
+    ) -> Outcome:
+        """Save the edits of this moment; those made meanwhile remain for the next time.
+
+        Not from two threads at once. Painting goes on. What another program changed
+        since it was read is left as it is and read again: saving once more puts the
+        edits on top of it.
+
+        Raises
+        ------
+        UnsupportedError
+            Where the labels do not fit into the type of the file.
+        OSError
+            Where the system refuses to write. What was not written is still unsaved,
+            and saving again goes on from there.
+        """
+        edits = self.canvas.edits
+        if self.canvas.dtype != self.arrays[0].dtype:
+            msg = (
+                f"{self._root}/{self.arrays[0].path} holds {self.arrays[0].dtype}, and"
+                f" the labels need {self.canvas.dtype}."
+            )
+            raise UnsupportedError(msg)
+        snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)
+        same = _common(self._saved, edits)
+        changed = self._saved[same:] + edits[same:]
+        cells = touched(changed, snapshot.grid, self.order, cell_shape(self.arrays[0]))
+        self._pending.update(cells)
+        self._saved = edits
+        state = _Round(progress, cancel)
+        self._save_finest(snapshot, state)
+        for number in range(1, len(self.arrays)):
+            if state.goes_on():
+                self._save_coarser(number, state)
+        if state.conflict:
+            self.reload()
+        return Outcome(state.blocks, tuple(state.refused), state.cancelled)
+
+    def reload(self) -> None:
+        """Read again what others changed on disk; all edits lie on top of it then.
+
+        An edit that was saved there before is applied once more by the next save.
+        """
+        marks = self._watched.marks
+        changed = {
+            key
+            for key, mark in list(marks.items())
+            if mark_of(f"{self._root}/{key}") != mark
+        }
+        for key in changed:
+            del marks[key]
+        for number, array in enumerate(self.arrays):
+            writer = ArrayWriter(array)
+            for cell in self.retained.cells(number):
+                if writer.key(writer.unit_of(cell)) in changed:
+                    self.retained.drop(number, cell)
+                    if number == 0:
+                        self._pending.add(cell)
+        for level in self.canvas.levels:
+            inner(level.source).array.refresh()
+        self.canvas.reread()
+
+    # The levels.
+
+    def _save_finest(self, snapshot: Snapshot, state: _Round) -> None:
+        writer = ArrayWriter(self.arrays[0])
+
+        def change(box: Box, block: Any) -> bool:
+            cell = cell_at(box, writer.cell)
+            before = self.retained.get(0, cell)
+            new = block.copy() if before is None else before
+            snapshot.apply(layer_box(box, self.order), layer_block(new, self.order))
+            if np.array_equal(new, block):
+                return False
+            self._replace(0, cell, block, new)
+            return True
+
+        self._each(0, writer, _by_unit(writer, self._pending), change, state)
+
+    def _replace(self, number: int, cell: Cell, block: Any, new: Any) -> None:
+        """Put new voxels into a block, keeping the old ones and noting the change."""
+        self.retained.put(number, cell, block)
+        block[...] = new
+        if number + 1 < len(self.arrays):
+            with self._lock:
+                self._stale[number + 1].add(cell)
+
+    def _save_coarser(self, number: int, state: _Round) -> None:
+        stale = self._stale[number]
+        if not stale:
+            return
+        reduction = self.reductions[number - 1]
+        fine = fresh(self.arrays[number - 1])
+        writer = ArrayWriter(self.arrays[number])
+        targets: dict[Cell, list[tuple[Cell, Box]]] = {}
+        for finer in list(stale):
+            found = reduction.targets(box_of(finer, cell_shape(fine), fine.shape))
+            if found is None:
+                continue
+            for cell in cells_in(found, writer.cell):
+                targets.setdefault(cell, []).append((finer, found))
+
+        def change(box: Box, block: Any) -> bool:
+            cell = cell_at(box, writer.cell)
+            new = block.copy()
+            for _, target in targets[cell]:
+                part = overlap(target, box)
+                pixels = fine.read(reduction.sources(part))
+                new[inside(part, box)] = reduction.reduce(pixels, part)
+            if np.array_equal(new, block):
+                return False
+            self._replace(number, cell, block, new)
+            return True
+
+        left = set(targets)
+        self._each(number, writer, _by_unit(writer, left), change, state, left)
+        remaining = {finer for cell in left for finer, _ in targets[cell]}
+        stale.intersection_update(remaining)
+
+    def _each(
+        self,
+        number: int,
+        writer: ArrayWriter,
+        units: dict[Cell, set[Cell]],
+        change: Callable[[Box, Any], bool],
+        state: _Round,
+        left: set[Cell] | None = None,
+    ) -> None:
+        """Update units in several threads; take what is done out of `left`."""
+        left = self._pending if left is None else left
+        done = 0
+
+        def step(unit: Cell) -> None:
+            nonlocal done
+            cells = units[unit]
+            key = writer.key(unit)
+            expected = self._watched.marks.get(key, True)
+            try:
+                written = writer.update(unit, cells, change, expected)
+            except (CorruptDataError, ConflictError) as error:
+                with self._lock:
+                    state.refused.append(str(error))
+                    state.conflict |= isinstance(error, ConflictError)
+                return
+            with self._lock:
+                left.difference_update(cells)
+                state.blocks += written
+                done += 1
+                if written:
+                    self._watched.marks[key] = writer.written.pop(key)
+                if state.progress is not None:
+                    state.progress(number, done, len(units))
+
+        def planned() -> Iterator[Cell]:
+            for unit in units:
+                if not state.goes_on():
+                    return
+                yield unit
+
+        share(planned(), step, len(units), writer.concurrency)
+
+
+def _common(first: tuple[Edit, ...], second: tuple[Edit, ...]) -> int:
+    """How many edits two logs begin with in common."""
+    pairs = enumerate(zip(first, second, strict=False))
+    shorter = min(len(first), len(second))
+    return next((i for i, (one, other) in pairs if one is not other), shorter)
+
+
+def _by_unit(writer: ArrayWriter, cells: set[Cell]) -> dict[Cell, set[Cell]]:
+    units: dict[Cell, set[Cell]] = {}
+    for cell in sorted(cells):
+        units.setdefault(writer.unit_of(cell), set()).add(cell)
+    return units
