@@ -196,7 +196,7 @@ def test_a_field_that_leads_away_leaves_the_image_where_it_is(tmp_path, messages
     folder, pixels = filled(CORPORA / "rfc5-2d/nonlinear/displacements.zarr", tmp_path)
     layer = opened(folder)
     before = layer._data_to_world.set_slice([0, 1])
-    assert move([layer], Reference(name="displaced")) == (layer.name,)
+    assert move([layer], Reference(name="displaced")) == (layer,)
     grid = np.argwhere(np.ones(pixels.shape))
     np.testing.assert_array_equal(before(grid), layer._data_to_world(grid))
     found = choices([layer.metadata[KEY].picture])

@@ -11,6 +11,7 @@ from napari.layers import Layer
 from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.moving import move
+from napari_ngff.viewer.painted import as_layer
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.views import choices
@@ -507,6 +508,37 @@ def test_a_bent_image_takes_its_labels_and_channels_along(tmp_path, messages):
     assert value_at(layers["cells"], 12, 4) == ids[12, 6]
     assert move(layers.values(), Reference(name="physical")) == ()
     assert value_at(layers["cells"], 12, 4) == ids[12, 4]
+
+
+def test_painted_labels_are_made_anew_where_their_data_change(tmp_path, messages):
+    image(
+        tmp_path,
+        "yx",
+        numbered(16, 16),
+        systems=[system("atlas", "yx")],
+        links=[link(end("atlas"), end("physical"), type="displacements", path="d")],
+    )
+    zarr.create_array(tmp_path / "d", data=np.full((16, 16, 2), 2.0))
+    ids = numbered(16, 16, dtype="u4")
+    labelled(tmp_path, {"cells": ("yx", ids, {})})
+    viewer = ViewerModel()
+    for data in reader.read(str(tmp_path)):
+        viewer.add_layer(as_layer(data))
+    session = session_of(viewer)
+    viewer.layers[1].opacity = 0.3
+    assert viewer.layers[1].editable
+    assert session.show_system(Reference(name="atlas")) == ()
+    labels = viewer.layers[1]
+    assert (labels.name, labels.opacity) == ("cells", 0.3)
+    assert labels.get_value((3, 4), world=True)[1] == ids[5, 6]
+    assert not labels.editable
+    assert "bends" in labels.read_only
+    assert session.show_system(Reference(name="physical")) == ()
+    labels = viewer.layers[1]
+    assert labels.editable
+    labels.paint((3, 4), 9)
+    assert session.show_system(Reference(name="atlas")) == ("cells",)
+    assert viewer.layers[1] is labels
 
 
 def test_choices_tell_which_images_cannot_come_along(tmp_path, messages):

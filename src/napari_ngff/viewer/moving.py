@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Reference
     from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["displayed_in", "host", "move", "shown_system"]
+__all__ = ["displayed_in", "host", "move", "remade", "shown_system"]
 
 PLACEMENT = ("scale", "translate", "axis_labels")
+LOOK = ("name", "visible", "opacity", "blending", "colormap", "features")
 
 
 def host(origin: LayerOrigin) -> Picture | None:
@@ -67,7 +68,7 @@ def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
         return None
 
 
-def move(layers: Iterable[Layer], system: Reference) -> tuple[str, ...]:
+def move(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]:
     """Show layers in another system.
 
     Parameters
@@ -80,14 +81,35 @@ def move(layers: Iterable[Layer], system: Reference) -> tuple[str, ...]:
     Returns
     -------
     tuple
-        Names of the layers that cannot come along; they stay where they are.
+        The layers that cannot come along; they stay where they are. Painted labels
+        are among them where their data would have to change: see `remade`.
     """
-    left: list[str] = []
+    left: list[Layer] = []
     for layer in layers:
         origin = layer.metadata.get(KEY)
         if isinstance(origin, LayerOrigin) and not _moved(layer, origin, system):
-            left.append(layer.name)
+            left.append(layer)
     return tuple(left)
+
+
+def remade(layer: Layer, system: Reference) -> Layer | None:
+    """Make a layer of labels anew in another system, looking as it does.
+
+    Returns
+    -------
+    Layer or None
+        None where it has edits that are not saved, or cannot come along.
+    """
+    from napari_ngff.viewer.painted import as_layer
+
+    origin = layer.metadata.get(KEY)
+    if not isinstance(origin, LayerOrigin) or getattr(layer, "unsaved", True):
+        return None
+    made = displayed_in(origin, system)
+    if made is None:
+        return None
+    look = {name: getattr(layer, name) for name in LOOK}
+    return as_layer((made[0], {**made[1], **look}, made[2]))
 
 
 def _moved(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:

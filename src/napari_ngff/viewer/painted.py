@@ -13,6 +13,7 @@ from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.lazy import LazyArray
 from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.resampled import ResampledLevel
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def why_read_only(source: ArraySource) -> str:
         Of their level 0.
     """
     inner = source.source if isinstance(source, Arranged) else source
+    if isinstance(inner, ResampledLevel):
+        return "a field bends them here; show their own coordinate system to paint."
     if not isinstance(inner, LevelSource):
         whole = "this picture is put together from several files"
         return f"{whole}; open one of them to paint. {INSTEAD}"

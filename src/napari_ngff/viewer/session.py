@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psygnal import Signal
 
-from napari_ngff.viewer.moving import host, move
+from napari_ngff.viewer.moving import host, move, remade
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.views import choices
 
@@ -153,10 +153,18 @@ class Session:
         viewer = self._viewer()
         if viewer is None:
             return ()
-        left = move(viewer.layers, system)
+        left = []
+        for layer in move(viewer.layers, system):
+            new = remade(layer, system)
+            if new is None:
+                left.append(layer.name)
+                continue
+            index = viewer.layers.index(layer)
+            viewer.layers.remove(layer)
+            viewer.layers.insert(index, new)
         viewer.reset_view()
         self.system_shown.emit(system)
-        return left
+        return tuple(left)
 
     def _estimate(self, layer: Image) -> None:
         """Find a layer's contrast in a worker; what the user set meanwhile stays."""
