@@ -228,6 +228,7 @@ OPAQUE = {"type": "shear", "shear": [1]}
 BAD = [
     # --- any document
     ("version-missing", {"ome": {"labels": []}}),
+    ("version-missing", {"ome": {"image-label": {"version": "0.5"}}}),
     ("version-missing", image_4(version=None)),
     ("version-missing", image_4(version=None) | {"omero": {"version": "0.4"}}),
     ("version-unknown", image_4(version="foo")),

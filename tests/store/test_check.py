@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections import Counter
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -387,6 +390,27 @@ def test_a_remote_source_gives_the_same_in_the_same_order(sample):
     near = open_node(path)
     far = read_node(type(near.location)(SlowSource(str(path))))
     assert list(walk(far)) == list(walk(near)) != []
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def test_a_server_that_cannot_be_listed(sample):
+    pytest.importorskip("aiohttp")
+    path = sample("plate", "0.5")
+    edit(path / "A/1/0/labels", rename_label)
+    edit(path / "A/1/1/labels", drop_label)
+    handler = partial(Quiet, directory=str(path.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/{path.name}"
+            # What is not listed there cannot be seen from afar.
+            assert found_in(url) == [("A/1/0/labels/ghosts", "label-missing")]
+        finally:
+            server.shutdown()
 
 
 def test_progress_is_told_and_it_can_be_cancelled(sample):

@@ -134,6 +134,14 @@ DOCUMENT = (
         repeated_multiscales,
     ),
     Rule(
+        "version-missing",
+        MUST,
+        "The value of the ome key MUST be a JSON object that MUST contain a version "
+        "key.",
+        absent("version"),
+        since=5,
+    ),
+    Rule(
         "version-unknown",
         MUST,
         "version: a string specifying the version of the OME-Zarr specification.",
