@@ -463,6 +463,24 @@ def test_a_must_that_reading_takes_lightly_is_an_error():
     assert [p.severity for p in found_in(moved)] == [Severity.WARNING]
 
 
+def test_documents_of_any_depth_and_size():
+    step = scale(1, 1)
+    for _ in range(5000):
+        step = {"type": "sequence", "transformations": [step], "name": None}
+    assert "transform-name-type" not in {
+        p.code for p in check_attributes(linked(step), 3)
+    }
+    tiles = [
+        tile(str(i)) | {"output": {"path": str(i + 1), "name": "own"}}
+        for i in range(2000)
+    ]
+    assert {p.code for p in check_attributes(scene(*tiles), 3)} == {
+        "systems-unconnected"
+    }
+    colors = [{"label-value": i, "rgba": [1, 2, 3, 4]} for i in range(20_000)]
+    assert check_attributes(label_4(colors=colors), 2) == ()
+
+
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 VALUES = st.recursive(
     SCALARS,

@@ -436,6 +436,17 @@ def test_hierarchies_of_drafts_are_walked():
         assert "node-unreadable" not in codes
 
 
+def test_a_document_that_is_nested_very_deeply(sample):
+    path = sample("image", "0.5")
+    for depth in (100, 900):
+        nested = "[" * depth + "]" * depth
+        file = path / "labels" / "zarr.json"
+        document = json.loads(file.read_text())
+        document["attributes"]["ours"] = "here"
+        file.write_text(json.dumps(document).replace('"here"', nested))
+        assert found_in(path) in ([], [("labels", "node-unreadable")])
+
+
 def test_no_chunk_is_read_but_for_pixels(sample):
     path = sample("image", "0.5")
     for file in path.rglob("*"):

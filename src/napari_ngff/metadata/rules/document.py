@@ -95,19 +95,19 @@ def stray_systems(home: Cursor) -> Iterator[Cursor]:
         yield home.at("coordinateSystems")
 
 
-def nulls(place: Cursor) -> Iterator[Cursor]:
+def nulls(home: Cursor) -> Iterator[Cursor]:
     """Find keys of the specification that are null where none may be."""
-    if not isinstance(place.value, dict):
-        return
-    for key in (KEYS | {"properties"}) & place.value.keys():
-        found = place.at(key)
-        if not found.present:
-            yield found
-        if key not in KEYS:
+    waiting = [home]  # not by recursion: a document may be nested ever so deeply
+    while waiting:
+        place = waiting.pop()
+        if not isinstance(place.value, dict):
             continue
-        yield from nulls(found)
-        for child in found.children():
-            yield from nulls(child)
+        for key in (KEYS | {"properties"}) & place.value.keys():
+            found = place.at(key)
+            if not found.present:
+                yield found
+            if key in KEYS:
+                waiting += [found, *found.children()]
 
 
 def repeated_multiscales(home: Cursor) -> Iterator[Cursor]:

@@ -151,21 +151,21 @@ def check_graph(place: Cursor, sizes: dict[str, int]) -> None:
 
     All systems of another image count as one: its own document connects them.
     """
-    edges = []
+    near: dict[System, list[System]] = {("", name): [] for name in sizes}
     for link in place.at("coordinateTransformations").children():
         first, last = (
             (path, "" if path else name)
             for path, name in map(system_of, map(link.at, ENDS))
         )
-        edges.append((first, last))
-    nodes: list[System] = [("", name) for name in sizes]
-    nodes += [node for edge in edges for node in edge if node not in nodes]
-    reached, grown = set(nodes[:1]), True
-    while grown:
-        near = {n for edge in edges if reached & set(edge) for n in edge}
-        grown = not near <= reached
-        reached |= near
-    lost = [node for node in nodes if node not in reached]
+        near.setdefault(first, []).append(last)
+        near.setdefault(last, []).append(first)
+    waiting = list(near)[:1]
+    reached = set(waiting)
+    while waiting:
+        new = [node for node in near[waiting.pop()] if node not in reached]
+        reached.update(new)
+        waiting += new
+    lost = [node for node in near if node not in reached]
     if lost:
         path, name = lost[0]
         text = (

@@ -230,15 +230,16 @@ def system_of(names: set[str]) -> Callable[[Node], Iterator[Problem]]:
 
 def parameters_of(value: object) -> Iterator[JSON]:
     """Find the transformations of a document whose parameters are elsewhere."""
-    if isinstance(value, list):
-        for entry in value:
-            yield from parameters_of(entry)
-    elif isinstance(value, dict):
-        stored = isinstance(value.get("path"), str) and value["path"].strip("/")
-        if stored and value.get("type") in (*FIELDS, *MATRICES):
-            yield value
-        for entry in value.values():
-            yield from parameters_of(entry)
+    waiting = [value]  # not by recursion: a document may be nested ever so deeply
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, list):
+            waiting += reversed(found)
+        elif isinstance(found, dict):
+            stored = isinstance(found.get("path"), str) and found["path"].strip("/")
+            if stored and found.get("type") in (*FIELDS, *MATRICES):
+                yield found
+            waiting += reversed(found.values())
 
 
 def check_group(

@@ -121,7 +121,7 @@ def visit(node: Node, tour: Tour, image: Pyramid | None) -> Iterator[Finding]:
         return
     path = node.location.path
     tour.progress(path)
-    document = judge(json.dumps(node.attributes), node.zarr_format, tour.version)
+    document = document_of(node, tour.version)
     minor = document.minor
     known = set()
     for problem in (
@@ -217,10 +217,22 @@ class Document:
     parameters: tuple[JSON, ...]
 
 
+def document_of(node: Node, version: str | None) -> Document:
+    """Judge the document of a group, once for all that have the same text."""
+    try:
+        return judge_text(json.dumps(node.attributes), node.zarr_format, version)
+    except RecursionError:  # nested too deeply to be written, not to be judged
+        return judge(node.attributes, node.zarr_format, version)
+
+
 @lru_cache(maxsize=1024)
-def judge(text: str, zarr_format: int, version: str | None) -> Document:
-    """Judge a document; kept by its text, for the groups of a plate share theirs."""
-    attributes = json.loads(text)
+def judge_text(text: str, zarr_format: int, version: str | None) -> Document:
+    """Judge a document; kept, for the groups of a plate share theirs."""
+    return judge(json.loads(text), zarr_format, version)
+
+
+def judge(attributes: JSON, zarr_format: int, version: str | None) -> Document:
+    """Judge attributes; `version` is that of the hierarchy."""
     stated = stated_version(attributes, zarr_format)
     implied = stated or version or parse(attributes, zarr_format).version or ""
     known = re.match(r"0\.([1-6])", implied)
