@@ -238,6 +238,13 @@ def machine(python: Path, env: dict[str, str]) -> str:
     )
 
 
+def load() -> str:
+    """How busy others keep the machine: from one per core on, times are no good."""
+    if not hasattr(os, "getloadavg"):
+        return ""
+    return f", {os.getloadavg()[0]:.1f} processes waiting at the start"
+
+
 def replace_block(text: str, name: str, content: str) -> str:
     """Put `content` between the markers of that name."""
     pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
@@ -271,10 +278,11 @@ def main() -> None:
         call(python, env, "data.py", str(data))
         for name in options.only or TABLES:
             what = TABLES[name]
+            busy = load()
             print(f"\n{name}", flush=True)
             table = markdown(measure(python, env, data, what, options.quick), what.unit)
             print(table, flush=True)
-            dated = f"{table}\n\nMeasured {date.today().isoformat()}."
+            dated = f"{table}\n\nMeasured {date.today().isoformat()}{busy}."
             report = replace_block(report, name, dated)
         report = replace_block(report, "machine", machine(python, env))
     if not options.quick:
