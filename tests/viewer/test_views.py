@@ -473,6 +473,55 @@ def test_a_level_that_is_more_than_scaled(tmp_path, messages):
         assert value_at(layers["cells"], *index) == ids[index]
 
 
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        (
+            {"type": "mapAxis", "mapAxis": {"x": "dim_0", "y": "dim_1"}},
+            lambda i, j: (j, i),
+        ),
+        ({"type": "scale", "path": "numbers"}, lambda i, j: (3 * i, 5 * j)),
+        (
+            {
+                "type": "inverseOf",
+                "transformation": {"type": "translation", "path": "numbers"},
+            },
+            lambda i, j: (i - 3, j - 5),
+        ),
+    ],
+)
+def test_levels_of_the_first_drafts(tmp_path, messages, dataset, expected):
+    pixels = numbered(4, 6)
+    multiscale = {
+        "coordinateSystems": [system("physical", "yx")],
+        "datasets": [
+            {
+                "path": "0",
+                "coordinateTransformations": [
+                    dataset | {"input": "0", "output": "physical"}
+                ],
+            },
+            {
+                "path": "1",
+                "coordinateTransformations": [
+                    dataset | {"input": "1", "output": "physical"}
+                ],
+            },
+        ],
+    }
+    group(tmp_path, {"multiscales": [multiscale]}, "0.6.dev1")
+    zarr.create_array(tmp_path / "0", data=pixels)
+    zarr.create_array(tmp_path / "1", data=pixels[::2, ::2])
+    zarr.create_array(tmp_path / "numbers", data=np.array([3.0, 5.0]))
+    _, layers = opened(tmp_path)
+    (layer,) = layers.values()
+    assert layer.axis_labels == ("y", "x")
+    for index in ((0, 0), (3, 1), (2, 5)):
+        assert value_at(layer, *expected(*index)) == pixels[index]
+    origin = layer.metadata[KEY]
+    assert "level-misplaced" not in {p.code for p in origin.picture.pyramid.problems}
+
+
 def test_a_bent_image_takes_its_labels_and_channels_along(tmp_path, messages):
     y, x = np.mgrid[:16, :16].astype(float)
     inner = {"type": "coordinates", "path": "bend"}

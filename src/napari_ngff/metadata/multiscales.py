@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3, parse_axes
 from napari_ngff.metadata.model import CoordinateSystem, Level, Multiscale
 from napari_ngff.metadata.systems_parse import parse_links, parse_systems
-from napari_ngff.metadata.transform_parse import parse_transformation
+from napari_ngff.metadata.transform_parse import Scope, parse_transformation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,12 +65,12 @@ def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
     if minor < 6 and not multiscale.at("coordinateSystems").present:
         axes = stated_axes(multiscale, minor)
         shared = multiscale.at("coordinateTransformations").items()
-        levels = parse_levels(multiscale, datasets, shared, len(axes))
+        levels = parse_levels(multiscale, datasets, shared, axes)
         return Multiscale(name, axes, levels, method)
     systems = parse_systems(multiscale.at("coordinateSystems"))
     given = [transforms for _, transforms in datasets]
     intrinsic = intrinsic_system(multiscale, given, systems, minor)
-    levels = parse_levels(multiscale, datasets, [], len(intrinsic.axes))
+    levels = parse_levels(multiscale, datasets, [], intrinsic.axes)
     by_name = {system.name: system for system in systems}
     links = parse_links(multiscale.at("coordinateTransformations"), by_name)
     return Multiscale(
@@ -82,18 +82,18 @@ def parse_levels(
     multiscale: Cursor,
     datasets: Sequence[tuple[str, list[Cursor]]],
     shared: Sequence[Cursor],
-    ndim: int,
+    axes: Sequence[Axis],
 ) -> tuple[Level, ...]:
     """Read the levels: path and transformations of each, and those `shared` by all."""
     chains = [list(flattened(given)) for _, given in datasets]
     last = list(flattened(shared))
-    ndim = ndim or max(map(stated_length, [*chains, last]))
+    ndim = len(axes) or max(map(stated_length, [*chains, last]))
     for chain in chains:
         check_order(chain)
     after = composed(last, ndim)
     levels: list[Level] = []
     for (path, given), chain in zip(datasets, chains, strict=True):
-        whole = other_transformation(given, chain)
+        whole = other_transformation(given, chain, axes)
         if whole is not None:
             neutral = (1.0,) * ndim, (0.0,) * ndim
             levels.append(Level(path, *neutral, whole))
@@ -104,7 +104,7 @@ def parse_levels(
 
 
 def other_transformation(
-    given: Sequence[Cursor], chain: Sequence[Cursor]
+    given: Sequence[Cursor], chain: Sequence[Cursor], axes: Sequence[Axis]
 ) -> Transformation | None:
     """Read a dataset's transformation that is more than scale and translation.
 
@@ -120,7 +120,8 @@ def other_transformation(
     ]
     if not others:
         return None
-    transformation = parse_transformation(given[0])
+    names = tuple(axis.name for axis in axes)
+    transformation = parse_transformation(given[0], Scope(outputs=names))
     if transformation is not None:
         shown = others[0].at("type").described()
         text = f"Only scale, translation and their sequence apply here, not {shown}"

@@ -257,6 +257,7 @@ def _check_arrays(
                 _problem("dimension-names", array.path, text, "The axes win.")
             )
         stated = not (node.metadata.version or "").startswith(WITHOUT_TRANSFORMATIONS)
+        stated = stated and level.transformation is None
         drift = stated and _drift(multiscale.levels[0], first.shape, level, array.shape)
         if drift > MAX_DRIFT:
             text = f"Its transformation puts it {drift:.1f} voxels of level 0 off."
