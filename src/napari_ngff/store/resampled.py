@@ -8,6 +8,7 @@ inverted, and nothing outside of the block is read.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,10 @@ from napari_ngff.metadata.compound import Coordinates, Displacements, Inverse
 from napari_ngff.metadata.field import interpolated, lattice
 from napari_ngff.metadata.model import Level
 from napari_ngff.store.pyramid import Pyramid
+from napari_ngff.store.workers import share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from napari_ngff.metadata.model import Axis
     from napari_ngff.metadata.transform import Points, Transformation
@@ -36,6 +38,8 @@ MAX_POINTS = 1 << 18
 
 SAMPLES = {2: 33, 3: 17, 4: 7}
 """Points per axis that tell where an image lies, by number of axes; else 4."""
+
+CORES = os.cpu_count() or 1
 
 MAX_SLOPES = 100
 """At so many points at most it is measured how large a voxel is there."""
@@ -127,20 +131,22 @@ class ResampledLevel:
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
         """Make a rectangle of the grid; 0 where the image does not reach."""
-        shape = tuple(stop - start for start, stop in box)
-        out = np.zeros(shape, self.dtype)
+        out = np.zeros([stop - start for start, stop in box], self.dtype)
         if not out.size:
             return out
-        if out.size > MAX_POINTS and max(shape) > 1:
-            axis = int(np.argmax(shape))
-            start, stop = box[axis]
-            middle = (start + stop) // 2
-            for a, b in ((start, middle), (middle, stop)):
-                part = [slice(None)] * len(box)
-                part[axis] = slice(a - start, b - start)
-                out[tuple(part)] = self.read((*box[:axis], (a, b), *box[axis + 1 :]))
-            return out
-        self._fill(out.reshape(-1), self._points(box))
+
+        def make(piece: Box) -> None:
+            target = tuple(
+                slice(a - start, b - start)
+                for (a, b), (start, _) in zip(piece, box, strict=True)
+            )
+            block = np.zeros([b - a for a, b in piece], self.dtype)
+            self._fill(block.reshape(-1), self._points(piece))
+            out[target] = block
+
+        # The interpolation leaves the interpreter to others.
+        count = -(-out.size // MAX_POINTS)
+        share(pieces(box), make, count, CORES if count > 1 else 1)
         return out
 
     def _points(self, box: Box) -> Points:
@@ -170,6 +176,19 @@ class ResampledLevel:
         if order and self.dtype.kind in "iu":
             found = np.rint(found)
         out[inside] = found.astype(self.dtype, copy=False)
+
+
+def pieces(box: Box) -> Iterator[Box]:
+    """Cut a rectangle in halves, and so on, down to `MAX_POINTS` voxels."""
+    lengths = [stop - start for start, stop in box]
+    if math.prod(lengths) <= MAX_POINTS:
+        yield box
+        return
+    axis = lengths.index(max(lengths))
+    start, stop = box[axis]
+    middle = (start + stop) // 2
+    for part in ((start, middle), (middle, stop)):
+        yield from pieces((*box[:axis], part, *box[axis + 1 :]))
 
 
 def index_at(points: Points, places: Sequence[Placed]) -> Points:
