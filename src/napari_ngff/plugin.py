@@ -44,9 +44,11 @@ def use_workers() -> None:
     if "qtpy" not in sys.modules:
         return
     from napari_ngff.widgets.label_controls import install_controls
+    from napari_ngff.widgets.unsaved import install_guard
     from napari_ngff.widgets.workers import install_runner
 
     install_runner()
+    install_guard()
     install_controls()
 
 

@@ -1,10 +1,8 @@
 """Saved edits, read back by zarr-python, against whole levels made anew."""
 
 import shutil
-import sys
 import threading
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.codecs import TransposeCodec, ZstdCodec
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.runs import mask_runs

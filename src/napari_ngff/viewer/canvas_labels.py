@@ -23,6 +23,7 @@ from napari_ngff.viewer.tile import PaintedSlicing
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
+    from napari_ngff.viewer.saving import LayerSaver
 
 __all__ = ["CanvasLabels"]
 
@@ -56,6 +57,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.read_only = read_only
         self._pending: list[Edit] = []
         self._painted_to = 0
+        self.saver: LayerSaver | None = None
         keywords.pop("multiscale", None)
         super().__init__(CanvasData(canvas), multiscale=True, **keywords)
 
@@ -105,13 +107,17 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     @property
     def unsaved(self) -> bool:
         """Whether there are edits that are not in the file."""
+        if self.saver is not None:
+            return self.saver.unsaved(self)
         return self.canvas.log.end > 0
 
     def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
         """Tell as napari does, and whether edits are unsaved or why there are none."""
         status: dict[str, str] = super().get_status(*arguments, **keywords)
         note = f"read-only: {self.read_only}" if self.read_only else ""
-        if self.unsaved:
+        if self.saver is not None:
+            note = self.saver.note
+        if self.unsaved and not (self.saver is not None and self.saver.running):
             note = "unsaved edits"
         if note:
             status["coordinates"] = f"{status['coordinates']}; {note}".lstrip("; ")
@@ -198,16 +204,17 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             self._patch(edits, self._overlay(self._painted_to))
 
     def _overlay(self, since: int) -> Any:
-        def overlay(number: int, box: Any, block: Any) -> None:
-            self.canvas.overlay(number, box, block, since)
+        def overlay(number: int, box: Any, block: Any) -> Any:
+            return self.canvas.overlay(number, box, block, since)
 
         return overlay
 
     def _show_again(self, edits: list[Edit] | None = None) -> None:
         self._pending = []
 
-        def read(number: int, box: Any, block: Any) -> None:
+        def read(number: int, box: Any, block: Any) -> Any:
             block[...] = self.canvas.read(number, box)
+            return box
 
         self._patch(edits, read)
 
@@ -236,8 +243,11 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         if not raw.flags.writeable:
             self.refresh(extent=False)
             return
-        part = tile.part(region)
-        update(tile.level.number, region, tile.as_block(raw[part]))
+        block = tile.as_block(raw[tile.part(region)])
+        changed = update(tile.level.number, region, block)
+        if changed is None:
+            return
+        part = tile.part(changed)
         if self.contour > 0 and raw.ndim == 2:
             border = int(self.contour) + 1
             part = tuple(

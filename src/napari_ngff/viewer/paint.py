@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.shapes import Shape
 
-__all__ = ["OMEZarrLabels", "grow_brush", "select_next_label", "shrink_brush"]
+__all__ = [
+    "OMEZarrLabels",
+    "grow_brush",
+    "save_labels",
+    "select_next_label",
+    "shrink_brush",
+]
 
 
 class OMEZarrLabels(CanvasLabels):
@@ -243,6 +249,16 @@ class OMEZarrLabels(CanvasLabels):
                 self._add_edit(Edit(runs, axes, (), int(label), None, touch))
         if refresh:
             self._partial_labels_refresh()
+
+
+@OMEZarrLabels.bind_key("Control-S")  # type: ignore[untyped-decorator]
+def save_labels(layer: OMEZarrLabels) -> None:
+    """Save what was painted into the file that it was opened from."""
+    if layer.saver is None:
+        reason = layer.read_only or "it was not opened from an OME-Zarr"
+        show_warning(f"{layer.name} cannot be saved in place: {reason}")
+    else:
+        layer.saver.save()
 
 
 @OMEZarrLabels.bind_key("m", overwrite=True)  # type: ignore[untyped-decorator]

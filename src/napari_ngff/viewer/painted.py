@@ -41,6 +41,7 @@ def as_layer(data: LayerData) -> Layer:
     from napari.layers import Layer
 
     from napari_ngff.viewer.paint import OMEZarrLabels
+    from napari_ngff.viewer.saving import attach
 
     levels, keywords, kind = data
     if kind != "labels":
@@ -49,7 +50,9 @@ def as_layer(data: LayerData) -> Layer:
     sources = [_source(level) for level in levels]
     canvas = Canvas(sources)
     canvas.highest = _highest(keywords)
-    return OMEZarrLabels(canvas, read_only=why_read_only(sources[0]), **keywords)
+    layer = OMEZarrLabels(canvas, read_only=why_read_only(sources[0]), **keywords)
+    attach(layer)
+    return layer
 
 
 def _highest(keywords: dict[str, Any]) -> int:

@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Reference
     from napari_ngff.viewer.picture import Picture
 
-__all__ = ["ErrorReport", "Runner", "Session", "session_of", "set_runner", "show"]
+__all__ = [
+    "ErrorReport",
+    "Runner",
+    "Session",
+    "run",
+    "session_of",
+    "set_guard",
+    "set_runner",
+    "show",
+]
 
 Runner = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 """Runs the first function anywhere, and the second, with its result, in the main
@@ -47,6 +56,19 @@ _runner: list[Runner] = [run_here]
 def set_runner(runner: Runner) -> None:
     """Choose where the work of all sessions runs."""
     _runner[0] = runner
+
+
+def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    """Do some work where all sessions do theirs."""
+    _runner[0](work, done)
+
+
+_guard: list[Callable[[Any], None]] = []
+
+
+def set_guard(guard: Callable[[Any], None]) -> None:
+    """Choose who is told of each viewer that gets painted labels."""
+    _guard[:] = [guard]
 
 
 def show(messages: tuple[str, ...]) -> None:
@@ -96,6 +118,9 @@ class Session:
 
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
+        viewer = self._viewer()
+        if _guard and viewer is not None and hasattr(layer, "saver"):
+            _guard[0](viewer)
         origin = layer.metadata.get(KEY)
         if isinstance(origin, LayerOrigin):
             self.adopt(layer, origin)

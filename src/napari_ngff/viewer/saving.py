@@ -1,0 +1,177 @@
+"""Saves painted labels into the file that they came from."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from napari.utils.notifications import show_error, show_info, show_warning
+
+from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.labels.reduce import method_named
+from napari_ngff.labels.retained import Retained
+from napari_ngff.labels.writer import LabelWriter
+from napari_ngff.viewer import session
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_ngff.labels.writer import Outcome
+    from napari_ngff.metadata.model import Multiscale
+    from napari_ngff.viewer.paint import OMEZarrLabels
+
+__all__ = ["LayerSaver", "attach", "ratios_of"]
+
+COPY = (
+    "{} is a copy of labels, and has no place in a file. Choose File ▸ Save Selected"
+    " Layers..., or paint on the layer it was copied from."
+)
+
+
+class LayerSaver:
+    """Saves one layer; not twice at the same time.
+
+    Parameters
+    ----------
+    layer
+        Painted labels.
+    writer
+        Of its canvas; None where there is nothing to save into yet.
+    create
+        Makes that writer when the layer is saved for the first time.
+
+    Attributes
+    ----------
+    note
+        For the status: what the last save did, or how far this one is.
+    running
+        Whether a save is going on.
+    """
+
+    def __init__(
+        self,
+        layer: OMEZarrLabels,
+        writer: LabelWriter | None = None,
+        create: Callable[[OMEZarrLabels], LabelWriter] | None = None,
+    ) -> None:
+        self._layer = weakref.ref(layer)
+        self._create = create
+        self._again = False
+        self._cancelled = False
+        self.writer = writer
+        self.note = ""
+        self.running = False
+
+    def unsaved(self, layer: OMEZarrLabels) -> bool:
+        """Whether the file is not what the layer shows."""
+        if self.writer is None:
+            return bool(layer.canvas.log.end)
+        self.writer.canvas = layer.canvas
+        return self.writer.unsaved
+
+    def save(self) -> None:
+        """Save in a worker, and tell the user; what is painted meanwhile next time."""
+        if self.running:
+            self._again = True
+            return
+        self.running = True
+        session.run(self._work, self._done)
+
+    def save_now(self) -> bool:
+        """Save in this thread; tell whether nothing is unsaved any more."""
+        layer = self._layer()
+        while self.running:  # in a worker
+            time.sleep(0.01)
+        self.running = True
+        self._done(self._work())
+        return layer is None or not self.unsaved(layer)
+
+    def cancel(self) -> None:
+        """Stop a save; the next one goes on from there."""
+        self._cancelled = True
+
+    def _work(self) -> Outcome | Exception | None:
+        layer = self._layer()
+        if layer is None:
+            return None
+        self._cancelled = False
+        self.note = "saving"
+        try:
+            if self.writer is None:
+                self.writer = self._created(layer)
+            self.writer.canvas = layer.canvas
+            return self.writer.save(self._progress, lambda: self._cancelled)
+        except (OMEZarrError, OSError, ValueError) as error:
+            return error
+        finally:
+            self.running = False
+
+    def _created(self, layer: OMEZarrLabels) -> LabelWriter:
+        if self._create is None:
+            raise UnsupportedError(COPY.format(layer.name))
+        return self._create(layer)
+
+    def _progress(self, level: int, done: int, total: int) -> None:
+        self.note = f"saving level {level}: {done} of {total} blocks"
+
+    def _done(self, result: Outcome | Exception | None) -> None:
+        layer = self._layer()
+        if layer is None or result is None:
+            return
+        now = time.strftime("%H:%M")
+        if isinstance(result, Exception):
+            self.note = f"not saved {now}"
+            show_error(f"{layer.name} was not saved: {result}")
+        elif result.refused:
+            count = len(result.refused)
+            self.note = f"saved {now} - all but {count} blocks"
+            more = "\n".join(result.refused[:5])
+            show_warning(
+                f"{layer.name}: {count} blocks were not saved, all others were. Their"
+                f" edits are kept; save again when the cause is mended.\n{more}"
+            )
+            layer.refresh()
+        else:
+            word = "cancelled" if result.cancelled else "saved"
+            self.note = f"{word} {now} - {result.blocks} blocks"
+            show_info(f"{layer.name}: {self.note}")
+        layer.events.set_data()
+        if self._again:
+            self._again = False
+            self.save()
+
+
+def attach(layer: OMEZarrLabels) -> None:
+    """Let a layer that was just made from a file be saved into it.
+
+    It stays read-only, with the reason, where that cannot be.
+    """
+    if layer.read_only:
+        return
+    origin = layer.metadata.get(KEY)
+    if not isinstance(origin, LayerOrigin) or origin.picture is None:
+        return
+    multiscale = origin.picture.pyramid.multiscale
+    try:
+        writer = LabelWriter(
+            layer.canvas,
+            Retained(),
+            method_named(multiscale.method),
+            ratios_of(multiscale),
+        )
+    except (UnsupportedError, ValueError) as error:
+        layer.read_only = str(error)
+        layer.editable = False
+        return
+    layer.saver = LayerSaver(layer, writer)
+
+
+def ratios_of(multiscale: Multiscale) -> list[list[float]]:
+    """Say how much larger the voxels of each level are than those before."""
+    return [
+        [abs(b / a) for a, b in zip(fine.scale, coarse.scale, strict=True)]
+        for fine, coarse in pairwise(multiscale.levels)
+    ]

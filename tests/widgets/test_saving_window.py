@@ -1,0 +1,176 @@
+"""Paint with the mouse, press Ctrl+S, and the pixels are in the file."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+import zarr
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import Qt, QThreadPool
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QMessageBox
+
+from mouse import drag, pump
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer import saving
+from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.widgets.unsaved import Guard
+
+CONTROL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample") / "cells.ome.zarr"
+    write_image(folder, shape=(200, 240))
+    return folder
+
+
+@pytest.fixture
+def folder(sample, tmp_path):
+    return shutil.copytree(sample, tmp_path / "cells.ome.zarr")
+
+
+def opened(viewer, folder):
+    use_workers()
+    viewer.open(str(folder), plugin="napari-ngff")
+    layer = viewer.layers["nuclei"]
+    assert isinstance(layer, OMEZarrLabels)
+    for other in viewer.layers:
+        other.visible = other is layer
+    viewer.layers.selection.active = layer
+    layer.visible = True
+    viewer.reset_view()
+    pump(100)
+    return layer
+
+
+def paint(viewer, layer, label, points):
+    layer.mode, layer.selected_label, layer.brush_size = "paint", label, 9
+    scale = layer.scale
+    drag(viewer, [tuple(np.multiply(p, scale) + layer.translate) for p in points])
+
+
+def press_save(viewer):
+    viewer.window.activate()
+    canvas = viewer.window._qt_viewer.canvas.native
+    canvas.setFocus()
+    pump(50)
+    QTest.keyClick(canvas, Qt.Key.Key_S, CONTROL)
+    for _ in range(200):
+        pump(20)
+        layer = viewer.layers["nuclei"]
+        if not layer.saver.running and not layer.unsaved:
+            break
+
+
+def stored(folder, level=0, name="nuclei"):
+    return zarr.open_array(folder / "labels" / name / str(level), mode="r")[:]
+
+
+def test_painted_pixels_are_in_the_file_after_ctrl_s(viewer, folder, qapp):
+    before = stored(folder)
+    layer = opened(viewer, folder)
+    assert not layer.unsaved
+    paint(viewer, layer, 77, [(40, 50), (90, 120)])
+    assert layer.unsaved
+    assert "unsaved edits" in layer.get_status((0, 0))["coordinates"]
+    assert (stored(folder) == before).all()
+    press_save(viewer)
+    assert QThreadPool.globalInstance().waitForDone(10_000)
+    pump(50)
+    assert not layer.unsaved
+    status = layer.get_status((0, 0))["coordinates"]
+    assert re.search(r"saved \d\d:\d\d - \d+ blocks", status)
+    after = stored(folder)
+    assert (after == 77).sum() > 400
+    assert ((after == before) | (after == 77)).all()
+    assert (np.asarray(layer.data[0]) == after).all()
+    assert (stored(folder, 1) == 77).any()
+    # Undo is still there; saved again, all is as it was.
+    layer.undo()
+    assert layer.unsaved
+    press_save(viewer)
+    assert (stored(folder) == before).all()
+    viewer.layers.clear()
+    again = opened(viewer, folder)
+    assert (np.asarray(again.data[0]) == before).all()
+
+
+@pytest.fixture
+def painted(viewer, folder):
+    layer = opened(viewer, folder)
+    paint(viewer, layer, 77, [(40, 50), (90, 120)])
+    return layer
+
+
+def answer(monkeypatch, button):
+    asked = []
+
+    def question(parent, title, text, *buttons):
+        asked.append(text)
+        return button
+
+    monkeypatch.setattr(QMessageBox, "question", question)
+    return asked
+
+
+def test_removing_asks_and_cancel_keeps_the_layer(viewer, painted, monkeypatch):
+    asked = answer(monkeypatch, QMessageBox.StandardButton.Cancel)
+    viewer.layers.remove_selected()
+    assert asked == ["There are edits that are not saved in: nuclei."]
+    assert painted in viewer.layers
+    assert painted.unsaved
+
+
+def test_removing_asks_and_saves(viewer, painted, folder, monkeypatch):
+    answer(monkeypatch, QMessageBox.StandardButton.Save)
+    viewer.layers.remove_selected()
+    assert painted not in viewer.layers
+    assert (stored(folder) == 77).any()
+
+
+def test_removing_asks_and_discards(viewer, painted, folder, monkeypatch):
+    answer(monkeypatch, QMessageBox.StandardButton.Discard)
+    viewer.layers.remove_selected()
+    assert painted not in viewer.layers
+    assert not (stored(folder) == 77).any()
+
+
+def test_closing_the_window_asks(viewer, painted, monkeypatch):
+    asked = answer(monkeypatch, QMessageBox.StandardButton.Cancel)
+    window = viewer.window._qt_window
+    assert len(window.findChildren(Guard)) == 1
+    window.close(quit_app=False, confirm_need=True)
+    assert len(asked) == 1
+    assert window.isVisible()
+
+
+def test_nothing_is_asked_where_all_is_saved(viewer, painted, monkeypatch):
+    asked = answer(monkeypatch, QMessageBox.StandardButton.Cancel)
+    assert painted.saver.save_now()
+    viewer.layers.remove_selected()
+    assert asked == []
+    assert painted not in viewer.layers
+
+
+def test_failure_is_told_with_its_reason(viewer, painted, folder, monkeypatch):
+    told = []
+    monkeypatch.setattr(saving, "show_error", told.append)
+
+    def full(self, key, data):
+        raise OSError(28, "No space left on device", key)
+
+    monkeypatch.setattr("napari_ngff.store.sink.FolderSink.put", full)
+    assert not painted.saver.save_now()
+    assert "nuclei was not saved" in told[0]
+    assert "No space left on device" in told[0]
+    assert painted.unsaved
+    monkeypatch.undo()
+    assert painted.saver.save_now()
+    assert (stored(folder) == 77).any()
+    notification_manager.records.clear()
