@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import zipfile
 from collections import Counter
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -354,10 +355,42 @@ def test_any_place_can_be_the_beginning(sample):
 
 def test_an_archive_is_judged_by_rfc_9_too(sample, tmp_path):
     folder = sample("image", "0.5")
-    assert found_in(pack(folder, tmp_path / "good.ozx")) == []
+    # zipfile writes ZIP64 only where sizes need it.
+    good = found_in(pack(folder, tmp_path / "good.ozx"))
+    assert [item for item in good if item[1] != "ozx-not-sharded"] == [
+        ("", "ozx-zip64-missing")
+    ]
     bad = shutil.make_archive(str(tmp_path / "bad"), "zip", folder)
     codes = {code for where, code in found_in(bad) if where == ""}
-    assert {"ozx-comment-missing", "ozx-entry-compressed"} <= codes
+    expected = {"ozx-comment-missing", "ozx-entry-compressed", "ozx-name"}
+    assert expected <= codes
+    old = shutil.make_archive(str(tmp_path / "old"), "zip", sample("image", "0.4"))
+    assert ("", "ozx-zarr-json-missing") in found_in(old)
+    inside = pack(folder, folder / "inside.ozx")
+    assert ("", "ozx-embedded") in found_in(inside)
+    edit(folder, set_key("version", "0.5.0"))
+    with zipfile.ZipFile(tmp_path / "other.ozx", "w") as archive:
+        archive.write(folder / "zarr.json", "zarr.json")
+        archive.comment = b'{"ome": {"version": "0.5"}}'
+    assert ("", "ozx-version-differs") in found_in(tmp_path / "other.ozx")
+
+
+def test_many_chunks_in_an_archive_should_be_in_shards(sample, tmp_path):
+    folder = sample("image", "0.5")
+    array = zarr.open_array(folder / "0")
+    pixels = array[:]
+    for name, shards in (("plain", None), ("sharded", (2, 3, 128, 128))):
+        shutil.rmtree(folder / "0")
+        zarr.create_array(
+            folder / "0",
+            shape=array.shape,
+            dtype=array.dtype,
+            chunks=(1, 1, 64, 64),
+            shards=shards,
+            dimension_names=list("tcyx"),
+        )[:] = pixels
+        found = found_in(pack(folder, tmp_path / f"{name}.ozx"))
+        assert (("0", "ozx-not-sharded") in found) is (name == "plain")
 
 
 def test_each_document_is_read_once(sample, monkeypatch):

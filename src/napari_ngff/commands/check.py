@@ -166,7 +166,9 @@ def report(
             lines.append(f"    {problem.severity} {problem.code}{where}: {text}")
     errors = sum(map(is_error, findings))
     verdict = "valid" if valid else "not valid"
-    lines.append(f"{verdict}: {errors} errors, {len(findings) - errors} warnings")
+    counts = (errors, "error"), (len(findings) - errors, "warning")
+    text = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts)
+    lines.append(f"{verdict}: {text}")
     for replaced in repaired:
         kept = Path(replaced.kept)
         note = f"; as it was: {kept}" if kept.exists() else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.node import Node
 
-__all__ = ["check_ids", "check_label", "check_pyramid", "open_pyramids"]
+__all__ = ["arrays_of", "check_ids", "check_label", "check_pyramid", "open_pyramids"]
 
 SINCE = {"level-dtype": 6, "dimension-names": 5}
 UNTIL = {"dimension-names": 5}

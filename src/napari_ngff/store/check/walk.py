@@ -14,6 +14,7 @@ from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.metadata.model import Kind, Problem, Severity
 from napari_ngff.metadata.parse import parse
 from napari_ngff.metadata.rules import check_attributes, stated_version
+from napari_ngff.store.check.archives import check_archive, check_shards
 from napari_ngff.store.check.branches import (
     LEFT_OUT,
     OPTIONAL,
@@ -23,6 +24,7 @@ from napari_ngff.store.check.branches import (
     parameters_of,
 )
 from napari_ngff.store.check.images import (
+    arrays_of,
     check_ids,
     check_label,
     check_pyramid,
@@ -111,7 +113,7 @@ def walk(
         pixels,
     )
     if not node.location.path:
-        yield from (("", problem) for problem in node.location.source.problems)
+        yield from (("", problem) for problem in check_archive(node, tour.version))
     yield from visit(node, tour, None)
 
 
@@ -138,6 +140,7 @@ def visit(node: Node, tour: Tour, image: Pyramid | None) -> Iterator[Finding]:
     )
     for pyramid in pyramids:
         yield from check_pyramid(node, pyramid, minor)
+        yield from check_shards(node, arrays_of(pyramid))
         if image is not None:
             yield from check_label(node, pyramid, image)
         if tour.pixels and node.metadata.kind is Kind.LABEL:
@@ -159,14 +162,18 @@ def in_order(tasks: list[Task], tour: Tour) -> Iterator[Finding]:
             yield from follow(*task, tour)
         return
     alone = replace(tour, threads=1)
+    running: deque[Future[list[Finding]]] = deque()
     with ThreadPoolExecutor(tour.threads) as pool:
-        running: deque[Future[list[Finding]]] = deque()
-        for task in tasks:
-            running.append(pool.submit(lambda t: list(follow(*t, alone)), task))
-            if len(running) > 2 * tour.threads:
+        try:
+            for task in tasks:
+                running.append(pool.submit(lambda t: list(follow(*t, alone)), task))
+                if len(running) > 2 * tour.threads:
+                    yield from running.popleft().result()
+            while running:
                 yield from running.popleft().result()
-        while running:
-            yield from running.popleft().result()
+        finally:  # who stops listening shall not wait for the rest
+            for future in running:
+                future.cancel()
 
 
 def follow(

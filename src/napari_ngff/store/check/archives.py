@@ -1,0 +1,88 @@
+"""Archives against RFC-9, as far as reading does not compare them already."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.store.location import GROUP_NAMES
+from napari_ngff.store.ozx import ZipSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.node import Node
+
+__all__ = ["check_archive", "check_shards"]
+
+LOCATOR = b"PK\x06\x07"
+TAIL = 65535 + 22 + 20
+"""Bytes at most from the locator of the ZIP64 directory to the end of a file."""
+
+
+def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
+    """Report how an archive deviates; nothing where `node` is in none, or no root.
+
+    `stated` is the version of the root's metadata.
+    """
+    source = node.location.source
+    yield from source.problems
+    if not isinstance(source, ZipSource):
+        return
+    if source.get("zarr.json", 0, 1) is None:
+        text = (
+            '"The root of the ZIP archive MUST correspond to the root of the OME-Zarr '
+            "hierarchy, and it MUST contain the the OME-Zarr's root-level zarr.json.\""
+        )
+        yield Problem("ozx-zarr-json-missing", Severity.ERROR, "", text, "It is read.")
+    parents = Path(source.path).resolve().parents
+    if any((folder / name).is_file() for folder in parents for name in GROUP_NAMES):
+        text = (
+            '"Zipped OME-Zarr files SHALL NOT be embedded in a parent OME-Zarr '
+            'hierarchy (as a sub-hierarchy or otherwise)."'
+        )
+        yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is read.")
+    if not source.path.lower().endswith(".ozx"):
+        text = '"The name of zipped OME-Zarr files SHOULD end with .ozx."'
+        yield Problem("ozx-name", Severity.WARNING, "", text)
+    if LOCATOR not in tail_of(source.path):
+        text = (
+            '"The ZIP64 format extension SHOULD be used to allow for files larger than '
+            '4 GiB."'
+        )
+        yield Problem("ozx-zip64-missing", Severity.WARNING, "", text)
+    comment = source.comment_version
+    if comment is not None and stated is not None and comment != stated:
+        text = (
+            "The comment SHOULD hold the OME-Zarr version; it says "
+            f"{comment[:20]}, the metadata {stated[:20]}."
+        )
+        consequence = "The metadata count."
+        yield Problem("ozx-version-differs", Severity.WARNING, "", text, consequence)
+
+
+def check_shards(
+    node: Node, arrays: Iterable[ChunkedArray]
+) -> Iterator[tuple[str, Problem]]:
+    """Yield path and problem of arrays in an archive that are many entries."""
+    if not isinstance(node.location.source, ZipSource):
+        return
+    for array in arrays:
+        grid = (-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True))
+        if array.shards is None and math.prod(grid) > 1:
+            text = (
+                '"The sharding codec SHOULD be used to reduce the number of entries '
+                'within the ZIP archive."'
+            )
+            yield array.path, Problem("ozx-not-sharded", Severity.WARNING, "", text)
+
+
+def tail_of(path: str) -> bytes:
+    """Read the end of a file, where a zip archive has its directory's directory."""
+    with open(path, "rb") as file:
+        file.seek(0, 2)
+        file.seek(max(0, file.tell() - TAIL))
+        return file.read()
