@@ -215,7 +215,7 @@ class Canvas:
 
     def overlay(
         self, number: int, box: Box, out: np.ndarray[Any, Any], since: int = 0
-    ) -> None:
+    ) -> Box | None:
         """Put the edits onto a box of a level that was read before.
 
         Reads nothing but what an edit with a source needs to know.
@@ -224,11 +224,27 @@ class Canvas:
         ----------
         since
             How many of the edits are there already.
+
+        Returns
+        -------
+        tuple or None
+            The part of the box, on the level, that may have changed.
         """
+        changed = []
         for chunk, part, inside in self.levels[number].parts(box):
             patch = self.patch(number, chunk)
             if patch is not None and patch.changed > since:
                 self._lay(patch, inside, out[part])
+                changed.append([(s.start, s.stop) for s in part])
+        if not changed:
+            return None
+        spans = np.array(changed)
+        return tuple(
+            (start + int(low), start + int(high))
+            for (start, _), low, high in zip(
+                box, spans[..., 0].min(axis=0), spans[..., 1].max(axis=0), strict=True
+            )
+        )
 
     def _hides(self, number: int, chunk: Chunk, inside: Any, out: Any) -> bool:
         """Fill in a part of a chunk if the edits are known to cover all of it."""
