@@ -17,6 +17,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.views import choices
 
 UM, NM = "micrometer", "nanometer"
+SHEAR = [[1, 0.5, 9], [0, 2, 8]]
 
 
 @pytest.fixture
@@ -391,7 +392,11 @@ def test_labels_askew_on_their_image(tmp_path, messages):
         tmp_path,
         "yx",
         numbered(8, 8),
-        links=[link(end("physical", "labels/cells"), end("physical"), **turn)],
+        systems=[system("atlas", "yx")],
+        links=[
+            link(end("physical", "labels/cells"), end("physical"), **turn),
+            link(end("physical"), end("atlas"), type="affine", affine=SHEAR),
+        ],
     )
     ids = numbered(4, 4, dtype="u4")
     labelled(tmp_path, {"cells": ("yx", ids, {})})
@@ -399,6 +404,10 @@ def test_labels_askew_on_their_image(tmp_path, messages):
     for index in ((0, 0), (3, 1)):
         at = np.array([[0.6, 0.8], [-0.8, 0.6]]) @ index
         assert value_at(layers["cells"], *at) == ids[index]
+    assert move(layers.values(), Reference(name="atlas")) == ()
+    for index in ((0, 0), (3, 1)):
+        at = np.array([[0.6, 0.8], [-0.8, 0.6]]) @ index
+        assert value_at(layers["cells"], *np.array(SHEAR) @ (*at, 1)) == ids[index]
 
 
 def test_labels_without_a_link_follow_into_a_scene(tmp_path, messages):
