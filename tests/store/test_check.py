@@ -44,7 +44,7 @@ def sample(samples, tmp_path):
             write_image(original, version, shape=(2, 96, 128))
         elif not original.exists():
             write_plate(original, version, grid=(2, 2), shape=(64, 64), wells=["A1"])
-        return Path(shutil.copytree(original, tmp_path / "copy.ome.zarr"))
+        return Path(shutil.copytree(original, tmp_path / original.name))
 
     return copy
 
