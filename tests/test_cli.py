@@ -127,3 +127,24 @@ def test_a_reader_that_stops_is_no_error(plate):
         program.stdout.close()
         assert program.wait() == 0
         assert program.stderr.read() == b""
+
+
+def test_info_and_tree_of_a_scene(capsys, tmp_path):
+    for name in ("a", "b"):
+        write_image(tmp_path / name, "0.6", shape=(1, 64, 64))
+    axes = [{"name": name, "type": "space"} for name in "yx"]
+    shift = {"type": "identity", "output": {"name": "world"}}
+    scene = {
+        "coordinateSystems": [{"name": "world", "axes": axes}],
+        "coordinateTransformations": [
+            shift | {"input": {"path": name, "name": "intrinsic"}} for name in "ab"
+        ],
+    }
+    attributes = {"ome": {"version": "0.6", "scene": scene}}
+    document = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    (tmp_path / "zarr.json").write_text(json.dumps(document))
+    out = run(capsys, "info", tmp_path)[1]
+    assert "images   2: a, b\nsystems  world\n" in out
+    tree = run(capsys, "tree", tmp_path)[1]
+    assert "  a  image" in tree
+    assert "    labels/cells  label" in tree

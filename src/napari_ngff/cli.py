@@ -98,6 +98,9 @@ def _lines(found: JSON) -> list[str]:
         lines.append(f"fields   {fields}")
     if "images" in found:
         lines.append(f"images   {len(found['images'])}: {', '.join(found['images'])}")
+    systems = found.get("systems", found.get("image", {}).get("systems", ()))
+    if found["kind"] == "scene" or len(systems) > 1:
+        lines.append(f"systems  {', '.join(systems) or 'none of its own'}")
     if "labels" in found:
         lines.append(f"labels   {', '.join(found['labels']) or 'none'}")
     lines.append(f"problems {len(found['problems']) or 'none'}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.pyramid import LevelSource, open_pyramid
+from napari_ngff.store.systems import scene_paths
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale, Omero
@@ -23,7 +24,8 @@ def summary(node: Node) -> JSON:
     -------
     dict
         JSON values: ``path``, ``kind``, ``version``, ``zarr_format``, ``problems`` and,
-        where they apply, ``image``, ``labels``, ``plate``, ``well``, ``images``.
+        where they apply, ``image``, ``labels``, ``plate``, ``well``, ``images``,
+        ``systems``.
     """
     metadata = node.metadata
     problems = list(node.problems)
@@ -61,6 +63,9 @@ def summary(node: Node) -> JSON:
         found["well"] = {"fields": [asdict(f) for f in metadata.well.fields]}
     if metadata.collection is not None:
         found["images"] = list(node.series())
+    if metadata.scene is not None:
+        found["images"] = list(scene_paths(node))
+        found["systems"] = [system.name for system in metadata.scene.systems]
     found["problems"] = [asdict(problem) for problem in problems]
     return found
 
@@ -74,6 +79,8 @@ def branches(node: Node) -> tuple[str, ...]:
         return node.series()
     if metadata.well is not None:
         return tuple(f.path for f in metadata.well.fields)
+    if metadata.scene is not None:
+        return scene_paths(node)
     if metadata.image is not None:
         try:
             listed = node.child("labels").label_paths(metadata.version)
@@ -106,6 +113,7 @@ def _image(
     return {
         "name": multiscale.name,
         "axes": [asdict(axis) for axis in multiscale.axes],
+        "systems": [system.name for system in multiscale.systems],
         "physical_size": size,
         "levels": levels,
         "channels": channels,

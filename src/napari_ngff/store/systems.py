@@ -28,6 +28,7 @@ from napari_ngff.metadata.transform import (
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.fields import open_field
 from napari_ngff.store.location import normal_path
+from napari_ngff.store.node import has_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,13 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Level, Multiscale
     from napari_ngff.store.node import Node
 
-__all__ = ["Systems", "intrinsic_of", "level_transformation", "open_systems"]
+__all__ = [
+    "Systems",
+    "intrinsic_of",
+    "level_transformation",
+    "open_systems",
+    "scene_paths",
+]
 
 LEFT_OUT = "The transformation is left out; its systems may be out of reach."
 
@@ -61,6 +68,21 @@ def intrinsic_of(node: Node) -> Reference:
     image = node.metadata.image
     name = image.multiscales[0].intrinsic if image is not None else ""
     return Reference(node.location.path, name)
+
+
+def scene_paths(node: Node) -> tuple[str, ...]:
+    """Return the paths of the groups that a scene refers to, relative to it.
+
+    Drafts may refer by the name of a system alone: then all groups that are found.
+    """
+    scene = node.metadata.scene
+    links = scene.links if scene is not None else ()
+    paths = [end.path for link in links for end in (link.input, link.output)]
+    if not any(paths) and scene is not None:
+        names = node.location.source.names(node.location.path) or ()
+        found = [name for name in names if not name.startswith((".", "zarr.json"))]
+        paths = [p for p in found if has_group(node.location.joined(p))]
+    return tuple(dict.fromkeys(path for path in paths if path))
 
 
 def level_transformation(level: Level) -> Transformation:

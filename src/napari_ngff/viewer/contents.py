@@ -14,8 +14,8 @@ from napari_ngff.plate.mosaic import (
     open_mosaic,
     tile_sizes,
 )
-from napari_ngff.store.node import Node, has_group
 from napari_ngff.store.pyramid import Pyramid, open_pyramid
+from napari_ngff.store.systems import scene_paths
 from napari_ngff.viewer.groups import Group, Reading, in_place, in_scene
 from napari_ngff.viewer.picture import Frame, Picture
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.metadata.model import Plate
+    from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
 
 __all__ = ["Contents", "Group", "contents"]
@@ -263,7 +264,7 @@ def _collection(node: Node, reading: Reading) -> list[Group]:
 def _scene(node: Node, reading: Reading) -> list[Group]:
     """Open the images that a scene names, in one system."""
     reading.note(node.problems)
-    found = node.children(_scene_paths(node))
+    found = node.children(scene_paths(node))
     reading.note(found.problems)
     nodes = [n for n in found.nodes if n.kind is Kind.IMAGE]
     if len(nodes) > MAX_IMAGES:
@@ -279,18 +280,6 @@ def _scene(node: Node, reading: Reading) -> list[Group]:
         if (group := _opened(n, reading, n.location.path[start:].strip("/")))
     ]
     return in_scene(node, groups, reading)
-
-
-def _scene_paths(node: Node) -> list[str]:
-    """Paths of the groups that a scene refers to; drafts may give no path."""
-    assert node.metadata.scene is not None
-    ends = [e for link in node.metadata.scene.links for e in (link.input, link.output)]
-    paths = [end.path for end in ends if end.path]
-    if not paths:
-        names = node.location.source.names(node.location.path) or ()
-        paths = [name for name in names if not name.startswith((".", "zarr.json"))]
-        paths = [p for p in paths if has_group(node.location.joined(p))]
-    return list(dict.fromkeys(paths))
 
 
 def _part(node: Node, reading: Reading) -> list[Group]:
