@@ -221,6 +221,45 @@ def test_several_hops_and_both_directions(tmp_path, messages):
     assert not affine[~np.eye(2, dtype=bool)].any()
 
 
+def test_registered_images_bend_into_each_other(tmp_path, messages):
+    """As the example scene_registration: a bijection of fields and affines."""
+
+    def field(name):
+        return {"type": "displacements", "path": f"t/{name}"}
+
+    def zoom(factor):
+        return {"type": "scale", "scale": [factor, factor]}
+
+    def sequence(*steps):
+        return {"type": "sequence", "transformations": steps}
+
+    both = {
+        "type": "bijection",
+        "forward": sequence(field("there"), zoom(2)),
+        "inverse": sequence(zoom(0.5), field("back")),
+    }
+    scene(tmp_path, [link(end("physical", "a"), end("physical", "b"), **both)])
+    made = {name: image(tmp_path / name, "yx", numbered(40, 40)) for name in "ab"}
+    ids = numbered(40, 40, dtype="u4")
+    labelled(tmp_path / "b", {"cells": ("yx", ids, {})})
+    zarr.create_array(tmp_path / "t" / "there", data=np.full((40, 40, 2), 3.0))
+    zarr.create_array(tmp_path / "t" / "back", data=np.full((40, 40, 2), -3.0))
+    viewer, layers = opened(tmp_path)
+    assert messages == []
+    # b = 2 (a + 3): shown in a, where b lies from -3 to 16.5.
+    np.testing.assert_allclose(layers["b"].extent.world, [[-3, -3], [16.5, 16.5]])
+    for a in (0, 5, 12):
+        b = 2 * (a + 3)
+        assert value_at(layers["a"], a, a) == made["a"][a, a]
+        assert value_at(layers["b"], a, a) == made["b"][b, b]
+        assert value_at(layers["cells"], a, a) == ids[b, b]
+    assert session_of(viewer).show_system(Reference("b", "physical")) == ()
+    for b in (6, 20):
+        a = b // 2 - 3
+        assert value_at(layers["a"], b, b) == made["a"][a, a]
+        assert value_at(layers["cells"], b, b) == ids[b, b]
+
+
 def test_channels_are_split_and_leave_the_rest_aligned(tmp_path, messages):
     scene(
         tmp_path,
