@@ -30,6 +30,7 @@ from napari_ngff.store.pyramid import LevelSource
 if TYPE_CHECKING:
     from napari_ngff.labels.grid import Box
     from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.pyramid import OnError
 
 __all__ = [
     "Baseline",
@@ -38,7 +39,7 @@ __all__ = [
     "array_of",
     "cell_shape",
     "fresh",
-    "inner",
+    "on_error_of",
 ]
 
 Array = npt.NDArray[Any]
@@ -252,12 +253,11 @@ def array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
     return array, order
 
 
-def inner(source: Any) -> LevelSource:
-    """Find what reads the array below a level of a canvas."""
-    array, _ = array_of(source)
+def on_error_of(source: Any) -> OnError | None:
+    """Find who is told of chunks of a level of a canvas that cannot be read."""
     while isinstance(source, Arranged | Baseline):
         source = source.source
-    return source if isinstance(source, LevelSource) else LevelSource(array)
+    return source.on_error if isinstance(source, LevelSource) else None
 
 
 def fresh(array: ChunkedArray) -> ChunkedArray:

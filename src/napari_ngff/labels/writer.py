@@ -27,7 +27,7 @@ from napari_ngff.labels.retained import (
     array_of,
     cell_shape,
     fresh,
-    inner,
+    on_error_of,
 )
 from napari_ngff.labels.snapshot import Snapshot, layer_block, layer_box, touched
 from napari_ngff.store.arranged import Arranged
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.grid import Box
     from napari_ngff.labels.reduce import Method
     from napari_ngff.labels.retained import Cell, Retained
+    from napari_ngff.labels.snapshot import Order
 
 __all__ = ["LabelWriter", "Outcome", "Progress"]
 
@@ -107,6 +108,9 @@ class LabelWriter:
     ratios
         For each level but the first: how much larger its voxels are than those of the
         next finer one, axes of the file; None where that is not known.
+    files
+        The arrays, and the file's axis for each of the canvas, where the canvas has
+        none yet: as many as there are, more or fewer than its levels.
 
     Raises
     ------
@@ -120,13 +124,15 @@ class LabelWriter:
         retained: Retained,
         method: Method = "nearest",
         ratios: Sequence[Sequence[float]] | None = None,
+        files: tuple[Sequence[ChunkedArray], Order] | None = None,
     ) -> None:
         self.canvas = canvas
         self.retained = retained
-        found = [array_of(level.source) for level in canvas.levels]
-        first, self.order = found[0]
-        self.arrays = tuple(array for array, _ in found)
-        self._root = first.source.name
+        if files is None:
+            found = [array_of(level.source) for level in canvas.levels]
+            files = [array for array, _ in found], found[0][1]
+        self.arrays, self.order = tuple(files[0]), files[1]
+        self._root = self.arrays[0].source.name
         self._watched = WatchedFolder(self._root)
         self._saved: tuple[Edit, ...] = ()
         # Cells of level 0 that are still to be written; and for each coarser level the
@@ -155,10 +161,9 @@ class LabelWriter:
 
     def _read_through(self) -> None:
         """Let the canvas read the pyramid as it was before any save."""
-        for number, level in enumerate(self.canvas.levels):
-            array = self.arrays[number]
-            source = level.source
-            report = inner(source).on_error
+        pairs = zip(self.canvas.levels, self.arrays, strict=False)
+        for number, (level, array) in enumerate(pairs):
+            report = on_error_of(level.source)
             if array.direct:
                 array = ChunkedArray(self._watched, array.path, array.layout)
             kept = Baseline(
@@ -254,8 +259,8 @@ class LabelWriter:
                     self.retained.drop(number, cell)
                     if number == 0:
                         self._pending.add(cell)
-        for level in self.canvas.levels:
-            inner(level.source).array.refresh()
+        for level, _ in zip(self.canvas.levels, self.arrays, strict=False):
+            array_of(level.source)[0].refresh()
         self.canvas.reread()
 
     # The levels.

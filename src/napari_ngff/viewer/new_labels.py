@@ -9,6 +9,8 @@ import numpy as np
 
 from napari_ngff.labels.blank import Blank
 from napari_ngff.labels.canvas import Canvas
+from napari_ngff.store.lazy import LazyArray
+from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
@@ -113,6 +115,7 @@ def new_labels(
     from napari.utils.transforms import Affine
 
     from napari_ngff.viewer.paint import OMEZarrLabels
+    from napari_ngff.viewer.saving import attach_new
 
     name = free_name(layer) if name is None else name
     problem = name_problem(name, taken_names(layer))
@@ -134,7 +137,7 @@ def new_labels(
     ).linear_matrix
     origin = layer.metadata.get(KEY)
     node = origin.node if isinstance(origin, LayerOrigin) else None
-    return OMEZarrLabels(
+    labels = OMEZarrLabels(
         Canvas(sources),
         name=name,
         scale=layer.scale * factor,
@@ -147,6 +150,17 @@ def new_labels(
         axis_labels=layer.axis_labels,
         metadata={TARGET: LabelTarget(node, name, level)},
     )
+    attach_new(labels, node, name, level, _order(layer))
+    return labels
+
+
+def _order(layer: Image) -> tuple[int | None, ...] | None:
+    """Find the image's own axis for each of the layer; None where it has no array."""
+    data = layer.data[0] if layer.multiscale else layer.data
+    window = data.window if isinstance(data, LazyArray) else None
+    if window is None or not isinstance(window.source, LevelSource):
+        return None
+    return window.axes
 
 
 def _shapes(layer: Image) -> list[tuple[int, ...]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from napari.utils.notifications import show_error, show_info, show_warning
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.labels.creation import METHOD, create_labels
 from napari_ngff.labels.reduce import method_named
 from napari_ngff.labels.retained import Retained
 from napari_ngff.labels.writer import LabelWriter
@@ -17,13 +19,16 @@ from napari_ngff.viewer import session
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from napari_ngff.labels.writer import Outcome
     from napari_ngff.metadata.model import Multiscale
+    from napari_ngff.store.node import Node
     from napari_ngff.viewer.paint import OMEZarrLabels
 
-__all__ = ["LayerSaver", "attach", "ratios_of"]
+__all__ = ["LayerSaver", "attach", "attach_new", "ratios_of"]
+
+Finish = Callable[[], None]
 
 COPY = (
     "{} is a copy of labels, and has no place in a file. Choose File ▸ Save Selected"
@@ -41,7 +46,7 @@ class LayerSaver:
     writer
         Of its canvas; None where there is nothing to save into yet.
     create
-        Makes that writer when the layer is saved for the first time.
+        Makes that writer, and what is to be called when the first save is complete.
 
     Attributes
     ----------
@@ -55,10 +60,11 @@ class LayerSaver:
         self,
         layer: OMEZarrLabels,
         writer: LabelWriter | None = None,
-        create: Callable[[OMEZarrLabels], LabelWriter] | None = None,
+        create: Callable[[OMEZarrLabels], tuple[LabelWriter, Finish]] | None = None,
     ) -> None:
         self._layer = weakref.ref(layer)
         self._create = create
+        self._finish: Finish | None = None
         self._again = False
         self._cancelled = False
         self.writer = writer
@@ -70,7 +76,7 @@ class LayerSaver:
         if self.writer is None:
             return bool(layer.canvas.log.end)
         self.writer.canvas = layer.canvas
-        return self.writer.unsaved
+        return self.writer.unsaved or self._finish is not None
 
     def save(self) -> None:
         """Save in a worker, and tell the user; what is painted meanwhile next time."""
@@ -103,7 +109,11 @@ class LayerSaver:
             if self.writer is None:
                 self.writer = self._created(layer)
             self.writer.canvas = layer.canvas
-            return self.writer.save(self._progress, lambda: self._cancelled)
+            outcome = self.writer.save(self._progress, lambda: self._cancelled)
+            if self._finish is not None and not outcome.cancelled:
+                self._finish()
+                self._finish = None
+            return outcome
         except (OMEZarrError, OSError, ValueError) as error:
             return error
         finally:
@@ -112,7 +122,8 @@ class LayerSaver:
     def _created(self, layer: OMEZarrLabels) -> LabelWriter:
         if self._create is None:
             raise UnsupportedError(COPY.format(layer.name))
-        return self._create(layer)
+        writer, self._finish = self._create(layer)
+        return writer
 
     def _progress(self, level: int, done: int, total: int) -> None:
         self.note = f"saving level {level}: {done} of {total} blocks"
@@ -167,6 +178,56 @@ def attach(layer: OMEZarrLabels) -> None:
         layer.editable = False
         return
     layer.saver = LayerSaver(layer, writer)
+
+
+def attach_new(
+    layer: OMEZarrLabels,
+    image: Node | None,
+    name: str,
+    level: int,
+    order: Sequence[int | None] | None,
+) -> None:
+    """Let a new layer create its label image when it is saved for the first time.
+
+    Parameters
+    ----------
+    layer
+        Its metadata get a `LayerOrigin` then.
+    image
+        Group of the image; None where it is not of an OME-Zarr.
+    name
+        Of the label image.
+    level
+        Level of the image that is the finest of the labels.
+    order
+        The image's axis for each of the layer, None for a new one; None where the
+        layer shows something else than the image's own voxels.
+    """
+
+    def create(layer: OMEZarrLabels) -> tuple[LabelWriter, Finish]:
+        if image is None or order is None:
+            msg = (
+                f"{layer.name} was made for a picture that is no single OME-Zarr image."
+                " Open the image itself, and make labels for that."
+            )
+            raise UnsupportedError(msg)
+        made = create_labels(image, name, layer.canvas.dtype, level)
+        assert image.metadata.image is not None
+        channel = image.metadata.image.multiscales[0].channel_axis
+        own = tuple(
+            a if a is None or channel is None or a < channel else a - 1 for a in order
+        )
+        files = made.arrays, own
+        retained = Retained()
+        writer = LabelWriter(layer.canvas, retained, METHOD, made.ratios, files)
+
+        def finish() -> None:
+            made.register()
+            layer.metadata[KEY] = LayerOrigin(image.child(f"labels/{name}"))
+
+        return writer, finish
+
+    layer.saver = LayerSaver(layer, create=create)
 
 
 def ratios_of(multiscale: Multiscale) -> list[list[float]]:

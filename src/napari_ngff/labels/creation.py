@@ -1,0 +1,311 @@
+"""A new label image beside its image, of OME-Zarr 0.4, 0.5 or 0.6.
+
+The arrays come first, then what is painted, then the metadata of the group, and last
+its entry in the list of labels: until then no reader knows of it. Up to 0.3 a file
+cannot state where its pixels are, and so not that labels fit: docs/design/005.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import CorruptDataError, UnsupportedError
+from napari_ngff.labels.reduce import Reduction
+from napari_ngff.metadata.dump import dump_image, dump_labels
+from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
+from napari_ngff.store.chunks import ChunkedArray, open_array
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.pyramid import open_pyramid
+from napari_ngff.store.sink import FolderSink
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.reduce import Method
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.node import Node
+    from napari_ngff.store.pyramid import Pyramid
+
+__all__ = ["METHOD", "NewLabels", "create_labels"]
+
+VERSIONS = ("0.4", "0.5", "0.6")
+
+METHOD: Method = "mode"
+"""Of new labels: a voxel of a coarser level lies in the middle of its block, where the
+transformations say, which is not true of the block's first voxel."""
+
+UNFINISHED = ".unfinished"
+"""Stands in the folder of a label image that is not in the list yet."""
+
+ZSTD = 1
+"""Level of zstd; of labels it is ten times quicker than blosc, and smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewLabels:
+    """A label image whose arrays are there and whose group is not.
+
+    Attributes
+    ----------
+    image
+        The group of its image.
+    name
+        Of its own group, below ``labels``.
+    multiscale
+        Its axes, which are the image's without the channel, and its levels.
+    arrays
+        As many as the image has levels.
+    """
+
+    image: Node
+    name: str
+    multiscale: Multiscale
+    arrays: tuple[ChunkedArray, ...]
+
+    @property
+    def ratios(self) -> list[list[float]]:
+        """How much larger the voxels of each level are than those before, per axis."""
+        return [
+            [b / a for a, b in zip(fine.scale, coarse.scale, strict=True)]
+            for fine, coarse in pairwise(self.multiscale.levels)
+        ]
+
+    def register(self) -> None:
+        """Write the group's metadata, and then enter it into the list of labels.
+
+        Raises
+        ------
+        CorruptDataError
+            Where the list that is there cannot be read; it stays as it is.
+        OSError
+            Where the system refuses to write.
+        """
+        version = _version(self.image)
+        sink = FolderSink(self.image.location.source.name)
+        folder = self.image.location.key("labels")
+        info = Image((self.multiscale,), label=LabelInfo())
+        attributes = _stated(dump_image(info, version), self.image)
+        _put_group(sink, f"{folder}/{self.name}", attributes, version)
+        _enter(sink, folder, self.name, self.image)
+        sink.delete(f"{folder}/{self.name}/{UNFINISHED}")
+
+
+def create_labels(
+    image: Node, name: str, dtype: np.dtype[Any], level: int = 0
+) -> NewLabels:
+    """Create the arrays of a new label image.
+
+    Parameters
+    ----------
+    image
+        Group of the image.
+    name
+        Of the label image.
+    dtype
+        Type of integers.
+    level
+        Level of the image that is the finest of the labels. They have as many levels
+        as the image all the same ("MUST"): further ones are halved along y and x.
+
+    Raises
+    ------
+    UnsupportedError
+        Where no labels can be written there; the message says why.
+    FileExistsError
+        Where the name is taken; the message has one that is free.
+    ValueError
+        Where the version cannot state what the labels would need.
+    OSError
+        Where the system refuses to write.
+    """
+    source = image.location.source
+    version = _version(image)
+    if not isinstance(source, FolderSource):
+        raise UnsupportedError(f"{source.name} is no folder, and cannot be written.")
+    pyramid = open_pyramid(image)
+    shapes, chunks, multiscale = _planned(pyramid, name, level)
+    dump_image(Image((multiscale,), label=LabelInfo()), version)  # or refuse now
+    sink = FolderSink(source.root)
+    path = f"{image.location.key('labels')}/{name}"
+    _make_room(source, path, name)
+    sink.put(f"{path}/{UNFINISHED}", b"")
+    for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
+        document, text = _array(shape, size, dtype, multiscale.axis_names, version)
+        sink.put(f"{path}/{one.path}/{document}", text)
+    arrays = (open_array(source, f"{path}/{one.path}") for one in multiscale.levels)
+    return NewLabels(image, name, multiscale, tuple(arrays))
+
+
+def _version(image: Node) -> str:
+    """Version to write, without the number of a draft."""
+    stated = image.metadata.version or ""
+    for version in VERSIONS:
+        if stated.startswith(version):
+            return version
+    if image.metadata.image is None:
+        msg = f"{image} is no image. Open one of its images, and make labels for that."
+        raise UnsupportedError(msg)
+    msg = (
+        f"{image} is OME-Zarr {stated or 'of no stated version'}, which cannot state"
+        " where labels lie. Convert it to 0.4 or newer, and make labels for that."
+    )
+    raise UnsupportedError(msg)
+
+
+def _planned(
+    pyramid: Pyramid, name: str, first: int
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], Multiscale]:
+    """Decide shapes, chunks and transformations of all levels."""
+    multiscale = pyramid.multiscale
+    kept = [i for i in range(len(multiscale.axes)) if i != multiscale.channel_axis]
+    levels = pyramid.levels[first:]
+    shapes = [tuple(level.shape[i] for i in kept) for level in levels]
+    while len(shapes) < len(pyramid.levels):
+        last = shapes[-1]
+        shapes.append((*last[:-2], -(-last[-2] // 2), -(-last[-1] // 2)))
+    wanted = [tuple(level.chunks[i] for i in kept) for level in levels]
+    wanted += wanted[-1:] * (len(shapes) - len(wanted))
+    chunks = [
+        tuple(min(c, n) for c, n in zip(sizes, shape, strict=True))
+        for sizes, shape in zip(wanted, shapes, strict=True)
+    ]
+    stated = [
+        [one.scale[i] for i in kept] for one in multiscale.levels[first : len(shapes)]
+    ]
+    finest = multiscale.levels[first]
+    scale = np.array([finest.scale[i] for i in kept])
+    translation = np.array([finest.translation[i] for i in kept])
+    factors = np.ones(len(kept))
+    made = [_level(0, scale, translation, factors)]
+    for number, (fine, coarse) in enumerate(pairwise(shapes), 1):
+        ratios = None
+        if number < len(stated):
+            finer = stated[number - 1]
+            ratios = [b / a for a, b in zip(finer, stated[number], strict=True)]
+        steps = Reduction.of(fine, coarse, METHOD, ratios).steps
+        factors = factors * [one.factor or one.fine / one.coarse for one in steps]
+        made.append(_level(number, scale, translation, factors))
+    axes = tuple(multiscale.axes[i] for i in kept)
+    return shapes, chunks, Multiscale(name, axes, tuple(made), METHOD)
+
+
+def _level(number: int, scale: Any, translation: Any, factors: Any) -> Level:
+    """Place a level so that its voxels lie in the middle of what they stand for."""
+    place = translation + (factors - 1) / 2 * scale
+    return Level(str(number), tuple((scale * factors).tolist()), tuple(place.tolist()))
+
+
+def _make_room(source: FolderSource, path: str, name: str) -> None:
+    """Refuse a name that is taken; clear what an interrupted creation left."""
+    folder = f"{source.root}/{path}"
+    if not os.path.lexists(folder):
+        return
+    names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+    if UNFINISHED in names and not names & {"zarr.json", ".zattrs"}:
+        shutil.rmtree(folder)
+        return
+    parent = os.path.dirname(folder)
+    taken = {other.lower() for other in os.listdir(parent)}
+    numbers = range(2, len(taken) + 3)
+    free = next(f"{name}-{n}" for n in numbers if f"{name}-{n}".lower() not in taken)
+    msg = f"There is something named {name} in {parent} already. {free} is free."
+    raise FileExistsError(msg)
+
+
+def _array(
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    dtype: np.dtype[Any],
+    names: tuple[str, ...],
+    version: str,
+) -> tuple[str, bytes]:
+    """Write the metadata document of an array; return its name, too."""
+    if version == "0.4":
+        document: JSON = {
+            "zarr_format": 2,
+            "shape": shape,
+            "chunks": chunks,
+            "dtype": dtype.newbyteorder("<").str,
+            "compressor": {"id": "zstd", "level": ZSTD},
+            "fill_value": 0,
+            "order": "C",
+            "filters": None,
+            "dimension_separator": "/",
+        }
+        return ".zarray", _json(document)
+    grid = {"name": "regular", "configuration": {"chunk_shape": chunks}}
+    keys = {"name": "default", "configuration": {"separator": "/"}}
+    codecs = [
+        {"name": "bytes", "configuration": {"endian": "little"}},
+        {"name": "zstd", "configuration": {"level": ZSTD, "checksum": False}},
+    ]
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": dtype.name,
+        "chunk_grid": grid,
+        "chunk_key_encoding": keys,
+        "fill_value": 0,
+        "codecs": codecs,
+        "attributes": {},
+        "dimension_names": names,
+        "storage_transformers": [],
+    }
+    return "zarr.json", _json(document)
+
+
+def _put_group(sink: FolderSink, path: str, attributes: JSON, version: str) -> None:
+    if version == "0.4":
+        sink.put(f"{path}/.zgroup", _json({"zarr_format": 2}))
+        sink.put(f"{path}/.zattrs", _json(attributes))
+        return
+    group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    sink.put(f"{path}/zarr.json", _json(group))
+
+
+def _stated(attributes: JSON, image: Node) -> JSON:
+    """State the version as the image does: it must be the same in a hierarchy."""
+    if "ome" in attributes:
+        attributes["ome"]["version"] = image.metadata.version
+    return attributes
+
+
+def _enter(sink: FolderSink, folder: str, name: str, image: Node) -> None:
+    """Append a name to the list of labels; whatever else stands there stays."""
+    version = _version(image)
+    document = ".zattrs" if version == "0.4" else "zarr.json"
+    raw = image.location.source.get(f"{folder}/{document}")
+    if raw is None:
+        attributes = _stated(dump_labels([name], version), image)
+        _put_group(sink, folder, attributes, version)
+        return
+    where = f"{sink.root}/{folder}/{document}"
+    content: Any = None
+    with suppress(ValueError):
+        content = json.loads(raw)
+    try:
+        home = content if version == "0.4" else _ome(content, image)
+        names = home.setdefault("labels", [])
+        if name not in names:
+            names.append(name)
+    except (AttributeError, KeyError, TypeError) as error:
+        msg = f"{where} is no list of labels. Correct it; it is left as it is."
+        raise CorruptDataError(msg) from error
+    sink.put(f"{folder}/{document}", _json(content))
+
+
+def _ome(content: JSON, image: Node) -> JSON:
+    home: JSON = content.setdefault("attributes", {}).setdefault("ome", {})
+    home.setdefault("version", image.metadata.version)
+    return home
+
+
+def _json(document: JSON) -> bytes:
+    return json.dumps(document, indent=2).encode()

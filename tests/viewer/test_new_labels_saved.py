@@ -1,0 +1,228 @@
+"""New labels, painted and saved, as other libraries read them."""
+
+import json
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import zarr
+from napari.components import ViewerModel
+
+from napari_ngff.cli import main
+from napari_ngff.labels import creation
+from napari_ngff.plugin import get_reader
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer import saving
+from napari_ngff.viewer.new_labels import new_labels
+from napari_ngff.viewer.painted import as_layer
+from napari_ngff.viewer.samples import write_image, write_plate, write_stack
+
+VERSIONS = ["0.4", "0.5", "0.6"]
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("samples")
+    for version in VERSIONS:
+        write_image(folder / f"{version}.ome.zarr", version, shape=(2, 101, 150))
+    write_stack(folder / "stack.ome.zarr", shape=(5, 64, 77))
+    write_plate(folder / "plate.ome.zarr", grid=(1, 2), shape=(64, 64))
+    write_image(folder / "old.ome.zarr", "0.3", shape=(64, 64))
+    return folder
+
+
+@pytest.fixture
+def copy(samples, tmp_path):
+    return lambda name: shutil.copytree(samples / name, tmp_path / name)
+
+
+def layers_of(path):
+    model = ViewerModel()
+    for layer in get_reader(str(path))(str(path)):
+        model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
+    return model
+
+
+@pytest.fixture
+def told(monkeypatch):
+    messages = []
+    for name in ("show_error", "show_warning", "show_info"):
+        monkeypatch.setattr(saving, name, messages.append)
+    return messages
+
+
+def painted(path, name="mine", **options):
+    """Paint something on new labels for the first image of a place."""
+    model = layers_of(path)
+    layer = new_labels(model.layers[0], name, **options)
+    model.add_layer(layer)
+    shape = np.array(layer.data.shape)
+    first = tuple((shape // 4).tolist())
+    layer.brush_size = 21
+    layer.selected_label = 3
+    layer.paint(first, 3)
+    layer.paint(tuple((shape * 2 // 3).tolist()), 300)
+    return layer
+
+
+def found(path, name="mine"):
+    node = open_node(path).child(f"labels/{name}")
+    multiscale = node.metadata.image.multiscales[0]
+    where = f"{node.location.source.name}/{node.location.path}"
+    arrays = [
+        zarr.open_array(f"{where}/{one.path}", mode="r")[:] for one in multiscale.levels
+    ]
+    return multiscale, arrays
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_labels_are_valid_and_hold_what_was_painted(copy, version, told, capsys):
+    path = copy(f"{version}.ome.zarr")
+    before = open_node(path)
+    layer = painted(path)
+    assert layer.saver.save_now(), told
+    multiscale, arrays = found(path)
+    whole = np.asarray(layer.data[0])
+    np.testing.assert_array_equal(arrays[0], whole)
+    assert set(np.unique(whole)) == {0, 3, 300}
+    image = before.metadata.image.multiscales[0]
+    assert len(arrays) == len(image.levels)
+    assert multiscale.method == "mode"
+    assert multiscale.axis_names == ("t", "y", "x")
+    kept = [0, 2, 3]
+    for mine, theirs in zip(multiscale.levels, image.levels, strict=True):
+        np.testing.assert_allclose(mine.scale, [theirs.scale[i] for i in kept])
+        np.testing.assert_allclose(
+            mine.translation, [theirs.translation[i] for i in kept]
+        )
+    node = open_node(path)
+    names = [label.name for label in node.labels().nodes]
+    assert names == ["nuclei", "cells", "mine"]
+    assert main(["check", str(path)]) == 0
+    # It opens again, and the next save is incremental.
+    again = layers_of(path).layers["mine"]
+    assert (np.asarray(again.data[0]) == whole).all()
+    again.paint((0, 5, 5), 9)
+    assert again.saver.save_now()
+    assert (found(path)[1][0][0, 5, 5]) == 9
+    assert not list(path.rglob(creation.UNFINISHED))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_other_libraries_agree(copy, version, told):
+    path = copy(f"{version}.ome.zarr")
+    layer = painted(path)
+    assert layer.saver.save_now(), told
+    whole = np.asarray(layer.data[0])
+    label = path / "labels/mine"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if version != "0.6":
+            import yaozarrs
+            from ome_zarr_models import open_ome_zarr
+
+            open_ome_zarr(zarr.open_group(str(label), mode="r"), version=version)
+
+            import ngio
+            from ome_zarr.io import parse_url
+            from ome_zarr.reader import Reader
+
+            nodes = Reader(parse_url(str(label)))()
+            mine = next(n for n in nodes if n.zarr.basename() == "mine")
+            assert (np.asarray(mine.data[0]) == whole).all()
+            container = ngio.open_ome_zarr_container(str(path))
+            assert "mine" in container.list_labels()
+            assert (container.get_label("mine").get_array() == whole).all()
+            yaozarrs.validate_zarr_store(str(path))
+
+
+def test_fields_of_plates_get_labels(copy, told):
+    path = copy("plate.ome.zarr")
+    field = next(p.parent for p in path.rglob("labels"))
+    layer = painted(field)
+    assert layer.saver.save_now(), told
+    np.testing.assert_array_equal(found(field)[1][0], np.asarray(layer.data[0]))
+    assert main(["check", str(path)]) == 0
+
+
+def test_a_plate_as_a_whole_says_where_labels_belong(copy, told):
+    path = copy("plate.ome.zarr")
+    layer = painted(path)
+    assert not layer.saver.save_now()
+    assert "Open the image itself" in told[0]
+    assert layer.unsaved
+
+
+def test_a_stack_and_its_finest_level(copy, told):
+    path = copy("stack.ome.zarr")
+    layer = painted(path, level=1)
+    assert layer.saver.save_now(), told
+    multiscale, arrays = found(path)
+    image = open_node(path).metadata.image.multiscales[0]
+    assert len(arrays) == len(image.levels)
+    np.testing.assert_array_equal(arrays[0], np.asarray(layer.data[0]))
+    np.testing.assert_allclose(multiscale.levels[0].scale, image.levels[1].scale[1:])
+    assert main(["check", str(path)]) == 0
+
+
+def test_a_taken_name_is_refused_and_a_free_one_offered(copy, told):
+    path = copy("0.5.ome.zarr")
+    first, second = painted(path), painted(path)
+    assert first.saver.save_now(), told
+    before = found(path)[1][0]
+    assert not second.saver.save_now()
+    assert "mine-2 is free" in told[-1]
+    assert second.unsaved
+    assert (found(path)[1][0] == before).all()
+
+
+def test_older_versions_are_told_to_convert(copy, told):
+    path = copy("old.ome.zarr")
+    layer = painted(path)
+    assert not layer.saver.save_now()
+    assert "Convert it to 0.4 or newer" in told[0]
+    assert not (path / "labels/mine").exists()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_list_keeps_what_others_wrote(copy, version, told):
+    path = copy(f"{version}.ome.zarr")
+    name = ".zattrs" if version == "0.4" else "zarr.json"
+    document = path / "labels" / name
+    content = json.loads(document.read_text())
+    content["mine too"] = {"a": 1}
+    document.write_text(json.dumps(content))
+    assert painted(path).saver.save_now(), told
+    after = json.loads(document.read_text())
+    home = after if version == "0.4" else after["attributes"]["ome"]
+    assert home["labels"] == ["nuclei", "cells", "mine"]
+    assert after["mine too"] == {"a": 1}
+
+
+def test_the_first_labels_of_an_image_make_the_list(copy, told):
+    for version in VERSIONS:
+        path = copy(f"{version}.ome.zarr")
+        shutil.rmtree(path / "labels")
+        assert painted(path).saver.save_now(), told
+        assert [n.name for n in open_node(path).labels().nodes] == ["mine"]
+        assert main(["check", str(path)]) == 0
+
+
+def test_an_interrupted_creation_is_no_label_and_does_not_hinder(
+    copy, told, monkeypatch
+):
+    path = copy("0.5.ome.zarr")
+
+    def fail(self):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(creation.NewLabels, "register", fail)
+    layer = painted(path)
+    assert not layer.saver.save_now()
+    assert layer.unsaved
+    assert [n.name for n in open_node(path).labels().nodes] == ["nuclei", "cells"]
+    monkeypatch.undo()
+    other = painted(path)  # as after a crash: nobody knows of the first
+    assert other.saver.save_now(), told
+    np.testing.assert_array_equal(found(path)[1][0], np.asarray(other.data[0]))
