@@ -245,8 +245,8 @@ def test_registered_images_bend_into_each_other(tmp_path, messages):
     zarr.create_array(tmp_path / "t" / "there", data=np.full((40, 40, 2), 3.0))
     zarr.create_array(tmp_path / "t" / "back", data=np.full((40, 40, 2), -3.0))
     viewer, layers = opened(tmp_path)
-    assert messages == []
     # b = 2 (a + 3): shown in a, where b lies from -3 to 16.5.
+    assert ["b reaches beyond" in message for message in messages] == [True]
     np.testing.assert_allclose(layers["b"].extent.world, [[-3, -3], [16.5, 16.5]])
     for a in (0, 5, 12):
         b = 2 * (a + 3)
@@ -258,6 +258,23 @@ def test_registered_images_bend_into_each_other(tmp_path, messages):
         a = b // 2 - 3
         assert value_at(layers["a"], b, b) == made["a"][a, a]
         assert value_at(layers["cells"], b, b) == ids[b, b]
+
+
+@pytest.mark.parametrize("size", [16, 8])
+def test_a_field_that_is_too_small_is_told(tmp_path, messages, size):
+    bend = {"type": "displacements", "path": "d"}
+    scene(
+        tmp_path,
+        [link(end("world"), end("physical", "a"), **bend)],
+        [system("world", "yx")],
+    )
+    pixels = image(tmp_path / "a", "yx", numbered(16, 16))
+    zarr.create_array(tmp_path / "d", data=np.zeros((size, size, 2)))
+    _, layers = opened(tmp_path)
+    assert ["beyond the field" in message for message in messages] == [True] * (
+        size < 16
+    )
+    assert value_at(layers["a"], 15, 15) == pixels[15, 15]
 
 
 def test_channels_are_split_and_leave_the_rest_aligned(tmp_path, messages):

@@ -229,6 +229,18 @@ class Bent:
         level, shape = pyramid.multiscale.levels[0], pyramid.levels[0].shape
         return cls(pull, axes, resampled_grid(pull, level, shape, len(axes)))
 
+    @property
+    def covered(self) -> bool:
+        """Whether the field has vectors for the whole grid, give or take a voxel."""
+        domain = domain_of(self.pull)
+        if domain is None:
+            return True
+        step, low = np.array(self.grid.step), np.array(self.grid.origin)
+        high = low + step * (np.array(self.grid.shape) - 1)
+        return bool(
+            (low + step >= domain[0]).all() and (high - step <= domain[1]).all()
+        )
+
 
 def resampled(
     pyramid: Pyramid, bent: Bent, places: tuple[Placed, ...] | None = None

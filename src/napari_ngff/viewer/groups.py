@@ -107,6 +107,12 @@ def with_system(image: Picture, system: Reference | None, reading: Reading) -> P
     """Show an image in a system, else in its intrinsic one, and tell so."""
     found = viewed(image, system) if system is not None else None
     if found is not None:
+        view = found.view
+        if view is not None and view.bent is not None and not view.bent.covered:
+            reading.messages.append(
+                f"{image.name} reaches beyond the field that bends it; the vectors at"
+                " the field's edge are taken there."
+            )
         return found
     own = intrinsic_of(image.node)
     wanted = f'"{system_name(system)}"' if system is not None else "any other"
