@@ -352,6 +352,10 @@ BAD = [
     ("missing-key", scene(coordinateTransformations=None)),
     # --- omero and image-label
     ("channel-color-missing", with_omero(color=None)),
+    ("channel-color-missing", image_5(others={"omero": {"channels": [
+        {"window": LIMITS}]}})),
+    ("channel-window-missing", image_5(others={"omero": {"channels": [
+        {"color": "FF0000"}]}})),
     ("channel-color-form", with_omero(color="#00ff00")),
     ("channel-window-missing", with_omero(window=None)),
     ("channel-window-incomplete", with_omero(window={"start": 0, "end": 1})),
@@ -445,6 +449,10 @@ def test_a_version_from_above_counts_where_none_is_stated():
     new = {p.code for p in check_attributes(attributes, 2, "0.4")}
     assert "plate-version-missing" in old - new
     assert "plate-untitled" in new - old
+    attributes = image_4(version=None, axes=None)
+    del attributes["multiscales"][0]["axes"]
+    assert "axes-missing" in {p.code for p in check_attributes(attributes, 2, "0.4")}
+    assert "axes-missing" not in {p.code for p in check_attributes(attributes, 2)}
 
 
 def test_what_the_reader_says_of_a_key_is_not_said_again():
@@ -457,6 +465,10 @@ def test_what_the_reader_says_of_a_key_is_not_said_again():
 
 
 def test_a_must_that_reading_takes_lightly_is_an_error():
+    unknown = [
+        p for p in found_in(image_4(version="foo")) if p.code == "version-unknown"
+    ]
+    assert [p.severity for p in unknown] == [Severity.ERROR]
     moved = plate(wells=[{"path": "1/A", "rowIndex": 0, "columnIndex": 0}])
     assert [p.severity for p in found_in(moved)] == [Severity.ERROR]
     moved = plate("0.4", wells=[{"path": "1/A", "rowIndex": 0, "columnIndex": 0}])

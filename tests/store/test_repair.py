@@ -175,6 +175,19 @@ def test_wells_whose_path_says_nothing_stay(sample):
     ]
 
 
+def test_what_is_broken_beside_does_not_matter(sample):
+    path = sample("plate", "0.5")
+    wells = [{"path": "B/2", "rowIndex": None}, 7, {"path": None}]
+    edit(path, lambda c: c["plate"].update(rows=["A", {"name": "B"}], wells=wells))
+    repair(open_node(path), "well-index-missing")
+    fixed = {"path": "B/2", "rowIndex": 1, "columnIndex": 1}
+    assert home_of(path)["plate"]["wells"] == [fixed, 7, {"path": None}]
+    edit(path, lambda c: c["plate"].update(rows=None, wells=wells))
+    assert repair(open_node(path), "well-index-missing") == ()
+    edit(path, lambda c: c.update(plate=[]))
+    assert repair(open_node(path), "well-index-missing") == ()
+
+
 def test_the_oldest_version_is_kept(sample):
     path = sample("image", "0.5")
     edit(path / "labels", lambda c: c.update(labels=["ghost"]))

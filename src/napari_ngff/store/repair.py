@@ -249,29 +249,44 @@ def is_there(group: Node, path: str) -> bool:
 def add_indices(home: JSON, group: Node) -> None:
     """Add rowIndex and columnIndex to wells whose path names a row and a column."""
     plate = home["plate"]
+    if not all(isinstance(plate.get(key), list) for key in ("rows", "columns")):
+        return
     rows, columns = (
-        [entry.get("name") for entry in plate[key]] for key in ("rows", "columns")
+        [entry.get("name") if isinstance(entry, dict) else None for entry in plate[key]]
+        for key in ("rows", "columns")
     )
-    for well in plate["wells"]:
+    for well in objects(plate.get("wells")):
         row, _, column = str(well.get("path")).partition("/")
         if row in rows and column in columns:
-            well.setdefault("rowIndex", rows.index(row))
-            well.setdefault("columnIndex", columns.index(column))
+            fill(well, "rowIndex", rows.index(row))
+            fill(well, "columnIndex", columns.index(column))
 
 
 def add_versions(home: JSON, group: Node) -> None:
     """Add the version that the hierarchy has, or that the document implies."""
     version = above(group) or group.metadata.version
     if group.zarr_format == 3:
-        home.setdefault("version", version)
+        fill(home, "version", version)
     keys = ("plate", "well", "image-label")
-    inner = [home[key] for key in keys if isinstance(home.get(key), dict)]
+    inner = objects([home.get(key) for key in keys])
     if group.zarr_format == 2:
-        inner += home.get("multiscales", [])
+        inner += objects(home.get("multiscales"))
     elif str(version)[:3] != "0.5":
         inner = []
     for place in inner:
-        place.setdefault("version", version)
+        fill(place, "version", version)
+
+
+def fill(place: JSON, key: str, value: object) -> None:
+    """Set a key that is missing, or null, which is as good as missing."""
+    if place.get(key) is None:
+        place[key] = value
+
+
+def objects(entries: object) -> list[JSON]:
+    """Return the objects of a list; what else is there has other problems."""
+    found = entries if isinstance(entries, list) else []
+    return [entry for entry in found if isinstance(entry, dict)]
 
 
 def above(group: Node) -> str | None:
