@@ -105,6 +105,7 @@ def shown_as_stated(path, labels=(), channels=CHANNELS):
 def test_ome_zarr_py(tmp_path, version):
     writer = pytest.importorskip("ome_zarr.writer")
     formats = pytest.importorskip("ome_zarr.format")
+    models = pytest.importorskip("ome_zarr_models.common.omero")
     fmt = formats.format_from_version(version)
     path = tmp_path / "peer.ome.zarr"
     zarr_format = 3 if version == "0.5" else 2
@@ -119,12 +120,11 @@ def test_ome_zarr_py(tmp_path, version):
         "axes_units": dict.fromkeys("zyx", "micrometer"),
     }
     window = {"min": 0, "max": 65535, "start": 5, "end": 900}
-    omero = {
-        "channels": [
-            {"label": "a", "color": "FF0000", "window": window},
-            {"label": "b", "color": "00FF00", "window": window},
-        ]
-    }
+    channels = [
+        {"label": "a", "color": "FF0000", "window": window},
+        {"label": "b", "color": "00FF00", "window": window},
+    ]
+    omero = models.Omero.model_validate({"channels": channels})
     writer.write_image(data, group, omero=omero, **options)
     writer.write_labels(mask, group, name="nuclei", scaler=None, **options)
     layers = shown_as_stated(path, ["nuclei"])
