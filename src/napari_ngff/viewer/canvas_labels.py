@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.viewer.saving import LayerSaver
+    from napari_ngff.viewer.tile import Tile
 
 __all__ = ["CanvasLabels"]
 
@@ -201,7 +202,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     def _partial_labels_refresh(self) -> None:
         edits, self._pending = self._pending, []
         if edits:
-            self._patch(edits, self._overlay(self._painted_to))
+            self._patch(
+                edits, self._overlay(self._painted_to), self._slicing_state.tile()
+            )
 
     def _overlay(self, since: int) -> Any:
         def overlay(number: int, box: Any, block: Any) -> Any:
@@ -209,14 +212,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
         return overlay
 
-    def _show_again(self, edits: list[Edit] | None = None) -> None:
+    def _read(self, number: int, box: Any, block: Any) -> Any:
+        block[...] = self.canvas.read(number, box)
+        return box
+
+    def _show_again(self, edits: list[Edit]) -> None:
         self._pending = []
-
-        def read(number: int, box: Any, block: Any) -> Any:
-            block[...] = self.canvas.read(number, box)
-            return box
-
-        self._patch(edits, read)
+        self._patch(edits, self._read, self._slicing_state.tile())
 
     def catch_up(self, *, again: bool) -> None:
         """Add what was done since the slice that just arrived was asked for.
@@ -226,14 +228,11 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         again
             Whether something was taken back since.
         """
-        if again:
-            self._show_again()
-        else:
-            self._patch(None, self._overlay(0))
+        update = self._read if again else self._overlay(0)
+        self._patch(None, update, self._slicing_state.tile(arrived=True))
 
-    def _patch(self, edits: list[Edit] | None, update: Any) -> None:
+    def _patch(self, edits: list[Edit] | None, update: Any, tile: Tile | None) -> None:
         """Change what edits concern of the picture, None for all, and the texture."""
-        tile = self._slicing_state.tile()
         if tile is None:
             return
         region = tile.box if edits is None else tile.region(edits)

@@ -94,10 +94,17 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
         if self._shown is not None and then != [canvas.version, canvas.reversals]:
             self.layer.catch_up(again=then[1] != canvas.reversals)
 
-    def tile(self) -> Tile | None:
-        """Tell what is on the screen; None for nothing."""
+    def tile(self, *, arrived: bool = False) -> Tile | None:
+        """Tell what is on the screen; None for nothing, and while a slice is read.
+
+        Parameters
+        ----------
+        arrived
+            True for a slice that just arrived, which napari marks as loaded later.
+        """
         request = self._shown
-        if request is None or not self.layer.loaded or self._slice.empty:
+        loaded = arrived or self.layer.loaded
+        if request is None or not loaded or self._slice.empty:
             return None
         level = self.layer.canvas.levels[request.data_level]
         displayed = tuple(request.slice_input.displayed)
