@@ -75,3 +75,10 @@ def test_a_failure_leaves_nothing(tmp_path: Path):
     with pytest.raises(OSError, match=r"out\.ozx"):
         pack(folder, tmp_path / "out.ozx", overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.ozx"]
+
+
+def test_never_packs_itself(tmp_path: Path):
+    folder = make_hierarchy(tmp_path / "in")
+    with pytest.raises(ValueError, match="inside of what it packs"):
+        pack(folder, folder / "out.ozx")
+    assert not list(folder.rglob("*.ozx"))

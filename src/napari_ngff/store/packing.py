@@ -38,11 +38,14 @@ def pack(folder: str | Path, file: str | Path, *, overwrite: bool = False) -> Pa
     FileExistsError
         Where `file` is there and `overwrite` is False.
     ValueError
-        Where `folder` has no ``zarr.json`` with an OME version: RFC-9 needs Zarr v3.
+        Where `folder` has no ``zarr.json`` with an OME version: RFC-9 needs Zarr v3;
+        or `file` is inside `folder`.
     """
     folder, file = Path(folder), Path(file)
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} is there already; remove it or overwrite it.")
+    if file.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{file} would be inside of what it packs; put it elsewhere.")
     comment = describe(folder)
     handle, aside = tempfile.mkstemp(f"-{file.name}", ".", file.parent)
     os.close(handle)
