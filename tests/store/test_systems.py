@@ -132,6 +132,17 @@ def test_what_cannot_be_used_is_told(tmp_path, link, reason):
     assert ATLAS not in found.graph.ways(intrinsic_of(node))
 
 
+def test_a_scene_has_no_intrinsic_system(tmp_path):
+    link = {"type": "identity", "input": "", "output": "world"}
+    scene = {
+        "coordinateSystems": [system("world")],
+        "coordinateTransformations": [link],
+    }
+    group(tmp_path, {"scene": scene})
+    (problem,) = open_systems([open_node(tmp_path)]).problems
+    assert problem.code == "system-unknown"
+
+
 def test_index_coordinates_of_every_level_are_systems(tmp_path):
     levels = [
         ("0", {"type": "scale", "scale": [2, 3]}),

@@ -484,6 +484,42 @@ def test_labels_without_a_link_follow_into_a_scene(tmp_path, messages):
             assert value_at(layer, *at) == ids[y, x]
 
 
+def test_a_created_axis_is_not_an_axis_of_the_same_name(tmp_path, messages):
+    scene(
+        tmp_path,
+        [
+            link(
+                end("physical", "a"),
+                end("world"),
+                type="projectAxis",
+                createdOutputs=[1],
+            )
+        ],
+        [system("world", "zyx")],
+    )
+    image(tmp_path / "a", "yx", numbered(4, 5))
+    ids = numbered(4, 5, dtype="u4")
+    labelled(tmp_path / "a", {"cells": ("yx", ids, {})})
+    _, layers = opened(tmp_path)
+    assert layers["cells"].data.shape == (4, 1, 5)
+    assert value_at(layers["cells"], 3, 0, 2) == ids[3, 2]
+
+
+def test_labels_that_numbers_cannot_place_are_left_out(tmp_path, messages):
+    huge = {"type": "scale", "scale": [1e200, 1e200]}
+    image(
+        tmp_path,
+        "yx",
+        numbered(8, 8),
+        links=[link(end("physical", "labels/cells"), end("physical"), **huge)],
+    )
+    ids = numbered(4, 4, dtype="u4")
+    labelled(tmp_path, {"cells": ("yx", ids, {"scale": [1e200, 1e200]})})
+    _, layers = opened(tmp_path)
+    assert len(layers) == 1
+    assert ["cells" in message for message in messages] == [True]
+
+
 def test_a_label_alone_lies_where_its_image_says(tmp_path, messages):
     shift = {"type": "translation", "translation": [4, 6]}
     image(

@@ -186,7 +186,8 @@ class _Survey:
         if not end.path and Reference(group, end.name) in self.systems:
             return Reference(group, end.name)
         if end == Reference():
-            return intrinsic_of(node)
+            own = intrinsic_of(node)
+            return own if own in self.systems else None
         if not end.path:
             return self._named(node, end.name)
         return self._at(node, end.path, end.name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.metadata.systems import Axis
 from napari_ngff.store.lazy import LazyArray, Window
 from napari_ngff.store.resampled import Bent, resampled
 from napari_ngff.viewer.placement import View, arranged
@@ -15,7 +16,7 @@ from napari_ngff.viewer.units import layer_units
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.metadata.model import Axis, LabelInfo, Omero
+    from napari_ngff.metadata.model import LabelInfo, Omero
     from napari_ngff.metadata.model import Window as Contrast
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.node import Node
@@ -110,6 +111,10 @@ class LayerOrigin:
         return self
 
 
+NAMELESS = Axis("")
+"""Of an axis that the image has not: no axis of a label is the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """The axes that all layers of one file share: those of the image, less channel.
@@ -160,9 +165,7 @@ class Frame:
         level = pyramid.multiscale.levels[0]
         sizes = pyramid.levels[0].shape
         return cls(
-            tuple(
-                b if i is None else axes[i] for i, b in zip(order, shown, strict=True)
-            ),
+            tuple(NAMELESS if i is None else axes[i] for i in order),
             tuple(1 if i is None else sizes[i] for i in order),
             tuple(1.0 if i is None else level.scale[i] for i in order),
             tuple(0.0 if i is None else level.translation[i] for i in order),

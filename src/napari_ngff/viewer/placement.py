@@ -129,8 +129,9 @@ def matched(
     Of all ways to pair them, the one with the largest sum of cosines; the order of
     the axes decides between equal ones.
     """
-    lengths = np.linalg.norm(linear, axis=0)
-    cosines = abs(linear) / np.where(lengths > 0, lengths, 1)
+    largest = abs(linear).max(axis=0)
+    scaled = abs(linear) / np.where(largest > 0, largest, 1)  # squares may overflow
+    cosines = scaled / np.maximum(np.linalg.norm(scaled, axis=0), 1)
     best, found = -1.0, dict[int, int]()
     count = min(len(rows), len(columns))
     for some in itertools.combinations(rows, count):

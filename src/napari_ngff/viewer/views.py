@@ -53,7 +53,8 @@ def viewed(picture: Picture, system: Reference) -> Picture | None:
     ndim = len(picture.pyramid.multiscale.axes)
     way = graph.way(start, system)
     if way is not None and way.linear:
-        matrix = way.matrix(ndim)
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix = way.matrix(ndim)
         return (
             replace(picture, view=View(system, axes, matrix)) if shown(matrix) else None
         )
@@ -80,6 +81,8 @@ def start_of(picture: Picture) -> Reference:
 
 def shown(matrix: Matrix) -> bool:
     """Tell whether a matrix leaves an image any extent along all axes it keeps."""
+    if not np.isfinite(matrix).all():
+        return False
     linear = matrix[:-1, :-1]
     moving = linear[:, linear.any(axis=0)]
     if not moving.size:
@@ -111,7 +114,8 @@ def following(label: Picture, image: Picture) -> Picture:
     if way is None:
         return label
     try:
-        matrix = way.matrix(len(label.pyramid.multiscale.axes))
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix = way.matrix(len(label.pyramid.multiscale.axes))
     except ValueError as error:
         msg = f"{label.node} cannot be shown on its image: {error}"
         raise UnsupportedError(msg) from error
@@ -131,14 +135,19 @@ def linked(label: Picture) -> Picture:
     if image is None or matrix is None:
         return label
     axes = image.pyramid.multiscale.axes
-    folded = folded_in(label, matrix, axes)
+    view = image.view
+    with np.errstate(over="ignore", invalid="ignore"):
+        folded = folded_in(label, matrix, axes)
+        whole = matrix if view is None or view.bent else view.matrix @ matrix
+    if not shown(whole):
+        msg = f"{label.node} has no extent on its image, or one beyond all numbers."
+        raise UnsupportedError(msg)
     if folded is not None:
         return folded
-    view = image.view
     if view is None:
-        return replace(label, view=View(start_of(image), axes, matrix))
+        return replace(label, view=View(start_of(image), axes, whole))
     if view.bent is None:
-        return replace(label, view=View(view.system, view.axes, view.matrix @ matrix))
+        return replace(label, view=View(view.system, view.axes, whole))
     msg = f"{label.node} lies askew in its image, which a field bends."
     raise UnsupportedError(msg)
 
@@ -147,6 +156,11 @@ def folded_in(label: Picture, matrix: Matrix, axes: tuple[Axis, ...]) -> Picture
     """Let a label's own scale and translation end in its image's intrinsic system.
 
     None where that takes more: then the label's axes are not those of the image.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the result is too large for a number.
     """
     multiscale = label.pyramid.multiscale
     linear, offset = matrix[:-1, :-1], matrix[:-1, -1]
@@ -154,6 +168,11 @@ def folded_in(label: Picture, matrix: Matrix, axes: tuple[Axis, ...]) -> Picture
     if not diagonal or np.count_nonzero(linear - np.diag(np.diag(linear))):
         return None
     factors = np.diag(linear)
+    placed = [factors * lv.scale for lv in multiscale.levels]
+    placed += [factors * lv.translation + offset for lv in multiscale.levels]
+    if not np.isfinite(placed).all():
+        msg = f"{label.node} lies beyond all numbers on its image."
+        raise UnsupportedError(msg)
     levels = tuple(
         replace(
             level,
