@@ -124,7 +124,7 @@ def open_memory(data: Path, rounds: int, who: str) -> Values:
 def views(data: Path, rounds: int, name: str, *without: str) -> Values:
     """Random new views of 1024 x 1024 that no cache knows."""
     import numpy as np
-    from contenders import VIEWERS, clear_caches
+    from contenders import VIEWERS, outdate_caches
     from data import BIG, SIDE
 
     path = str(data / name)
@@ -137,7 +137,7 @@ def views(data: Path, rounds: int, name: str, *without: str) -> Values:
         view = plane, slice(y, y + 1024), slice(x, x + 1024)
         pictures = []
         for who in list(readers) if i % 2 else list(readers)[::-1]:
-            clear_caches()
+            outdate_caches()
             out: list[Any] = []
             elapsed = timed(lambda r=readers[who], o=out, v=view: o.append(r(v)))
             pictures.append(out[0])

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OPENERS", "VIEWERS", "View", "clear_caches", "image_layers"]
+__all__ = [
+    "OPENERS",
+    "VIEWERS",
+    "View",
+    "clear_caches",
+    "image_layers",
+    "outdate_caches",
+]
 
 View = tuple[int | None, slice, slice]
 """Plane (None in 2D), rows, columns."""
@@ -80,9 +87,37 @@ def napari_slice(data: Any, view: View) -> Any:
         return np.asarray(window[plane, slice(None), slice(None)])
 
 
+VIEWED: list[Any] = []
+"""Our arrays of which views are taken."""
+
+CACHE = 32 << 20
+"""Bytes of our cache while views are taken, so that it fills up soon."""
+
+
 def view_ours(path: str) -> Callable[[View], Any]:
+    from napari_ngff.store.chunks import cache
+
     data = open_ours(path)[0][0][0]
+    VIEWED.append(data.window.source.array)
+    cache.limit = CACHE
+    for i in range(2 * CACHE // (2 << 20)):
+        # As in the middle of a session: the cache is full, and memory is used again.
+        outdate_caches()
+        start = i % 8 * 512
+        plane = data.shape[-3] // 2 if data.ndim > 2 else None
+        rows = slice(start, start + 1024)
+        napari_slice(data, (plane, rows, rows))
     return lambda view: napari_slice(data, view)
+
+
+def outdate_caches() -> None:
+    """Let every view be new to our cache, which stays full, and to napari's."""
+    from napari.utils._dask_utils import _DASK_CACHE
+
+    for array in VIEWED:
+        array.refresh()
+    with contextlib.suppress(AttributeError):
+        _DASK_CACHE.cache.clear()
 
 
 def zarr_array(path: str) -> Any:
