@@ -28,6 +28,8 @@ from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.pyramid import LevelSource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari_ngff.labels.grid import Box
     from napari_ngff.store.lazy import ArraySource
     from napari_ngff.store.pyramid import OnError
@@ -66,20 +68,34 @@ class Retained:
 
     Parameters
     ----------
-    file
-        Open for reading and writing, in binary; closed with this object. By default
-        one that is gone then.
+    opener
+        Opens the file for reading and appending, in binary, when there is something to
+        keep; it is closed with this object. By default one that is gone then.
     durable
         Whether each block must be on the disk before `put` returns.
     """
 
-    def __init__(self, file: IO[bytes] | None = None, durable: bool = False) -> None:
-        self._file: IO[bytes] = file or tempfile.TemporaryFile()  # noqa: SIM115
-        self.close = weakref.finalize(self, self._file.close)
+    def __init__(
+        self, opener: Callable[[], IO[bytes]] | None = None, durable: bool = False
+    ) -> None:
+        self._opener = opener or tempfile.TemporaryFile
+        self._opened: IO[bytes] | None = None
+        self._finalizer: Any = None
         self._durable = durable
         self._lock = threading.Lock()
         self._records: dict[tuple[int, Cell], _Record] = {}
-        self._load()
+
+    @property
+    def _file(self) -> IO[bytes]:
+        if self._opened is None:
+            self._opened = self._opener()
+            self._finalizer = weakref.finalize(self, self._opened.close)
+        return self._opened
+
+    def close(self) -> None:
+        """Close the file; nothing can be kept or returned any more."""
+        if self._finalizer is not None:
+            self._finalizer()
 
     def __contains__(self, place: tuple[int, Cell]) -> bool:
         return place in self._records
@@ -148,15 +164,10 @@ class Retained:
         with self._lock:
             return [cell for number, cell in self._records if number == level]
 
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._records.clear()
-            self._file.seek(0)
-            self._file.truncate()
-
-    def _load(self) -> None:
+    def load(self) -> None:
+        """Take what is in the file, up to where a crash may have cut it off."""
         self._file.seek(0)
+        end = 0
         while line := self._file.readline():
             try:
                 head = json.loads(line)
@@ -167,6 +178,7 @@ class Retained:
                 place = head["level"], tuple(head["cell"])
             except (ValueError, KeyError, TypeError):
                 break
+            end = self._file.tell()
             if "shape" not in head:
                 self._records.pop(place, None)
                 continue
@@ -177,6 +189,7 @@ class Retained:
                 head["dtype"],
                 head["constant"],
             )
+        self._file.truncate(end)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

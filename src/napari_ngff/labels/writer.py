@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
 from napari_ngff.labels.cells import box_of, cell_at, cells_in, inside, overlap
+from napari_ngff.labels.progress import Outcome, Progress, Round, in_common
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.labels.retained import (
     Baseline,
@@ -39,55 +39,17 @@ from napari_ngff.store.workers import share
 from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.grid import Box
+    from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.reduce import Method
     from napari_ngff.labels.retained import Cell, Retained
     from napari_ngff.labels.snapshot import Order
 
-__all__ = ["LabelWriter", "Outcome", "Progress"]
-
-Progress = Callable[[int, int, int], None]
-"""Told of the level, how many of its objects are done, and of how many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a save did.
-
-    Attributes
-    ----------
-    blocks
-        Stored objects that were written or removed, of all levels.
-    refused
-        Why other objects stay as they are; their edits are still unsaved.
-    cancelled
-        Whether it was stopped; the next save goes on from there.
-    """
-
-    blocks: int = 0
-    refused: tuple[str, ...] = ()
-    cancelled: bool = False
-
-
-@dataclass(slots=True)
-class _Round:
-    """One save while it runs."""
-
-    progress: Progress | None
-    cancel: Callable[[], bool] | None
-    blocks: int = 0
-    refused: list[str] = field(default_factory=list)
-    cancelled: bool = False
-    conflict: bool = False
-
-    def goes_on(self) -> bool:
-        if not self.cancelled and self.cancel is not None and self.cancel():
-            self.cancelled = True
-        return not self.cancelled
+__all__ = ["LabelWriter"]
 
 
 class LabelWriter:
@@ -133,6 +95,7 @@ class LabelWriter:
             files = [array for array, _ in found], found[0][1]
         self.arrays, self.order = tuple(files[0]), files[1]
         self._root = self.arrays[0].source.name
+        self.journal: Journal | None = None
         self._watched = WatchedFolder(self._root)
         self._saved: tuple[Edit, ...] = ()
         # Cells of level 0 that are still to be written; and for each coarser level the
@@ -171,6 +134,12 @@ class LabelWriter:
             )
             level.source = Arranged(kept, self.order)
 
+    def follow(self, canvas: Canvas) -> None:
+        """Save the edits of another canvas over the same levels from now on."""
+        self.canvas = canvas
+        if self.journal is not None:
+            self.journal.canvas = canvas
+
     # What there is to save.
 
     @property
@@ -186,17 +155,48 @@ class LabelWriter:
     def unsaved_edits(self) -> tuple[Edit, ...]:
         """The edits that are not in the file; what was undone since is not told."""
         edits = self.canvas.edits
-        return edits[_common(self._saved, edits) :]
+        return edits[in_common(self._saved, edits) :]
 
-    def adopt(self, saved: Sequence[Edit]) -> None:
-        """Take edits of the canvas for saved, but for what was retained of them.
+    def adopt(
+        self, saved: tuple[Edit, ...], saving: Sequence[tuple[Edit, ...]] = ()
+    ) -> None:
+        """Go on where a process that is gone has left off.
 
-        For a save that a crash has cut off: it is then finished by the next one.
+        A block that is neither what was there before, nor what a save made of it, was
+        changed by another program since: it counts as it is, and edits go on top.
+
+        Parameters
+        ----------
+        saved
+            The edits that are in the file.
+        saving
+            Those of each save since that was not finished.
         """
-        self._saved = tuple(saved)
-        self._pending.update(self.retained.cells(0))
+        self._saved = saved
+        shape, dtype = self.canvas.shape, self.canvas.dtype
+        known = [Snapshot(e, shape, dtype) for e in (saved, *saving)]
+        array = fresh(self.arrays[0])
+        for cell in self.retained.cells(0):
+            box = box_of(cell, cell_shape(array), array.shape)
+            before = self.retained.get(0, cell)
+            with suppress(CorruptDataError):
+                now = array.read(box)
+                if not any(
+                    np.array_equal(now, self._applied(one, box, before))
+                    for one in (None, *known)
+                ):
+                    self.retained.drop(0, cell)
+            self._pending.add(cell)
         for number in range(1, len(self.arrays)):
             self._stale[number].update(self.retained.cells(number - 1))
+
+    def _applied(self, snapshot: Snapshot | None, box: Box, before: Any) -> Any:
+        """Apply edits to a copy of what stood in a box of level 0."""
+        new = before.copy()
+        if snapshot is not None:
+            view = layer_block(new, self.order)
+            snapshot.apply(layer_box(box, self.order), view)
+        return new
 
     def save(
         self,
@@ -218,6 +218,8 @@ class LabelWriter:
             and saving again goes on from there.
         """
         edits = self.canvas.edits
+        if self.journal is not None:
+            self.journal.saving(edits)
         if self.canvas.dtype != self.arrays[0].dtype:
             msg = (
                 f"{self._root}/{self.arrays[0].path} holds {self.arrays[0].dtype}, and"
@@ -225,18 +227,20 @@ class LabelWriter:
             )
             raise UnsupportedError(msg)
         snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)
-        same = _common(self._saved, edits)
+        same = in_common(self._saved, edits)
         changed = self._saved[same:] + edits[same:]
         cells = touched(changed, snapshot.grid, self.order, cell_shape(self.arrays[0]))
         self._pending.update(cells)
         self._saved = edits
-        state = _Round(progress, cancel)
+        state = Round(progress, cancel)
         self._save_finest(snapshot, state)
         for number in range(1, len(self.arrays)):
             if state.goes_on():
                 self._save_coarser(number, state)
         if state.conflict:
             self.reload()
+        if self.journal is not None and not (self._pending or any(self._stale)):
+            self.journal.saved(edits)
         return Outcome(state.blocks, tuple(state.refused), state.cancelled)
 
     def reload(self) -> None:
@@ -265,14 +269,13 @@ class LabelWriter:
 
     # The levels.
 
-    def _save_finest(self, snapshot: Snapshot, state: _Round) -> None:
+    def _save_finest(self, snapshot: Snapshot, state: Round) -> None:
         writer = ArrayWriter(self.arrays[0])
 
         def change(box: Box, block: Any) -> bool:
             cell = cell_at(box, writer.cell)
             before = self.retained.get(0, cell)
-            new = block.copy() if before is None else before
-            snapshot.apply(layer_box(box, self.order), layer_block(new, self.order))
+            new = self._applied(snapshot, box, block if before is None else before)
             if np.array_equal(new, block):
                 return False
             self._replace(0, cell, block, new)
@@ -288,7 +291,7 @@ class LabelWriter:
             with self._lock:
                 self._stale[number + 1].add(cell)
 
-    def _save_coarser(self, number: int, state: _Round) -> None:
+    def _save_coarser(self, number: int, state: Round) -> None:
         stale = self._stale[number]
         if not stale:
             return
@@ -326,7 +329,7 @@ class LabelWriter:
         writer: ArrayWriter,
         units: dict[Cell, set[Cell]],
         change: Callable[[Box, Any], bool],
-        state: _Round,
+        state: Round,
         left: set[Cell] | None = None,
     ) -> None:
         """Update units in several threads; take what is done out of `left`."""
@@ -361,13 +364,6 @@ class LabelWriter:
                 yield unit
 
         share(planned(), step, len(units), writer.concurrency)
-
-
-def _common(first: tuple[Edit, ...], second: tuple[Edit, ...]) -> int:
-    """How many edits two logs begin with in common."""
-    pairs = enumerate(zip(first, second, strict=False))
-    shorter = min(len(first), len(second))
-    return next((i for i, (one, other) in pairs if one is not other), shorter)
 
 
 def _by_unit(writer: ArrayWriter, cells: set[Cell]) -> dict[Cell, set[Cell]]:

@@ -1,0 +1,61 @@
+"""How a save goes on, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.labels.edits import Edit
+
+__all__ = ["Outcome", "Progress", "Round", "in_common"]
+
+Progress = Callable[[int, int, int], None]
+"""Told of the level, how many of its objects are done, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a save did.
+
+    Attributes
+    ----------
+    blocks
+        Stored objects that were written or removed, of all levels.
+    refused
+        Why other objects stay as they are; their edits are still unsaved.
+    cancelled
+        Whether it was stopped; the next save goes on from there.
+    """
+
+    blocks: int = 0
+    refused: tuple[str, ...] = ()
+    cancelled: bool = False
+
+
+@dataclass(slots=True)
+class Round:
+    """One save while it runs; see `Outcome`."""
+
+    progress: Progress | None
+    cancel: Callable[[], bool] | None
+    blocks: int = 0
+    refused: list[str] = field(default_factory=list)
+    cancelled: bool = False
+    conflict: bool = False
+
+    def goes_on(self) -> bool:
+        """Whether it shall not be stopped."""
+        if not self.cancelled and self.cancel is not None and self.cancel():
+            self.cancelled = True
+        return not self.cancelled
+
+
+def in_common(first: Sequence[Edit], second: Sequence[Edit]) -> int:
+    """Count the edits, the very same objects, that two logs begin with."""
+    pairs = enumerate(zip(first, second, strict=False))
+    shorter = min(len(first), len(second))
+    return next((i for i, (one, other) in pairs if one is not other), shorter)

@@ -1,0 +1,240 @@
+"""What a killed process had painted is there again, once, and its save is finished."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from zarr.codecs import ZstdCodec
+
+from killed import edit, paint
+from napari_ngff.labels import journal as module
+from napari_ngff.labels.journal import Journal, find_journals, read_journal
+from napari_ngff.labels.writer import LabelWriter
+from saving import levels_of, open_canvas, open_writer, read_levels, write_levels
+
+SHAPES = ((120, 150), (60, 75), (30, 38), (15, 19))
+LABELS = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    rng = np.random.default_rng(5)
+    blocks = rng.integers(0, 4, (15, 19))
+    pixels = np.kron(blocks, np.ones((8, 8), int))[:120, :150].astype("u2")
+    folder = tmp_path_factory.mktemp("original") / "label"
+    levels = levels_of(pixels, SHAPES[1:], "mode")
+    return write_levels(folder, levels, (16, 24), compressors=ZstdCodec(level=1))
+
+
+@pytest.fixture
+def label(original, tmp_path):
+    return shutil.copytree(original, tmp_path / "label")
+
+
+def journaled(label, canvas=None):
+    canvas = canvas or open_canvas(label, 4)
+    journal = Journal(str(label), "", canvas)
+    writer = LabelWriter(canvas, journal.retained, "mode")
+    writer.journal = journal
+    return writer, journal
+
+
+def recover(label):
+    """Take the journal of a dead process over."""
+    (folder,) = find_journals(str(label), "")
+    canvas = open_canvas(label, 4)
+    journal = Journal(str(label), "", canvas, folder)
+    for one in journal.recovered.edits:
+        canvas.begin()
+        canvas.add(one)
+        canvas.close()
+    writer = LabelWriter(canvas, journal.retained, "mode")
+    writer.journal = journal
+    writer.adopt(journal.recovered.saved, journal.recovered.saving)
+    return writer, journal
+
+
+def wanted(original, count, seed):
+    """All levels after some edits, made at once on a copy that was never killed."""
+    writer = open_writer(original, 4, "mode")
+    for number in range(count):
+        writer.canvas.add(edit(number, seed, SHAPES[0]))
+    whole = writer.canvas.read(0, tuple((0, n) for n in SHAPES[0]))
+    return levels_of(whole, SHAPES[1:], "mode")
+
+
+@pytest.fixture(scope="module")
+def victims():
+    """A process that starts those to be killed."""
+    environment = {**os.environ, "PYTHONPATH": str(LABELS)}
+    command = [sys.executable, str(LABELS / "killed.py")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, **pipes) as process:
+        yield process
+        process.stdin.close()
+
+
+def run_and_kill(process, label, seed):
+    """Kill a process at a random moment; return what it had told by then."""
+    rng = random.Random(seed)
+    home = os.environ["XDG_DATA_HOME"]
+    process.stdin.write(f"{label} 4 mode {seed} {home}\n")
+    process.stdin.flush()
+    word, pid = process.stdout.readline().split()
+    assert word == "ready"
+    told = []
+    for _ in range(rng.randint(0, 150)):
+        told.append(process.stdout.readline().strip())
+        if told[-1] == "end":
+            break
+    time.sleep(rng.random() * 0.002)
+    os.kill(int(pid), signal.SIGKILL)
+    told.extend(iter(lambda: process.stdout.readline().strip(), "dead"))
+    return told
+
+
+def check_kill(process, label, original, seed):
+    told = run_and_kill(process, label, seed)
+    count = sum(line.startswith("edit") for line in told)
+    # Every chunk is old or new, never half: all of them can be read.
+    read_levels(label, 4)
+    found = find_journals(str(label), "")
+    if not found:
+        # Nothing was lacking: then all that was told is in the file.
+        assert not count or told[-1] in ("saved", "end") or "saved" in told
+        after = count
+    else:
+        writer, journal = recover(label)
+        # An edit may be in the journal that the process could not tell any more.
+        assert len(writer.canvas.edits) in (count, count + 1)
+        after = len(writer.canvas.edits)
+        writer.save()
+        assert not writer.unsaved
+        journal.remove()
+        assert find_journals(str(label), "") == []
+    for level, (got, want) in enumerate(
+        zip(read_levels(label, 4), wanted(original, after, seed), strict=True)
+    ):
+        np.testing.assert_array_equal(got, want, err_msg=f"{seed}: {level}")
+    return told[-1] if told else "ready"
+
+
+def check_kills(process, original, tmp_path, seeds):
+    stages = Counter()
+    for seed in seeds:
+        label = shutil.copytree(original, tmp_path / f"label-{seed}")
+        stages[check_kill(process, label, original, seed).split(" ", 1)[0]] += 1
+        shutil.rmtree(label)
+    return stages
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no such processes here")
+def test_thirty_kills(victims, original, tmp_path):
+    stages = check_kills(victims, original, tmp_path, range(30))
+    assert {"edit", "level"} <= stages.keys(), stages
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no such processes here")
+def test_two_hundred_kills(victims, original, tmp_path):
+    stages = check_kills(victims, original, tmp_path, range(100, 300))
+    assert {"edit", "level", "saved"} <= stages.keys(), stages
+
+
+def test_nothing_is_written_before_there_is_an_edit(label):
+    journal = Journal(str(label), "", open_canvas(label, 4))
+    journal.look()
+    journal.close()
+    assert not module.journal_home().exists()
+
+
+def test_an_edit_is_on_the_disk_within_a_second(label):
+    writer, journal = journaled(label)
+    writer.canvas.add(edit(1, 0, SHAPES[0]))
+    time.sleep(0.9)
+    assert len(read_journal(journal.folder).edits) == 1
+    writer.canvas.undo()
+    time.sleep(0.9)
+    assert read_journal(journal.folder).edits == ()
+    journal.remove()
+
+
+def test_the_journal_of_an_open_window_is_not_offered(label):
+    writer, journal = journaled(label)
+    paint(writer.canvas, journal, range(2), 0)
+    assert find_journals(str(label), "") == []
+    journal.close()
+    assert find_journals(str(label), "") == [journal.folder]
+
+
+def test_a_journal_of_which_nothing_lacks_is_gone(label):
+    writer, journal = journaled(label)
+    paint(writer.canvas, journal, range(4), 0)
+    writer.save()
+    journal.close()
+    assert find_journals(str(label), "") == []
+    assert not journal.folder.exists()
+
+
+def test_undoing_what_was_saved_is_lacking_too(label, original):
+    writer, journal = journaled(label)
+    paint(writer.canvas, journal, range(4), 0)
+    writer.save()
+    writer.canvas.undo()
+    journal.close()
+    writer, journal = recover(label)
+    assert journal.recovered.count == 1
+    writer.save()
+    for got, want in zip(read_levels(label, 4), wanted(original, 3, 0), strict=True):
+        np.testing.assert_array_equal(got, want)
+    writer.canvas.undo()
+    writer.save()
+    for got, want in zip(read_levels(label, 4), wanted(original, 2, 0), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_line_that_was_cut_off_is_left_out(label):
+    writer, journal = journaled(label)
+    paint(writer.canvas, journal, range(3), 0)
+    journal.close()
+    path = journal.folder / "edits.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    assert len(read_journal(journal.folder).edits) == 2
+    writer, journal = recover(label)
+    paint(writer.canvas, journal, [7], 0)
+    journal.close()
+    assert len(read_journal(journal.folder).edits) == 3
+
+
+def test_what_another_program_wrote_meanwhile_is_not_lost(label):
+    writer, journal = journaled(label)
+    paint(writer.canvas, journal, range(8), 0)
+    calls = iter(range(100))
+    writer.save(cancel=lambda: next(calls) >= 20)
+    journal.close()
+    other = open_writer(label, 4, "mode")
+    whole = tuple((0, n) for n in SHAPES[0])
+    mask = other.canvas.read(0, whole)
+    import zarr
+
+    array = zarr.open_array(label / "0", mode="r+")
+    array[0, :150] = 999  # in blocks that were saved, and in others
+    writer, journal = recover(label)
+    writer.save()
+    got = read_levels(label, 1)[0]
+    untouched = got[0] == 999
+    assert untouched.sum() > 50
+    assert mask.shape == got.shape
