@@ -31,7 +31,8 @@ OURS = [command for command in COMMANDS if command[0] == "napari-ngff"]
 def folder(tmp_path: Path) -> Path:
     """A folder with the image that the README speaks of."""
     group = zarr.create_group(tmp_path / "file.ome.zarr", zarr_format=3)
-    group.create_array("0", data=np.arange(4096, dtype="u2").reshape(64, 64))
+    data = np.arange(4096, dtype="u2").reshape(64, 64)
+    group.create_array("0", data=data, dimension_names="yx")
     axes = [{"name": n, "type": "space", "unit": "micrometer"} for n in "yx"]
     scale = [{"type": "scale", "scale": [0.5, 0.5]}]
     dataset = {"path": "0", "coordinateTransformations": scale}
