@@ -7,6 +7,7 @@ an X server without a screen (Xvfb) is started.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -79,11 +80,11 @@ def open_sample(path: Path) -> Any:
     return viewer
 
 
-def save(viewer: Any, name: str) -> None:
-    """Write the window as a small PNG, and close it."""
+def save(viewer: Any, name: str, active: int | str = 0) -> None:
+    """Write the window as a small PNG, with one layer selected, and close it."""
     from PIL import Image
 
-    viewer.layers.selection.active = viewer.layers[0]
+    viewer.layers.selection.active = viewer.layers[active]
     wait(1)
     pixels = viewer.screenshot(canvas_only=False, flash=False)
     viewer.close()
@@ -126,6 +127,41 @@ def labels(folder: Path) -> None:
     viewer.layers["cells"].visible = True
     viewer.scene.camera.zoom *= 2
     save(viewer, "labels")
+
+
+def paint(folder: Path) -> None:
+    """Draw new labels that are being painted, with the form they came from."""
+    import numpy as np
+
+    from napari_ngff.plugin import new_labels
+    from napari_ngff.viewer.samples import write_image
+
+    viewer = open_sample(write_image(folder / "cells.ome.zarr"))
+    for layer in viewer.layers[3:]:
+        layer.visible = False
+    viewer.layers.selection.active = viewer.layers[0]
+    new_labels(viewer)
+    form = viewer.window.dock_widgets["New OME-Zarr labels"]
+    form.called.value = "territories"
+    form.create()
+    layer = viewer.layers["territories"]
+    layer.brush_size = 24
+    height, width = layer.data.shape[-2:]
+    for label, (y, x) in enumerate([(0.3, 0.3), (0.6, 0.45), (0.35, 0.65)], 1):
+        layer.selected_label = label
+        angles = np.linspace(0, 2 * np.pi, 60)
+        radius = 90 + 18 * np.sin(4 * angles + label)
+        way = [
+            (0, y * height + r * np.sin(a), x * width + r * np.cos(a))
+            for a, r in zip(angles, radius, strict=True)
+        ]
+        with layer.block_history():
+            for start, stop in itertools.pairwise(way):
+                layer._draw(label, start, stop)
+        if label > 1:
+            layer.paint_polygon(way, label)
+    viewer.reset_view()
+    save(viewer, "paint", "territories")
 
 
 def well(folder: Path) -> None:
@@ -175,6 +211,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "plate": plate,
     "image": image,
     "labels": labels,
+    "paint": paint,
     "well": well,
     "url-form": url_form,
 }

@@ -1,0 +1,320 @@
+"""Painting with the mouse and the keys, in a window, on labels of 100,000 squared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.layers import Image
+from napari.settings import get_settings
+from qtpy.QtCore import QEvent, QPointF, Qt
+from qtpy.QtTest import QTest
+
+from mouse import LEFT, NONE, RIGHT, canvas, click, drag, move, on_canvas, pump, send
+from napari_ngff.labels.canvas import Canvas
+from napari_ngff.plugin import new_labels as show_form
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer import canvas_labels, paint
+from napari_ngff.viewer.new_labels import new_labels
+from napari_ngff.viewer.paint import OMEZarrLabels
+from painting import Empty, pyramid
+
+SIDE = 100_000
+MIDDLE = SIDE // 2
+ZOOMS = [2.0, 0.05, 0.006]
+ALT = Qt.KeyboardModifier.AltModifier
+
+
+def wide(dtype="u2"):
+    return Canvas([Empty((-(-SIDE // 2**k),) * 2, dtype=dtype) for k in range(9)])
+
+
+@pytest.fixture
+def labels(viewer):
+    use_workers()
+    layer = viewer.add_layer(OMEZarrLabels(wide(), name="labels"))
+    layer.mode = "paint"
+    yield layer
+    assert not layer._staged_history
+
+
+@pytest.fixture
+def told(monkeypatch):
+    messages = []
+    for module in (canvas_labels, paint):
+        monkeypatch.setattr(module, "show_warning", messages.append)
+    return messages
+
+
+def look(viewer, zoom, at=(MIDDLE, MIDDLE)):
+    viewer.scene.camera.center = (0, *at)
+    viewer.scene.camera.zoom = zoom
+    pump(150)
+    return lambda y, x: (at[0] + y / zoom, at[1] + x / zoom)
+
+
+def voxel(layer, point):
+    return int(layer.canvas.levels[0].points([[round(i)] for i in point])[0])
+
+
+def same_after_reslicing(viewer, layer):
+    before = viewer.screenshot(canvas_only=True, flash=False)
+    picture = layer._slice.image.raw.copy()
+    layer.refresh()
+    pump(200)
+    after = viewer.screenshot(canvas_only=True, flash=False)
+    np.testing.assert_array_equal(picture, layer._slice.image.raw)
+    np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("wait", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("contour", [0, 2])
+def test_a_stroke_is_whole_at_every_zoom(viewer, labels, wait, contour, monkeypatch):
+    monkeypatch.setattr(get_settings().experimental, "async_", wait)
+    labels.contour = contour
+    for label, zoom in enumerate(ZOOMS, 1):
+        at = look(viewer, zoom)
+        labels.selected_label = label
+        labels.brush_size = max(3, int(9 / zoom))
+        way = [at(70 * np.sin(i / 4), 6 * i - 90) for i in range(31)]
+        drag(viewer, way)
+        assert [voxel(labels, point) for point in way] == [label] * len(way)
+        assert len(labels._undo_history) == label
+        same_after_reslicing(viewer, labels)
+    QTest.keyClick(
+        canvas(viewer).native, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier
+    )
+    assert voxel(labels, way[0]) == 0
+    same_after_reslicing(viewer, labels)
+    both = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    QTest.keyClick(canvas(viewer).native, Qt.Key.Key_Z, both)
+    assert voxel(labels, way[0]) == len(ZOOMS)
+    same_after_reslicing(viewer, labels)
+
+
+def test_the_way_to_where_the_button_is_released_is_painted(viewer, labels):
+    # napari's canvas holds moves back for 5 ms, and its own brush then drops them.
+    at = look(viewer, 2.0)
+    labels.brush_size = 3
+    way = [at(0, 0), at(0, 40), at(0, 90)]
+    drag(viewer, way, pause=0)
+    pump(50)
+    assert [voxel(labels, point) for point in way] == [1, 1, 1]
+
+
+def test_alt_erases_and_does_not_resize(viewer, labels):
+    at = look(viewer, 2.0)
+    labels.brush_size = 8
+    drag(viewer, [at(0, -60), at(0, 60)])
+    move(viewer, at(0, -20), ALT)
+    move(viewer, at(0, 0), ALT)
+    drag(viewer, [at(0, 0), at(0, 10)], modifiers=ALT)
+    assert labels.brush_size == 8
+    assert labels.mode == "paint"
+    assert [voxel(labels, at(0, x)) for x in (-40, 5, 40)] == [1, 0, 1]
+
+
+def test_bucket_picker_and_eraser_by_mouse(viewer, labels, told):
+    at = look(viewer, 0.05)
+    labels.brush_size = 100
+    ring = [at(80 * np.cos(a), 80 * np.sin(a)) for a in np.linspace(0, 6.4, 50)]
+    drag(viewer, ring)
+    labels.mode, labels.selected_label = "fill", 2
+    click(viewer, at(0, 0))
+    assert voxel(labels, at(30, 30)) == 2
+    assert voxel(labels, at(0, 110)) == 0
+    same_after_reslicing(viewer, labels)
+    click(viewer, at(0, 140))
+    assert "larger than" in told[0]
+    assert voxel(labels, at(0, 140)) == 0
+    labels.mode = "pick"
+    click(viewer, at(80, 0))
+    assert labels.selected_label == 1
+    labels.mode = "erase"
+    drag(viewer, [at(0, -20), at(0, 20)])
+    assert voxel(labels, at(0, 0)) == 0
+    same_after_reslicing(viewer, labels)
+
+
+@pytest.mark.parametrize("zoom", ZOOMS)
+def test_a_polygon_is_drawn_where_it_is_clicked(viewer, labels, zoom):
+    viewer.scene.camera.zoom = zoom
+    at = look(viewer, zoom, (MIDDLE + 0.3 / zoom, MIDDLE))
+    labels.mode = "polygon"
+    corners = [at(*c) for c in [(-60, -80), (-50, 90), (70, 60), (40, -90)]]
+    for corner in corners:
+        click(viewer, corner)
+    pump(60)
+    picture = viewer.screenshot(canvas_only=True, flash=False)
+    ratio = picture.shape[1] / canvas(viewer).native.width()
+    for corner in corners:
+        place = on_canvas(viewer, corner)
+        y, x = round(place.y() * ratio), round(place.x() * ratio)
+        around = picture[y - 2 : y + 3, x - 2 : x + 3, :3]
+        assert (around.min(axis=-1) > 200).any(), "no knot where it was clicked"
+    click(viewer, corners[-1], double=True)
+    assert voxel(labels, at(0, 0)) == 1
+    same_after_reslicing(viewer, labels)
+
+
+def test_a_ring_by_the_right_button_is_filled_or_given_up(viewer, labels):
+    at = look(viewer, 0.05)
+    labels.brush_size = 120
+    ring = [at(70 * np.cos(a), 70 * np.sin(a)) for a in np.linspace(0, 6.28, 40)]
+    click(viewer, ring[0], button=RIGHT)
+    for point in ring[1:20]:
+        move(viewer, point)
+    assert voxel(labels, ring[10]) == 1
+    QTest.keyClick(canvas(viewer).native, Qt.Key.Key_Escape)
+    assert voxel(labels, ring[10]) == 0
+    assert labels.canvas.edits == ()
+    same_after_reslicing(viewer, labels)
+    click(viewer, ring[0], button=RIGHT)
+    for point in ring[1:]:
+        move(viewer, point)
+    assert voxel(labels, at(0, 0)) == 1
+    assert len(labels._undo_history) == 1
+    same_after_reslicing(viewer, labels)
+
+
+def test_keys_and_controls(viewer, labels):
+    controls = viewer.window._qt_viewer.controls.widgets[labels]
+    native = canvas(viewer).native
+    at = look(viewer, 0.05)
+    labels.brush_size = 50
+    QTest.keyClick(native, Qt.Key.Key_BracketRight)
+    assert labels.brush_size == 55
+    QTest.keyClick(native, Qt.Key.Key_BracketLeft)
+    assert labels.brush_size == 50
+    labels.selected_label = 7
+    drag(viewer, [at(0, 0), at(0, 10)])
+    QTest.keyClick(native, Qt.Key.Key_M)
+    assert labels.selected_label == 8
+    labels.selected_label = 3
+    controls._label_control.new_label_button.click()
+    assert labels.selected_label == 8
+
+
+def test_a_brush_in_screen_pixels_keeps_its_size_there(viewer, labels):
+    controls = viewer.window._qt_viewer.controls.widgets[labels]
+    at = look(viewer, 0.05)
+    move(viewer, at(0, 0))
+    labels.brush_size = 400
+    controls.brush_unit.setCurrentIndex(1)
+    at = look(viewer, 2.0)
+    move(viewer, at(0, 0))
+    assert labels.brush_size == 10
+    at = look(viewer, 0.05)
+    drag(viewer, [at(0, 0), at(0, 10)])
+    assert labels.brush_size == 400
+    controls.brush_unit.setCurrentIndex(0)
+    at = look(viewer, 2.0)
+    move(viewer, at(0, 0))
+    assert labels.brush_size == 400
+
+
+def test_a_level_that_no_texture_holds_is_refused(viewer, labels, told):
+    controls = viewer.window._qt_viewer.controls.widgets[labels]
+    box = controls._multiscale_level_control.level_combobox
+    box.setCurrentIndex(3)
+    assert labels.locked_data_level is None
+    assert box.currentIndex() == 0
+    assert "25000 voxels" in told[0]
+    box.setCurrentIndex(9)
+    assert labels.locked_data_level == 8
+
+
+def test_a_label_beyond_the_type_widens_it(viewer, monkeypatch):
+    told = []
+    monkeypatch.setattr(canvas_labels, "show_info", told.append)
+    use_workers()
+    layer = viewer.add_layer(OMEZarrLabels(wide("u1")))
+    layer.mode, layer.brush_size = "paint", 30
+    at = look(viewer, 2.0)
+    drag(viewer, [at(-50, 0), at(-50, 50)])
+    controls = viewer.window._qt_viewer.controls.widgets[layer]
+    for label, dtype in ((300, "uint16"), (70_000, "uint32")):
+        layer.selected_label = label
+        assert layer.dtype == dtype
+        assert layer._slice.image.raw.dtype == dtype
+        drag(viewer, [at(label % 70, 0), at(label % 70, 50)])
+        assert voxel(layer, at(label % 70, 20)) == label
+        assert controls._label_control.selection_spinbox.maximum() >= label
+        same_after_reslicing(viewer, layer)
+    assert voxel(layer, at(-50, 20)) == 1
+    assert len(told) == 2
+
+
+def test_three_dimensions_show_edits(viewer):
+    use_workers()
+    pixels = np.zeros((20, 64, 64), "u2")
+    pixels[6:14, 16:48, 16:48] = 3
+
+    layer = viewer.add_layer(
+        OMEZarrLabels(Canvas(pyramid(pixels, [(20, 32, 32), (10, 16, 16)])))
+    )
+    layer.n_edit_dimensions = 3
+    viewer.dims.ndisplay = 3
+    viewer.reset_view()
+    pump(200)
+    middle = canvas(viewer).native.rect().center()
+    for mode, label in (("paint", 5), ("erase", 5), ("fill", 9)):
+        layer.mode, layer.selected_label, layer.brush_size = mode, label, 5
+        before = len(layer.canvas.edits)
+        drag_at(viewer, middle)
+        assert len(layer.canvas.edits) > before, mode
+        same_after_reslicing(viewer, layer)
+    values = np.unique(np.asarray(layer.data))
+    assert set(values) >= {0, 5, 9}
+    layer.mode = "pick"
+    layer.selected_label = 1
+    drag_at(viewer, middle)
+    assert layer.selected_label in (5, 9)
+
+
+def drag_at(viewer, pixel):
+
+    at = QPointF(pixel)
+    send(viewer, QEvent.Type.MouseMove, at, NONE, NONE)
+    pump()
+    send(viewer, QEvent.Type.MouseButtonPress, at, LEFT, LEFT)
+    pump()
+    send(viewer, QEvent.Type.MouseButtonRelease, at, LEFT, NONE)
+    pump(50)
+
+
+def test_the_form_makes_labels_for_the_active_image(viewer):
+    image = viewer.add_image(np.zeros((3, 40, 60), "u1"), scale=(2, 0.5, 0.5))
+    show_form(viewer)
+    form = viewer.window.dock_widgets["New OME-Zarr labels"]
+    assert form.called.value == "labels"
+    form.called.value = "a/b"
+    form.create()
+    assert "no name" in form.status.value
+    form.called.value = "nuclei"
+    form.create()
+    layer = viewer.layers["nuclei"]
+    assert isinstance(layer, OMEZarrLabels)
+    assert layer.data.shape == image.data.shape
+    assert viewer.layers.selection.active is layer
+    viewer.window.remove_dock_widget(form.native)
+
+
+def test_no_image_no_labels(viewer):
+    show_form(viewer)
+    form = viewer.window.dock_widgets["New OME-Zarr labels"]
+    assert not form.button.enabled
+    viewer.add_image(np.zeros((40, 60), "u1"))
+    form.reset_choices()
+    assert form.button.enabled
+    viewer.window.remove_dock_widget(form.native)
+
+
+def test_new_labels_of_any_size_take_no_time_and_memory(viewer):
+    image = Image(
+        [np.broadcast_to(np.uint8(0), (-(-SIDE // 2**k),) * 2) for k in range(9)],
+        multiscale=True,
+        contrast_limits=(0, 1),
+    )
+    layer = new_labels(image)
+    assert layer.data.shape == (SIDE, SIDE)
+    assert layer.canvas.nbytes == 0
