@@ -174,3 +174,44 @@ def test_failure_is_told_with_its_reason(viewer, painted, folder, monkeypatch):
     assert painted.saver.save_now()
     assert (stored(folder) == 77).any()
     notification_manager.records.clear()
+
+
+def test_edits_of_a_napari_that_died_are_offered_and_recovered(
+    viewer, painted, folder, monkeypatch
+):
+    monkeypatch.setattr(QMessageBox, "question", lambda *_: pytest.fail("asked"))
+    pixels = np.asarray(painted.data[0])
+    painted.saver.journal.close()  # as a dead process leaves it
+    viewer.layers.clear()
+    asked = answer(monkeypatch, QMessageBox.StandardButton.Cancel)
+    opened(viewer, folder)
+    pump(50)
+    assert "Recover 1 edits of nuclei?" in asked[0]
+    viewer.layers.clear()
+    asked = answer(monkeypatch, QMessageBox.StandardButton.Yes)
+    layer = opened(viewer, folder)
+    pump(50)
+    assert len(asked) == 1
+    assert layer.unsaved
+    assert (np.asarray(layer.data[0]) == pixels).all()
+    layer.undo()
+    assert not (np.asarray(layer.data[0]) == 77).any()
+    layer.redo()
+    assert layer.saver.save_now()
+    assert (stored(folder) == pixels).all()
+    viewer.layers.clear()
+    asked = answer(monkeypatch, QMessageBox.StandardButton.Yes)
+    opened(viewer, folder)
+    pump(50)
+    assert asked == []
+
+
+def test_discarded_edits_are_not_offered(viewer, painted, folder, monkeypatch):
+    answer(monkeypatch, QMessageBox.StandardButton.Discard)
+    painted.saver.journal.sync()
+    viewer.layers.remove_selected()
+    viewer.layers.clear()
+    asked = answer(monkeypatch, QMessageBox.StandardButton.Yes)
+    opened(viewer, folder)
+    pump(50)
+    assert asked == []

@@ -58,11 +58,14 @@ class Recovered:
         Those that the file is known to have, from the first on.
     saving
         Those of each save that was begun since and not finished.
+    shape
+        Of level 0 of the canvas.
     """
 
     edits: tuple[Edit, ...] = ()
     saved: tuple[Edit, ...] = ()
     saving: tuple[tuple[Edit, ...], ...] = ()
+    shape: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
@@ -83,13 +86,22 @@ class Journal:
         Whose log is kept.
     folder
         Of a journal to be taken over.
+
+    Attributes
+    ----------
+    place
+        Store and path.
+    retained
+        What saves have overwritten.
+    recovered
+        What the journal that was taken over holds.
     """
 
     def __init__(
         self, store: str, path: str, canvas: Canvas, folder: Path | None = None
     ) -> None:
         self.canvas = canvas
-        self._place = {"store": os.path.realpath(store), "path": path}
+        self.place = store, path
         self._written: tuple[Edit, ...] = ()
         self._guard = threading.RLock()
         self._closed = False
@@ -117,7 +129,7 @@ class Journal:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._open.enter_context(_hold(self.folder))
             self._file = self._open.enter_context(_appending(self.folder / EDITS))
-            self._append({"place": self._place})
+            self._append({"place": self.place, "shape": self.canvas.shape})
 
     def sync(self) -> None:
         """Append what changed since; it is on the disk when this returns."""
@@ -219,11 +231,14 @@ def read_journal(folder: Path) -> Recovered:
     edits: list[Edit] = []
     saved: tuple[Edit, ...] = ()
     saving: tuple[tuple[Edit, ...], ...] = ()
+    shape: tuple[int, ...] = ()
     for record in _records(folder / EDITS):
         if "end" in record:
             del edits[record["end"] :]
         elif "edit" in record:
             edits.append(load_edit(record["edit"]))
+        elif "place" in record:
+            shape = tuple(record["shape"])
         else:
             for word in {"saving", "saved"} & record.keys():
                 own = tuple(load_edit(edit) for edit in record["edits"])
@@ -232,7 +247,7 @@ def read_journal(folder: Path) -> Recovered:
                     saving = (*saving, named)
                 else:
                     saved, saving = named, ()
-    return Recovered(tuple(edits), saved, saving)
+    return Recovered(tuple(edits), saved, saving, shape)
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import threading
 from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -133,6 +134,16 @@ class LabelWriter:
                 LevelSource(array, report), self.retained, number, cell_shape(array)
             )
             level.source = Arranged(kept, self.order)
+
+    def over(self, retained: Retained) -> LabelWriter:
+        """Make a writer of the same files that keeps what is overwritten elsewhere."""
+        twin = copy(self)
+        twin.retained = retained
+        twin._pending, twin._stale = set(), [set() for _ in self.arrays]
+        twin._saved = ()
+        twin._lock = threading.Lock()
+        twin._read_through()
+        return twin
 
     def follow(self, canvas: Canvas) -> None:
         """Save the edits of another canvas over the same levels from now on."""

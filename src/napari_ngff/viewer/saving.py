@@ -12,16 +12,17 @@ from napari.utils.notifications import show_error, show_info, show_warning
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.creation import METHOD, create_labels
+from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.reduce import method_named
-from napari_ngff.labels.retained import Retained
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.viewer import session
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from napari_ngff.labels.writer import Outcome
+    from napari_ngff.labels.progress import Outcome
     from napari_ngff.metadata.model import Multiscale
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.paint import OMEZarrLabels
@@ -43,6 +44,8 @@ class LayerSaver:
     ----------
     layer
         Painted labels.
+    journal
+        Of its canvas.
     writer
         Of its canvas; None where there is nothing to save into yet.
     create
@@ -59,6 +62,7 @@ class LayerSaver:
     def __init__(
         self,
         layer: OMEZarrLabels,
+        journal: Journal,
         writer: LabelWriter | None = None,
         create: Callable[[OMEZarrLabels], tuple[LabelWriter, Finish]] | None = None,
     ) -> None:
@@ -67,16 +71,81 @@ class LayerSaver:
         self._finish: Finish | None = None
         self._again = False
         self._cancelled = False
-        self.writer = writer
+        self.journal = journal
+        self._settle(writer)
+        weakref.finalize(layer, self.release)
         self.note = ""
         self.running = False
 
+    def _settle(self, writer: LabelWriter | None) -> None:
+        self.writer = writer
+        if writer is not None:
+            writer.journal = self.journal
+
     def unsaved(self, layer: OMEZarrLabels) -> bool:
         """Whether the file is not what the layer shows."""
+        self.journal.canvas = layer.canvas
+        return self._lacks()
+
+    def _lacks(self) -> bool:
+        canvas = self.journal.canvas
         if self.writer is None:
-            return bool(layer.canvas.log.end)
-        self.writer.canvas = layer.canvas
+            return bool(canvas.log.end)
+        self.writer.canvas = canvas
         return self.writer.unsaved or self._finish is not None
+
+    # What a crash has left.
+
+    def found(self) -> list[Path]:
+        """List journals of these labels that a crash has left."""
+        found = find_journals(*self.journal.place)
+        shape = self.journal.canvas.shape
+        # Others are of labels on other axes, or of another level.
+        return [one for one in found if read_journal(one).shape == shape]
+
+    def recover(self, folder: Path) -> None:
+        """Take a journal over: its edits are those of the layer, not saved yet.
+
+        Raises
+        ------
+        UnsupportedError
+            Where the layer has edits of its own.
+        OSError
+            Where another window has taken it over, or it cannot be read.
+        """
+        layer = self._layer()
+        if layer is None:
+            return
+        canvas = layer.canvas
+        if canvas.log.end:
+            msg = f"{layer.name} has edits already. Save or undo them first."
+            raise UnsupportedError(msg)
+        mine = self.journal
+        self.journal = Journal(*mine.place, canvas, folder)
+        mine.remove()
+        found = self.journal.recovered
+        if self.writer is not None:
+            self._settle(self.writer.over(self.journal.retained))
+        for edit in found.edits:
+            layer._validate_label_in_range(edit.label)
+            with layer.block_history():
+                layer._add_edit(edit)
+        if self.writer is not None:
+            self.writer.adopt(found.saved, found.saving)
+        layer.refresh()
+
+    def discard(self) -> None:
+        """Forget the edits: nobody wants to recover them."""
+        self.journal.remove()
+
+    def release(self) -> None:
+        """Let go of the journal, as the layer is gone; what lacks can be recovered."""
+        if self._lacks():
+            self.journal.close()
+        else:
+            self.journal.remove()
+
+    # Saving.
 
     def save(self) -> None:
         """Save in a worker, and tell the user; what is painted meanwhile next time."""
@@ -107,8 +176,9 @@ class LayerSaver:
         self.note = "saving"
         try:
             if self.writer is None:
-                self.writer = self._created(layer)
-            self.writer.canvas = layer.canvas
+                self._settle(self._created(layer))
+            assert self.writer is not None
+            self.writer.follow(layer.canvas)
             outcome = self.writer.save(self._progress, lambda: self._cancelled)
             if self._finish is not None and not outcome.cancelled:
                 self._finish()
@@ -166,10 +236,12 @@ def attach(layer: OMEZarrLabels) -> None:
     if not isinstance(origin, LayerOrigin) or origin.picture is None:
         return
     multiscale = origin.picture.pyramid.multiscale
+    place = origin.node.location
+    journal = Journal(place.source.name, place.path, layer.canvas)
     try:
         writer = LabelWriter(
             layer.canvas,
-            Retained(),
+            journal.retained,
             method_named(multiscale.method),
             ratios_of(multiscale),
         )
@@ -177,7 +249,7 @@ def attach(layer: OMEZarrLabels) -> None:
         layer.read_only = str(error)
         layer.editable = False
         return
-    layer.saver = LayerSaver(layer, writer)
+    layer.saver = LayerSaver(layer, journal, writer)
 
 
 def attach_new(
@@ -218,16 +290,24 @@ def attach_new(
             a if a is None or channel is None or a < channel else a - 1 for a in order
         )
         files = made.arrays, own
-        retained = Retained()
+        assert layer.saver is not None
+        retained = layer.saver.journal.retained
         writer = LabelWriter(layer.canvas, retained, METHOD, made.ratios, files)
+
+        metadata = layer.metadata
 
         def finish() -> None:
             made.register()
-            layer.metadata[KEY] = LayerOrigin(image.child(f"labels/{name}"))
+            metadata[KEY] = LayerOrigin(image.child(f"labels/{name}"))
 
         return writer, finish
 
-    layer.saver = LayerSaver(layer, create=create)
+    store, path = "", name
+    if image is not None:
+        place = image.location
+        store, path = place.source.name, place.key(f"labels/{name}")
+    journal = Journal(store, path, layer.canvas)
+    layer.saver = LayerSaver(layer, journal, create=create)
 
 
 def ratios_of(multiscale: Multiscale) -> list[list[float]]:

@@ -7,14 +7,16 @@ where `set_runner` says: at once by default, in a worker thread in napari's wind
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from psygnal import Signal
 
-from napari_ngff.viewer.moving import host, move, remade
+from napari_ngff.viewer.alignment import save_alignment
+from napari_ngff.viewer.moving import host, move, remade, shown_system
 from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.views import choices
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.errors import ChunkError
     from napari_ngff.metadata.model import Reference
-    from napari_ngff.viewer.picture import Picture
+    from napari_ngff.store.node import Node
+    from napari_ngff.viewer.picture import LayerData, Picture
 
 __all__ = [
     "ErrorReport",
@@ -63,11 +66,11 @@ def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
     _runner[0](work, done)
 
 
-_guard: list[Callable[[Any], None]] = []
+_guard: list[Callable[[Any, Any], None]] = []
 
 
-def set_guard(guard: Callable[[Any], None]) -> None:
-    """Choose who is told of each viewer that gets painted labels."""
+def set_guard(guard: Callable[[Any, Any], None]) -> None:
+    """Choose who is told of each viewer and the labels to be painted that it gets."""
     _guard[:] = [guard]
 
 
@@ -120,7 +123,7 @@ class Session:
         layer = event.value
         viewer = self._viewer()
         if _guard and viewer is not None and hasattr(layer, "saver"):
-            _guard[0](viewer)
+            _guard[0](viewer, layer)
         origin = layer.metadata.get(KEY)
         if isinstance(origin, LayerOrigin):
             self.adopt(layer, origin)
@@ -162,6 +165,11 @@ class Session:
             for system, reached in choices(images.values()).items()
         }
 
+    def system_of(self, layer: Layer | None) -> Reference | None:
+        """Return the system in which a layer is shown; None for layers of others."""
+        origin = layer.metadata.get(KEY) if layer is not None else None
+        return shown_system(origin) if isinstance(origin, LayerOrigin) else None
+
     def show_system(self, system: Reference) -> tuple[str, ...]:
         """Show all layers that can be in one coordinate system, and bring them in view.
 
@@ -190,6 +198,22 @@ class Session:
         viewer.reset_view()
         self.system_shown.emit(system)
         return tuple(left)
+
+    def save_transform(self, layer: Layer, name: str, scene: Node | None = None) -> str:
+        """Save where a layer was moved to; see `save_alignment`."""
+        return save_alignment(layer, name, scene)
+
+    def add(self, layers: Iterable[LayerData], path: str) -> None:
+        """Add layers that the reader made of a path, as if napari had opened it."""
+        from napari.layers._source import layer_source
+
+        from napari_ngff.viewer.painted import as_layer
+
+        viewer = self._viewer()
+        if viewer is not None:
+            with layer_source(path=path, reader_plugin=PLUGIN):
+                for layer in layers:
+                    viewer.add_layer(as_layer(layer))
 
     def _estimate(self, layer: Image) -> None:
         """Find a layer's contrast in a worker; what the user set meanwhile stays."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QMessageBox
 
+from napari_ngff.labels.journal import read_journal
 from napari_ngff.viewer import session
 from napari_ngff.viewer.paint import OMEZarrLabels
 
@@ -99,14 +101,42 @@ class Guard(QObject):
         )
         if answer == buttons.Save:
             return all(saver.save_now() for saver in unsaved.values())
+        if answer == buttons.Discard:
+            for saver in unsaved.values():
+                saver.discard()
         return bool(answer == buttons.Discard)
 
+    def offer(self, layer: Any) -> None:
+        """Ask whether edits that a crash has left shall be recovered."""
+        saver = layer.saver
+        for folder in [] if saver is None or layer.canvas.log.end else saver.found():
+            count = read_journal(folder).count
+            buttons = QMessageBox.StandardButton
+            window: Any = self.parent()
+            answer = QMessageBox.question(
+                window,
+                "Unsaved labels",
+                f"Recover {count} edits of {layer.name}? They were not saved when"
+                " napari ended. Discard deletes them; Cancel asks again next time.",
+                buttons.Yes | buttons.Discard | buttons.Cancel,
+                buttons.Yes,
+            )
+            if answer == buttons.Yes:
+                saver.recover(folder)
+                return
+            if answer == buttons.Discard:
+                shutil.rmtree(folder, ignore_errors=True)
 
-def guard(viewer: ViewerModel) -> None:
-    """Watch a viewer's window from now on, if it has one."""
+
+def guard(viewer: ViewerModel, layer: Any) -> None:
+    """Watch a viewer's window from now on, if it has one; offer what is lost."""
     window = getattr(viewer, "window", None)
-    if window is not None and not window._qt_window.findChildren(Guard):
-        Guard(viewer)
+    if window is None:
+        return
+    guards = window._qt_window.findChildren(Guard)
+    watching = guards[0] if guards else Guard(viewer)
+    # When the file is open: nothing has to wait for the answer.
+    QTimer.singleShot(0, partial(watching.offer, layer))
 
 
 def install_guard() -> None:
