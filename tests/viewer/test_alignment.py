@@ -12,7 +12,7 @@ from napari_ngff import UnsupportedError, open_node
 from napari_ngff.errors import AccessError
 from napari_ngff.metadata.model import Reference
 from napari_ngff.metadata.parse import parse
-from napari_ngff.store import alignment
+from napari_ngff.store import sink
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.alignment import save_alignment
 from napari_ngff.viewer.moving import move
@@ -274,6 +274,6 @@ def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
     def refused(*args, **keywords):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(alignment.tempfile, "mkstemp", refused)
+    monkeypatch.setattr(sink.FolderSink, "_open", refused)
     with pytest.raises(AccessError, match="owner"):
         save_alignment(layer, "aligned")

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +18,13 @@ from napari_ngff.metadata.compound import composed
 from napari_ngff.metadata.model import CoordinateSystem, Link, Reference
 from napari_ngff.metadata.systems_dump import dump_link, dump_system
 from napari_ngff.metadata.transform import Affine, Scale, Transformation, Translation
+from napari_ngff.store.document import (
+    read_text,
+    replace_text,
+    update_consolidated,
+    written_like,
+)
 from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.repair import update_consolidated, written_like
 from napari_ngff.store.systems import intrinsic_of
 
 if TYPE_CHECKING:
@@ -249,8 +252,7 @@ def change(node: Node, put: Callable[[JSON], None]) -> str:
         os.path.join(source.root, *node.location.key(name).split("/"))
     )
     try:
-        with open(file, encoding="utf-8") as stream:
-            text = stream.read()
+        text = read_text(file)
         document = json.loads(text)
         attributes = document["attributes"] if name == "zarr.json" else document
         put(attributes.get("ome", attributes))
@@ -265,18 +267,3 @@ def change(node: Node, put: Callable[[JSON], None]) -> str:
         msg = f"{file} cannot be changed: it is not what was read ({error})."
         raise CorruptDataError(msg) from error
     return file
-
-
-def replace_text(file: str, text: str) -> None:
-    """Write a file beside and rename it: at any time there is the old or the new."""
-    handle, aside = tempfile.mkstemp(".saving", ".", os.path.dirname(file))
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(handle)
-        shutil.copymode(file, aside)
-        os.replace(aside, file)
-    except BaseException:
-        os.unlink(aside)
-        raise

@@ -10,18 +10,22 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.rules import stated_version
 from napari_ngff.store.check import walk
 from napari_ngff.store.check.branches import label_paths
 from napari_ngff.store.chunks import open_array
+from napari_ngff.store.document import (
+    read_text,
+    replace_text,
+    update_consolidated,
+    written_like,
+)
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.node import read_node
 from napari_ngff.store.rebuild import count_strangers, rebuild_level
@@ -144,8 +148,7 @@ def correct(node: Node, path: str, change: Change) -> Repaired | None:
     group = read_node(location, node.zarr_format)
     name = "zarr.json" if group.zarr_format == 3 else ".zattrs"
     file = os.path.join(location.source.name, *path.split("/"), name)
-    with open(file, encoding="utf-8") as stream:
-        text = stream.read()
+    text = read_text(file)
     document = json.loads(text)
     attributes = document["attributes"] if name == "zarr.json" else document
     home = attributes.get("ome", attributes)
@@ -162,60 +165,16 @@ def replace_file(file: str, text: str) -> Repaired:
     """Write a file beside and rename it; the older one is kept, the oldest for good."""
     file = os.path.realpath(file)
     kept = file + SUFFIX
-    handle, aside = tempfile.mkstemp(".repairing", ".", os.path.dirname(file))
+    first = not os.path.exists(kept)
+    if first:
+        shutil.copy2(file, kept)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(handle)
-        shutil.copymode(file, aside)
-        if not os.path.exists(kept):
-            shutil.copy2(file, kept)
-        os.replace(aside, file)
+        replace_text(file, text)
     except BaseException:
-        os.unlink(aside)
+        if first:
+            os.unlink(kept)
         raise
     return Repaired(file, kept)
-
-
-def written_like(text: str, document: JSON) -> str:
-    """Write a document with the indentation of the text that it was."""
-    found = re.match(r"\s*\{\r?\n([ \t]+)", text)
-    compact = None if found or ": " in text else (",", ":")
-    indent = found[1] if found else None
-    ascii_only = text.isascii()
-    end = "\n" if text.endswith("\n") else ""
-    return (
-        json.dumps(document, indent=indent, separators=compact, ensure_ascii=ascii_only)
-        + end
-    )
-
-
-def update_consolidated(root: str, path: str, attributes: JSON) -> None:
-    """Change the copies of a group's attributes that groups above it may have.
-
-    They are no source of truth and not kept: consolidating again makes them anew.
-    """
-    parts = path.split("/") if path else []
-    for depth in range(len(parts) + 1):
-        folder = os.path.join(root, *parts[:depth])
-        inner = "/".join(parts[depth:])
-        for name, keys in (
-            ("zarr.json", ("consolidated_metadata", "metadata", inner, "attributes")),
-            (".zmetadata", ("metadata", f"{inner}/.zattrs".lstrip("/"))),
-        ):
-            file = os.path.join(folder, name)
-            if not os.path.exists(file) or (name == "zarr.json" and not inner):
-                continue
-            with open(file, encoding="utf-8") as stream:
-                text = stream.read()
-            document: Any = json.loads(text)
-            place = document
-            for key in keys[:-1]:
-                place = (place.get(key) if isinstance(place, dict) else None) or {}
-            if keys[-1] in place:
-                place[keys[-1]] = attributes
-                replace_file(file, written_like(text, document)).settle()
 
 
 # --- what is done to a document

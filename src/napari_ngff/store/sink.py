@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,8 @@ class FolderSink:
                 with os.fdopen(handle, "wb", buffering=0) as file:
                     _write(file.fileno(), data)
                     os.fsync(file.fileno())
+                with suppress(FileNotFoundError):
+                    shutil.copymode(path, aside)
                 os.replace(aside, path)
             except BaseException:
                 with suppress(OSError):
