@@ -257,7 +257,7 @@ def test_a_kill_leaves_the_old_document(tmp_path, monkeypatch):
     def killed(*paths):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(alignment.os, "replace", killed)
+    monkeypatch.setattr(sink.os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         save_alignment(layer, "aligned")
     assert (folder / "zarr.json").read_bytes() == before
