@@ -67,10 +67,11 @@ def same_after_reslicing(viewer, layer):
 
 
 @pytest.mark.parametrize("wait", [False, True], ids=["sync", "async"])
-@pytest.mark.parametrize("contour", [0, 2])
-def test_a_stroke_is_whole_at_every_zoom(viewer, labels, wait, contour, monkeypatch):
+@pytest.mark.parametrize("look_", ["plain", "contour", "selected"])
+def test_a_stroke_is_whole_at_every_zoom(viewer, labels, wait, look_, monkeypatch):
     monkeypatch.setattr(get_settings().experimental, "async_", wait)
-    labels.contour = contour
+    labels.contour = 2 if look_ == "contour" else 0
+    labels.show_selected_label = look_ == "selected"
     for label, zoom in enumerate(ZOOMS, 1):
         at = look(viewer, zoom)
         labels.selected_label = label
@@ -244,7 +245,9 @@ def test_a_label_beyond_the_type_widens_it(viewer, monkeypatch):
     assert len(told) == 2
 
 
-def test_three_dimensions_show_edits(viewer):
+@pytest.mark.parametrize("wait", [False, True], ids=["sync", "async"])
+def test_three_dimensions_show_edits(viewer, wait, monkeypatch):
+    monkeypatch.setattr(get_settings().experimental, "async_", wait)
     use_workers()
     pixels = np.zeros((20, 64, 64), "u2")
     pixels[6:14, 16:48, 16:48] = 3
