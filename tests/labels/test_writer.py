@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.codecs import TransposeCodec, ZstdCodec
 
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.errors import ChunkError, UnsupportedError
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
@@ -285,17 +285,67 @@ def test_failure_of_the_disk_leaves_the_rest_to_be_saved(label, monkeypatch):
     check(label, writer, "nearest")
 
 
-def test_another_type_is_refused_before_anything_is_written(label):
+@pytest.mark.parametrize("layout", ["v3", "v2", "sharded"])
+def test_labels_that_need_a_wider_type_widen_the_file(tmp_path, layout):
+    label = tmp_path / "label"
+    options = LAYOUTS[layout]
+    write_levels(label, random_levels(dtype="u1"), CHUNKS, **options)
+    writer = open_writer(label, 4)
+    add(writer, blob((0, 0), (9, 9), 200))
+    writer.save()
+    writer.canvas.widen(np.dtype("u2"))
+    add(writer, blob((20, 20), (9, 9), 60000))
+    writer.save()
+    levels = check(label, writer, "nearest")
+    assert levels[0].dtype == "u2"
+    assert (levels[0] == 60000).sum() == 81
+    assert (levels[0] == 200).sum() == 81
+    assert sorted(p.name for p in label.iterdir()) == ["0", "1", "2", "3"]
+    # The same as if it had been so from the start, but for the type.
+    twin = write_levels(tmp_path / "twin", levels, CHUNKS, **options)
+    if layout != "sharded":
+        mine, theirs = object_files(label), object_files(twin)
+        assert mine.keys() == theirs.keys()
+    for _ in range(2):
+        writer.canvas.undo()
+    writer.save()
+    for got, want in zip(read_levels(label, 4), random_levels(), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_what_cannot_be_widened_is_refused_and_stays(tmp_path):
+    label = tmp_path / "label"
+    write_levels(label, random_levels(), CHUNKS, **LAYOUTS["through zarr"])
     before = object_files(label)
     writer = open_writer(label, 4)
     writer.canvas.widen(np.dtype("u4"))
     add(writer, blob((0, 0), (2, 2), 70000))
-    with pytest.raises(
-        UnsupportedError, match="holds uint16, and the labels need uint32"
-    ):
+    with pytest.raises(UnsupportedError, match="the labels need uint32"):
         writer.save()
     assert object_files(label) == before
     assert writer.unsaved
+
+
+def test_a_damaged_file_is_not_widened(label):
+    (label / "0/c/0/0").write_bytes(b"rubbish")
+    before = object_files(label)
+    writer = open_writer(label, 4)
+    writer.canvas.widen(np.dtype("u4"))
+    add(writer, blob((30, 30), (2, 2), 70000))
+    with pytest.raises(ChunkError, match="0/c/0/0 cannot be read"):
+        writer.save()
+    after = object_files(label)
+    assert {k: v[0] for k, v in after.items() if k[0] == "0"} == {
+        k: v[0] for k, v in before.items() if k[0] == "0"
+    }
+    assert not list(label.glob("*widening"))
+    # Once it is restored, the same save is done after all.
+    copy = write_levels(
+        label.parent / "copy", random_levels(), CHUNKS, compressors=ZSTD
+    )
+    shutil.copy(copy / "0/c/0/0", label / "0/c/0/0")
+    writer.save()
+    check(label, writer, "nearest")
 
 
 ORDERS = {

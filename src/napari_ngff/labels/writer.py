@@ -31,6 +31,7 @@ from napari_ngff.labels.retained import (
     on_error_of,
 )
 from napari_ngff.labels.snapshot import Snapshot, layer_block, layer_box, touched
+from napari_ngff.labels.widening import widened
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray
 from napari_ngff.store.pyramid import LevelSource
@@ -203,7 +204,7 @@ class LabelWriter:
 
     def _applied(self, snapshot: Snapshot | None, box: Box, before: Any) -> Any:
         """Apply edits to a copy of what stood in a box of level 0."""
-        new = before.copy()
+        new = before.astype(self.canvas.dtype)
         if snapshot is not None:
             view = layer_block(new, self.order)
             snapshot.apply(layer_box(box, self.order), view)
@@ -222,8 +223,9 @@ class LabelWriter:
 
         Raises
         ------
-        UnsupportedError
-            Where the labels do not fit into the type of the file.
+        UnsupportedError, CorruptDataError
+            Where the labels do not fit into the type of the file, and the file cannot
+            be widened; nothing is written then.
         OSError
             Where the system refuses to write. What was not written is still unsaved,
             and saving again goes on from there.
@@ -232,11 +234,7 @@ class LabelWriter:
         if self.journal is not None:
             self.journal.saving(edits)
         if self.canvas.dtype != self.arrays[0].dtype:
-            msg = (
-                f"{self._root}/{self.arrays[0].path} holds {self.arrays[0].dtype}, and"
-                f" the labels need {self.canvas.dtype}."
-            )
-            raise UnsupportedError(msg)
+            self._widen(self.canvas.dtype)
         snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)
         same = in_common(self._saved, edits)
         changed = self._saved[same:] + edits[same:]
@@ -253,6 +251,19 @@ class LabelWriter:
         if self.journal is not None and not (self._pending or any(self._stale)):
             self.journal.saved(edits)
         return Outcome(state.blocks, tuple(state.refused), state.cancelled)
+
+    def _widen(self, dtype: np.dtype[Any]) -> None:
+        """Widen the file, level 0 last: it must not hold more than the others."""
+        arrays = list(self.arrays)
+        try:
+            for number in reversed(range(len(arrays))):
+                if arrays[number].dtype != dtype:
+                    arrays[number] = widened(arrays[number], dtype)
+        finally:
+            self.arrays = tuple(arrays)
+            self._watched = WatchedFolder(self._root)
+            self._read_through()
+            self.canvas.reread()
 
     def reload(self) -> None:
         """Read again what others changed on disk; all edits lie on top of it then.
