@@ -43,13 +43,9 @@ def use_workers() -> None:
     """Let sessions read in worker threads, and labels have their controls, under Qt."""
     if "qtpy" not in sys.modules:
         return
-    from napari_ngff.widgets.label_controls import install_controls
-    from napari_ngff.widgets.unsaved import install_guard
-    from napari_ngff.widgets.workers import install_runner
+    from napari_ngff.widgets.installation import install
 
-    install_runner()
-    install_guard()
-    install_controls()
+    install()
 
 
 def open_url(viewer: Viewer) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.alignment import save_transform
 from napari_ngff.store.systems import intrinsic_of
-from napari_ngff.viewer.picture import KEY, Frame, LayerOrigin
+from napari_ngff.viewer.picture import KEY, Frame, LayerOrigin, is_joined
 from napari_ngff.viewer.views import start_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
     Raises
     ------
     UnsupportedError, AccessError, CorruptDataError
-        See `save_transform`; and for labels, which follow their image.
+        See `save_transform`; and for labels, which follow their image, for plates and
+        for wells.
     """
     origin = layer.metadata.get(KEY)
     picture = origin.picture if isinstance(origin, LayerOrigin) else None
@@ -52,6 +53,9 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
         raise UnsupportedError(msg)
     if picture.image is not None or picture.label is not None:
         msg = f"{layer.name} is a label image, which follows its image. Move that."
+        raise UnsupportedError(msg)
+    if is_joined(picture):
+        msg = f"{layer.name} joins many images. Open one of them to move and save it."
         raise UnsupportedError(msg)
     matrix, axes = placement_of(layer, picture)
     return save_transform(picture.node, name, matrix, axes, scene)

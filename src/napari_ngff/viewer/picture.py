@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.metadata.systems import Axis
+from napari_ngff.plate.mosaic import MosaicLevel
 from napari_ngff.store.lazy import LazyArray, Window
 from napari_ngff.store.resampled import Bent, resampled
 from napari_ngff.viewer.placement import View, arranged
@@ -31,6 +32,7 @@ __all__ = [
     "Picture",
     "displayed",
     "frame_of",
+    "is_joined",
     "layer_arrays",
 ]
 
@@ -77,6 +79,11 @@ class Picture:
     systems: Systems | None = None
     image: Picture | None = None
     link: Matrix | None = None
+
+
+def is_joined(picture: Picture) -> bool:
+    """Tell whether a picture joins the images of a plate or a well."""
+    return isinstance(picture.pyramid.levels[0], MosaicLevel)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from psygnal import Signal
 
 from napari_ngff.viewer.alignment import save_alignment
 from napari_ngff.viewer.moving import host, move, remade, shown_system
-from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.views import choices
 
@@ -150,14 +150,15 @@ class Session:
         Returns
         -------
         dict
-            For each system the names of the images that cannot come along.
+            For each system the names of the images that cannot come along. Plates and
+            wells, which join many images, have none to choose.
         """
         viewer = self._viewer()
         images: dict[str, Picture] = {}
         for layer in viewer.layers if viewer is not None else ():
             origin = layer.metadata.get(KEY)
             image = host(origin) if isinstance(origin, LayerOrigin) else None
-            if image is not None:
+            if image is not None and not is_joined(image):
                 images.setdefault(str(image.node), image)
         names = [image.name for image in images.values()]
         return {

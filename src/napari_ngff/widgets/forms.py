@@ -9,11 +9,9 @@ from qtpy.compat import isalive
 from qtpy.QtWidgets import QApplication, QMessageBox
 
 from napari_ngff.store.node import open_node
-from napari_ngff.viewer.painted import as_layer
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import (
-    PLUGIN,
     is_default_reader,
     make_default_reader,
 )
@@ -64,12 +62,8 @@ class UrlForm(Container):  # type: ignore[type-arg]
         )
 
     def _add(self, url: str, layers: list[Any]) -> None:
-        from napari.layers._source import layer_source
-
         if self._is_alive():
-            with layer_source(path=url, reader_plugin=PLUGIN):
-                for layer in layers:
-                    self._viewer.add_layer(as_layer(layer))
+            session_of(self._viewer).add(layers, url)
             self._finish(f"{len(layers)} layers opened.")
 
     def _finish(self, text: str) -> None:

@@ -1,0 +1,319 @@
+"""What the inspector tells of a hierarchy: rows of a tree, and all of one place; no Qt.
+
+Reads metadata alone: a place's own document, those of its arrays, and what judging it
+needs. Never lists or reads chunks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.metadata.model import Kind, Problem, Severity
+from napari_ngff.plate.mosaic import MosaicLevel
+from napari_ngff.store.check import walk
+from napari_ngff.store.chunks import open_array
+from napari_ngff.store.location import Location
+from napari_ngff.store.node import Node, has_group, read_node
+from napari_ngff.store.repair import REPAIRS, repair
+from napari_ngff.store.summary import branches
+from napari_ngff.viewer.facts import facts_of, facts_of_array, sentences_of
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.check import Finding
+
+__all__ = [
+    "Details",
+    "Entry",
+    "children",
+    "describe",
+    "fix",
+    "homes_of",
+    "is_named",
+    "judge",
+    "line",
+    "node_of",
+    "repairs",
+    "report",
+    "root_of",
+    "shortened",
+]
+
+SMALL = (Kind.IMAGE, Kind.LABEL, Kind.LABELS)
+"""Kinds below which there is little: they are judged with all that is below them."""
+
+MOST_ITEMS = 2000
+"""So many entries of one JSON list or object are shown."""
+
+WORDS = {
+    Kind.PLATE: "well",
+    Kind.COLLECTION: "image",
+    Kind.SCENE: "image",
+    Kind.WELL: "field",
+    Kind.LABELS: "label",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the tree: a group or an array, which nobody has looked at yet.
+
+    Attributes
+    ----------
+    location
+        Where it is.
+    zarr_format
+        2 or 3: that of what names it.
+    name
+        Path from what names it.
+    kind
+        What it is to that: "well", "field", "image", "label", "labels" or "array".
+    """
+
+    location: Location
+    zarr_format: int
+    name: str
+    kind: str
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array: then nothing is below it."""
+        return self.kind == "array"
+
+    def read(self) -> Node:
+        """Read the group, or that of an array; errors as of `read_node`."""
+        place = self.location.joined("..") if self.is_array else self.location
+        return read_node(place, self.zarr_format)
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """All that is told of one place.
+
+    Attributes
+    ----------
+    path
+        To copy.
+    facts
+        Name and value of each.
+    transformations
+        A sentence each.
+    document
+        The attributes as they are written; of an array nothing.
+    findings
+        What is wrong there, as of `judge`.
+    error
+        Why nothing more can be told, or "".
+    kept
+        After a repair: paths of what it replaced.
+    """
+
+    path: str
+    facts: tuple[tuple[str, str], ...] = ()
+    transformations: tuple[str, ...] = ()
+    document: JSON | None = None
+    findings: tuple[Finding, ...] = ()
+    error: str = ""
+    kept: tuple[str, ...] = ()
+
+
+def node_of(layer: Layer | None) -> Node | None:
+    """Return the group that a layer shows; the plate or well of a joined one."""
+    origin = layer.metadata.get(KEY) if layer is not None else None
+    if not isinstance(origin, LayerOrigin):
+        return None
+    levels = origin.picture.pyramid.levels if origin.picture is not None else ()
+    if levels and isinstance(levels[0], MosaicLevel):
+        return levels[0].images.node
+    return origin.node
+
+
+def root_of(node: Node) -> Entry:
+    """Return the top of a node's hierarchy; the node itself where that says nothing."""
+    if node.location.path:
+        with suppress(OMEZarrError, OSError):
+            above = read_node(Location(node.location.source), node.zarr_format)
+            node = above if above.claimed else node
+    return Entry(node.location, node.zarr_format, node.name, str(node.kind or "group"))
+
+
+def children(entry: Entry) -> tuple[Entry, ...]:
+    """List what the metadata of a group names, without looking at it.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where the group cannot be read.
+    """
+    if entry.is_array:
+        return ()
+    node = entry.read()
+    return tuple(
+        Entry(node.location.joined(path), node.zarr_format, path, kind)
+        for path, kind in _named(node)
+    )
+
+
+def _named(node: Node) -> Iterator[tuple[str, str]]:
+    metadata = node.metadata
+    is_image = metadata.kind in (Kind.IMAGE, Kind.LABEL)
+    if metadata.image is not None:
+        for level in metadata.image.multiscales[0].levels:
+            yield level.path, "array"
+    if is_image:
+        if has_group(node.location.joined("labels"), node.zarr_format):
+            yield "labels", "labels"
+        return
+    word = WORDS.get(metadata.kind, "group") if metadata.kind else "group"
+    paths: Sequence[str] = branches(node)
+    if metadata.labels is not None:
+        above = node.parent()
+        paths = node.label_paths(above.metadata.version if above else None)
+    for path in dict.fromkeys(paths):
+        yield path, word
+
+
+def describe(entry: Entry) -> Details:
+    """Tell all of one place; what cannot be read is told, not raised."""
+    path = str(entry.location)
+    try:
+        if entry.is_array:
+            array = open_array(
+                entry.location.source, entry.location.path, entry.zarr_format
+            )
+            facts = [
+                ("Kind", f"array, Zarr {array.zarr_format}"),
+                *facts_of_array(array),
+            ]
+            return Details(path, tuple(facts))
+        node = entry.read()
+        return Details(
+            path,
+            tuple(facts_of(node)),
+            tuple(sentences_of(node.metadata)),
+            node.attributes,
+            judge(node),
+        )
+    except (OMEZarrError, OSError) as error:
+        return Details(path, error=str(error))
+
+
+def judge(node: Node, cancel: Callable[[], bool] | None = None) -> tuple[Finding, ...]:
+    """Find what is wrong with a group; of an image also with its labels.
+
+    Parameters
+    ----------
+    node
+        Of any kind.
+    cancel
+        Where it is given, all below the node is judged, until it returns True.
+    """
+    if cancel is None and node.kind not in SMALL:
+        asked = itertools.count()
+        return tuple(walk(node, cancel=lambda: next(asked) > 0))
+    return tuple(walk(node, cancel=cancel))
+
+
+def fix(entry: Entry, code: str) -> Details:
+    """Repair all problems of a code in a group and below it, and look at it again.
+
+    Returns
+    -------
+    Details
+        With all that is still wrong, below it as well; `Details.kept` names what was
+        there before, as long as that holds an error.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        As of `napari_ngff.store.repair.repair`.
+    """
+    repaired = repair(entry.read(), code)
+    findings = tuple(walk(entry.read()))
+    invalid = any(problem.severity is Severity.ERROR for _, problem in findings)
+    if not invalid:
+        for one in repaired:
+            one.settle()
+    kept = tuple(one.kept for one in repaired) if invalid else ()
+    return replace(describe(entry), findings=findings, kept=kept)
+
+
+def homes_of(layer: Layer) -> dict[str, Node | None]:
+    """Say where the position of a layer can be saved.
+
+    Returns
+    -------
+    dict
+        What the user reads -> the scene, None for the image itself; scenes first, for
+        they are made for it.
+    """
+    node = node_of(layer)
+    if node is None:
+        return {}
+    homes: dict[str, Node | None] = {}
+    above = node.parent()
+    while above is not None:
+        if above.metadata.scene is not None:
+            homes[f"scene {above.name}"] = above
+        above = above.parent()
+    return {**homes, f"image {node.name}": None}
+
+
+def is_named(layer: Layer) -> bool:
+    """Tell whether the version of a layer's image has names for coordinate systems."""
+    node = node_of(layer)
+    return node is not None and (node.metadata.version or "") >= "0.6"
+
+
+# --- to show and to copy
+
+
+def shortened(value: Any) -> Any:
+    """Leave out what is beyond `MOST_ITEMS` entries of a list or an object."""
+    if isinstance(value, dict):
+        kept = dict(itertools.islice(value.items(), MOST_ITEMS))
+        result = {key: shortened(entry) for key, entry in kept.items()}
+        if len(value) > MOST_ITEMS:
+            result["…"] = f"{len(value) - MOST_ITEMS} more"
+        return result
+    if isinstance(value, list):
+        rest = [f"… {len(value) - MOST_ITEMS} more"] if len(value) > MOST_ITEMS else []
+        return [shortened(entry) for entry in value[:MOST_ITEMS]] + rest
+    return value
+
+
+def report(details: Details) -> str:
+    """Write all that is told of a place as text."""
+    lines = [details.path, *(f"{name}: {value}" for name, value in details.facts)]
+    if details.error:
+        lines.append(f"Error: {details.error}")
+    if details.transformations:
+        lines += ["", "Transformations", *details.transformations]
+    if not details.error:
+        lines += ["", f"Problems: {len(details.findings) or 'none'}"]
+    lines += [line(path, problem) for path, problem in details.findings]
+    if details.document is not None:
+        lines += ["", json.dumps(details.document, indent=2, ensure_ascii=False)]
+    return "\n".join(lines) + "\n"
+
+
+def line(path: str, problem: Problem) -> str:
+    """Write a problem as one line."""
+    where = " at ".join(part for part in (path or "(root)", problem.where) if part)
+    text = f"{problem.text} {problem.consequence}".rstrip()
+    return f"{problem.severity} {problem.code}, {where}: {text}"
+
+
+def repairs(findings: Sequence[Finding]) -> dict[str, str]:
+    """Say for each code that has a repair what that does."""
+    return {p.code: REPAIRS[p.code] for _, p in findings if p.code in REPAIRS}

@@ -1,0 +1,136 @@
+"""Says in words what a coordinate transformation does."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from napari_ngff.metadata.compound import (
+    Bijection,
+    ByDimension,
+    Coordinates,
+    FieldTransformation,
+    Inverse,
+    Sequence,
+)
+from napari_ngff.metadata.transform import (
+    Affine,
+    Identity,
+    MapAxis,
+    ProjectAxis,
+    Rotation,
+    Scale,
+    Stored,
+    Transformation,
+    Translation,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as Items
+
+    from napari_ngff.metadata.transform import Rows
+
+__all__ = ["TIMES", "sentence"]
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+MINUS = "\N{MINUS SIGN}"
+UNCHANGED = "unchanged"
+
+
+def sentence(transformation: Transformation, names: Items[str]) -> str:
+    """Describe a transformation.
+
+    Parameters
+    ----------
+    transformation
+        As parsed; numbers and fields that are stored elsewhere are named, not read.
+    names
+        Of its input axes; numbers stand for those that have none.
+
+    Returns
+    -------
+    str
+        Such as "y times 0.5, x times 0.5, then y + 10", with signs for times and minus.
+    """
+    if isinstance(transformation, Sequence):
+        return _steps(transformation.steps, names)
+    if isinstance(transformation, ByDimension):
+        parts = (
+            f"of ({', '.join(_name(names, i) for i in part.inputs)}): "
+            + sentence(part.transformation, [_name(names, i) for i in part.inputs])
+            for part in transformation.parts
+        )
+        return "; ".join(parts)
+    if isinstance(transformation, Bijection):
+        forward = sentence(transformation.forward, names)
+        return f"{forward} (its inverse is given as well)"
+    if isinstance(transformation, Inverse):
+        return f"the inverse of: {sentence(transformation.of, ())}"
+    return _plain(transformation, names)
+
+
+def _steps(steps: Items[Transformation], names: Items[str]) -> str:
+    """Join steps, leaving out those that change nothing."""
+    texts = []
+    for step in steps:
+        text = sentence(step, names)
+        if text != UNCHANGED:
+            texts.append(text)
+        if isinstance(step, MapAxis):
+            names = [_name(names, i) for i in step.order]
+        elif not isinstance(step, Identity | Scale | Translation | Rotation):
+            names = ()  # what comes out has no names before the end
+    return ", then ".join(texts) or UNCHANGED
+
+
+def _plain(transformation: Transformation, names: Items[str]) -> str:
+    match transformation:
+        case Scale(factors):
+            found = [(i, f"{TIMES} {f:g}") for i, f in enumerate(factors) if f != 1]
+            return _listed(found, names)
+        case Translation(offsets):
+            found = [(i, _shift(o)) for i, o in enumerate(offsets) if o]
+            return _listed(found, names)
+        case MapAxis(order):
+            return f"axes in the order {', '.join(_name(names, i) for i in order)}"
+        case ProjectAxis(dropped, created):
+            return _projection(dropped, created, names)
+        case Affine(rows) | Rotation(rows):
+            return _matrix(rows, isinstance(transformation, Rotation))
+        case Stored(kind, path):
+            return f'{kind} by the numbers at "{path}"'
+        case FieldTransformation(path, interpolation):
+            looked_up = isinstance(transformation, Coordinates)
+            verb = "looked up in" if looked_up else "displaced by"
+            return f'{verb} the field at "{path}" ({interpolation})'
+    return UNCHANGED
+
+
+def _listed(found: list[tuple[int, str]], names: Items[str]) -> str:
+    texts = (f"{_name(names, i)} {change}" for i, change in found)
+    return ", ".join(texts) or UNCHANGED
+
+
+def _shift(offset: float) -> str:
+    return f"{'+' if offset > 0 else MINUS} {abs(offset):g}"
+
+
+def _name(names: Items[str], index: int) -> str:
+    return names[index] if index < len(names) else f"axis {index}"
+
+
+def _projection(dropped: Items[int], created: Items[int], names: Items[str]) -> str:
+    texts = []
+    if dropped:
+        texts.append(f"without {', '.join(_name(names, i) for i in dropped)}")
+    if created:
+        texts.append(f"with new axes at {', '.join(map(str, created))}")
+    return ", ".join(texts) or UNCHANGED
+
+
+def _matrix(rows: Rows, rotation: bool) -> str:
+    if rotation and len(rows) == 2:
+        angle = math.degrees(math.atan2(rows[1][0], rows[0][0]))
+        return f"turned by {angle:.4g}°"
+    numbers = "; ".join(" ".join(f"{value:g}" for value in row) for row in rows)
+    return f"{'rotation' if rotation else 'affine'} [{numbers}]"

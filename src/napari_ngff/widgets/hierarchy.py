@@ -1,0 +1,198 @@
+"""The tree of a hierarchy: rows are looked up when they are opened, never before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from qtpy.compat import isalive
+from qtpy.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal  # type: ignore[attr-defined]
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.viewer.inspection import Entry, children
+from napari_ngff.viewer.session import run
+
+__all__ = ["HierarchyModel"]
+
+TITLES = ("Name", "Kind")
+NOWHERE = QModelIndex()
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """One row; `asked` once its rows were asked for, `known` once they are there."""
+
+    entry: Entry
+    above: Row | None = None
+    number: int = 0
+    rows: list[Row] = field(default_factory=list)
+    asked: bool = False
+    known: bool = False
+    error: str = ""
+
+
+class HierarchyModel(QAbstractItemModel):
+    """Groups and arrays; each row's own are read by the session's runner."""
+
+    loaded = Signal()
+    """The rows below another row are there."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._top: Row | None = None
+
+    def setRoot(self, entry: Entry | None) -> None:
+        """Show another hierarchy, or the same anew; answers on the way are dropped."""
+        self.beginResetModel()
+        self._top = None if entry is None else Row(entry)
+        self.endResetModel()
+
+    def root(self) -> Entry | None:
+        """Return what the first row shows."""
+        return None if self._top is None else self._top.entry
+
+    def entry(self, index: QModelIndex) -> Entry | None:
+        """Return what a row shows."""
+        row = self._row(index)
+        return None if row is None else row.entry
+
+    def refresh(self, index: QModelIndex) -> None:
+        """Forget what is below a row; it is read again when it is opened."""
+        row = self._row(index)
+        if row is None or not row.asked:
+            return
+        if row.rows:
+            first = index.siblingAtColumn(0)
+            self.beginRemoveRows(first, 0, len(row.rows) - 1)
+            row.rows = []
+            self.endRemoveRows()
+        row.asked = row.known = False
+        self.fetchMore(index)
+
+    def towards(self, path: str) -> QModelIndex | None:
+        """Find the row of a group by its path in the hierarchy.
+
+        None where rows on the way are not there yet; they are asked for, and `loaded`
+        tells when to ask again. Where nothing leads there, the nearest row above.
+        """
+        row = self._top
+        while row is not None and row.entry.location.path != path:
+            if not row.known and not row.entry.is_array:
+                self.fetchMore(self._index(row))
+                if not row.known:
+                    return None
+            below = next((r for r in row.rows if is_towards(r.entry, path)), None)
+            if below is None:
+                break
+            row = below
+        return None if row is None else self._index(row)
+
+    # --- what Qt asks
+
+    def index(
+        self, number: int, column: int, parent: QModelIndex = NOWHERE
+    ) -> QModelIndex:
+        """Find the cell of a row."""
+        if not self.hasIndex(number, column, parent):
+            return QModelIndex()
+        above = self._row(parent)
+        row = self._top if above is None else above.rows[number]
+        return self.createIndex(number, column, row)
+
+    def parent(self, index: QModelIndex = NOWHERE) -> Any:
+        """Find the row above."""
+        row = self._row(index)
+        if row is None:
+            return super().parent()
+        return QModelIndex() if row.above is None else self._index(row.above)
+
+    def rowCount(self, parent: QModelIndex = NOWHERE) -> int:
+        """Count the rows that are there."""
+        if parent.column() > 0:
+            return 0
+        row = self._row(parent)
+        return int(self._top is not None) if row is None else len(row.rows)
+
+    def columnCount(self, parent: QModelIndex = NOWHERE) -> int:
+        """Name and kind."""
+        return len(TITLES)
+
+    def hasChildren(self, parent: QModelIndex = NOWHERE) -> bool:
+        """Take a group to have some until it turns out not to."""
+        row = self._row(parent)
+        if row is None or row.known:
+            return self.rowCount(parent) > 0
+        return not row.entry.is_array
+
+    def canFetchMore(self, parent: QModelIndex) -> bool:
+        """Tell whether nobody asked for the rows of a group yet."""
+        row = self._row(parent)
+        return row is not None and not row.asked and not row.entry.is_array
+
+    def fetchMore(self, parent: QModelIndex) -> None:
+        """Read what is below a group."""
+        row = self._row(parent)
+        if row is not None and self.canFetchMore(parent):
+            row.asked = True
+            top = self._top
+            run(lambda: look(row.entry), lambda found: self._add(top, row, found))
+
+    def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Show name and kind; the full path, or what is wrong, as a tool tip."""
+        row = self._row(index)
+        if row is None:
+            return None
+        if role == Qt.ItemDataRole.DisplayRole:
+            kind = "cannot be read" if row.error else row.entry.kind
+            return row.entry.name if index.column() == 0 else kind
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return row.error or str(row.entry.location)
+        return None
+
+    def headerData(
+        self,
+        section: int,
+        orientation: Qt.Orientation,
+        role: int = Qt.ItemDataRole.DisplayRole,
+    ) -> Any:
+        """Show the titles."""
+        if role == Qt.ItemDataRole.DisplayRole and section < len(TITLES):
+            return TITLES[section]
+        return None
+
+    def _row(self, index: QModelIndex) -> Row | None:
+        row: Row | None = index.internalPointer() if index.isValid() else None
+        return row
+
+    def _index(self, row: Row) -> QModelIndex:
+        return self.createIndex(row.number, 0, row)
+
+    def _add(self, top: Row | None, row: Row, found: tuple[Entry, ...] | str) -> None:
+        """Take over an answer, unless another hierarchy is shown by now."""
+        if not isalive(self) or top is not self._top or row.known:  # type: ignore[no-untyped-call]
+            return
+        if isinstance(found, str):
+            row.error, found = found, ()
+        here = self._index(row)
+        if found:
+            self.beginInsertRows(here, 0, len(found) - 1)
+            row.rows = [Row(entry, row, i) for i, entry in enumerate(found)]
+            row.known = True
+            self.endInsertRows()
+        row.known = True
+        self.dataChanged.emit(here, here.siblingAtColumn(1))
+        self.loaded.emit()
+
+
+def look(entry: Entry) -> tuple[Entry, ...] | str:
+    """List what is below an entry, or say why that cannot be read."""
+    try:
+        return children(entry)
+    except (OMEZarrError, OSError) as error:
+        return str(error)
+
+
+def is_towards(entry: Entry, path: str) -> bool:
+    """Tell whether a path is an entry, or below it."""
+    here = entry.location.path
+    return path == here or path.startswith(f"{here}/")

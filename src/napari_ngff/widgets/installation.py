@@ -1,0 +1,16 @@
+"""Prepares napari's window for what we open in it."""
+
+from __future__ import annotations
+
+from napari_ngff.widgets.label_controls import install_controls
+from napari_ngff.widgets.unsaved import install_guard
+from napari_ngff.widgets.workers import install_runner
+
+__all__ = ["install"]
+
+
+def install() -> None:
+    """Let sessions read in worker threads, and painted labels have their controls."""
+    install_runner()
+    install_guard()
+    install_controls()

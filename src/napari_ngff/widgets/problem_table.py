@@ -1,0 +1,92 @@
+"""The problems of a place as rows, with a button where there is a repair."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QPushButton,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ngff.viewer.inspection import repairs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.store.check import Finding
+
+__all__ = ["ProblemTable"]
+
+TITLES = ("Problem", "Rule", "Consequence", "Repair")
+REPAIR = 3
+MOST = 500
+"""So many problems are listed."""
+
+
+class ProblemTable(QTableWidget):
+    """Rows of code and place, rule, consequence; a button per code with a repair."""
+
+    wanted = Signal(str)
+    """Emitted with the code whose button was pressed."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(0, len(TITLES), parent)
+        self.setHorizontalHeaderLabels(TITLES)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setWordWrap(True)
+        self.setTabKeyNavigation(False)
+        self.setAccessibleName("Problems")
+        header, side = self.horizontalHeader(), self.verticalHeader()
+        assert header is not None
+        assert side is not None
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(REPAIR, QHeaderView.ResizeMode.ResizeToContents)
+        side.setVisible(False)
+        side.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+
+    def setFindings(self, findings: Sequence[Finding]) -> None:
+        """Show other problems; those beyond `MOST` are counted."""
+        self.setRowCount(0)
+        offered = repairs(findings)
+        self.setColumnHidden(REPAIR, not offered)
+        shown = findings[:MOST]
+        self.setRowCount(len(shown) + (len(findings) > MOST))
+        for number, (path, problem) in enumerate(shown):
+            place = " at ".join(p for p in (path or "(root)", problem.where) if p)
+            title = f"{problem.severity}: {problem.code}\n{place}"
+            for column, text in enumerate((title, problem.text, problem.consequence)):
+                self._put(number, column, text)
+            what = offered.pop(problem.code, None)
+            if what is not None:
+                self._offer(number, problem.code, what)
+        if not findings:
+            self.setRowCount(1)
+            self._put(0, 0, "None was found.")
+        if len(findings) > MOST:
+            self._put(MOST, 0, f"{len(findings) - MOST} more")
+
+    def _put(self, row: int, column: int, text: str) -> None:
+        item = QTableWidgetItem(text)
+        item.setToolTip(text)
+        item.setTextAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.setItem(row, column, item)
+
+    def _offer(self, row: int, code: str, what: str) -> None:
+        button = QPushButton("Fix…", self)
+        button.setToolTip(f"Repair all problems {code}: {what}.")
+        button.setAccessibleName(f"Fix {code}")
+        button.clicked.connect(partial(self.wanted.emit, code))
+        cell = QWidget(self)
+        layout = QVBoxLayout(cell)
+        layout.setContentsMargins(2, 2, 2, 2)
+        layout.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+        self.setCellWidget(row, REPAIR, cell)

@@ -1,0 +1,156 @@
+"""Chooses the coordinate system in which layers are shown, and saves where one lies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qtpy.compat import isalive
+from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.viewer.inspection import homes_of, is_named, node_of
+from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.views import system_name
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.model import Reference
+    from napari_ngff.store.node import Node
+
+__all__ = ["SystemChooser", "TransformDialog"]
+
+
+class SystemChooser(QWidget):
+    """A list of the systems that layers of the viewer can be shown in."""
+
+    told = Signal(str)
+    """Emitted with what became of a choice, for the user."""
+
+    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._viewer = viewer
+        self._session = session_of(viewer)
+        self._systems: list[Reference] = []
+        self.systems = QComboBox(self)
+        self.systems.setAccessibleName("Coordinate system")
+        self.systems.setToolTip("Shows all layers that can be in a coordinate system.")
+        self.systems.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.systems.setMinimumContentsLength(12)
+        self.save = QPushButton("Save transform…", self)
+        self.save.setToolTip(
+            "Writes where the active layer was moved to into its file."
+        )
+        label = QLabel("&System", self)
+        label.setBuddy(self.systems)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(label)
+        layout.addWidget(self.systems, 1)
+        layout.addWidget(self.save)
+        self.systems.activated.connect(self._on_chosen)
+        self.save.clicked.connect(self.saveTransform)
+        # Layers come and go one by one.
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self.refresh)
+        layers = viewer.layers
+        # napari and psygnal hold the methods weakly.
+        layers.events.inserted.connect(self._on_layers)
+        layers.events.removed.connect(self._on_layers)
+        layers.selection.events.active.connect(self._on_layers)
+        self._session.system_shown.connect(self._on_layers)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """List the systems again; the one of the active layer is the current one."""
+        found = self._session.systems()
+        active = self._viewer.layers.selection.active
+        current = self._session.system_of(active)
+        self._systems = list(found)
+        with QSignalBlocker(self.systems):
+            self.systems.clear()
+            for system, left in found.items():
+                without = f", without {', '.join(left)}" if left else ""
+                self.systems.addItem(system_name(system) + without)
+            index = self._systems.index(current) if current in found else -1
+            self.systems.setCurrentIndex(index)
+        self.systems.setEnabled(len(found) > 1)
+        self.save.setEnabled(node_of(active) is not None)
+
+    def saveTransform(self) -> None:
+        """Ask for a name, and save where the active layer lies."""
+        layer = self._viewer.layers.selection.active
+        if layer is None:
+            return
+        dialog = TransformDialog(layer, self)
+        accepted = dialog.exec() == QDialog.DialogCode.Accepted
+        name, scene = dialog.name.text().strip(), dialog.scene()
+        dialog.deleteLater()
+        if not accepted:
+            return
+        try:
+            path = self._session.save_transform(layer, name, scene)
+        except (OMEZarrError, OSError) as error:
+            self.told.emit(f"Not saved. {error}")
+        else:
+            self.told.emit(f"Saved in {path}. It holds when the image is opened again.")
+
+    def _on_layers(self, _: object = None) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            self._later.start(0)
+
+    def _on_chosen(self, index: int) -> None:
+        left = self._session.show_system(self._systems[index])
+        self.told.emit(f"These stay where they are: {', '.join(left)}." if left else "")
+
+
+class TransformDialog(QDialog):
+    """Asks for the name of a coordinate system, and which group shall state it."""
+
+    def __init__(self, layer: Layer, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Save transform")
+        self._homes = homes_of(layer)
+        self.name = QLineEdit(self)
+        self.home = QComboBox(self)
+        self.home.addItems(list(self._homes))
+        form = QFormLayout()
+        form.addRow("&In", self.home)
+        text = (
+            f"Where {layer.name} lies is written into the metadata; no pixel changes."
+        )
+        if is_named(layer):
+            form.insertRow(0, "&Name", self.name)
+            self.name.setPlaceholderText("of the coordinate system, such as aligned")
+        else:
+            text += " This version has a scale and a translation for it, no name."
+        label = QLabel(text, self)
+        label.setWordWrap(True)
+        standard = QDialogButtonBox.StandardButton
+        buttons = QDialogButtonBox(standard.Save | standard.Cancel, self)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        for part in (label, buttons):
+            layout.addWidget(part)
+        layout.insertLayout(1, form)
+
+    def scene(self) -> Node | None:
+        """Return the scene that was chosen, None for the image."""
+        return self._homes.get(self.home.currentText())

@@ -1,0 +1,474 @@
+"""The inspector in a real window: what it shows, opens, moves and repairs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+import zarr
+from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from qtpy.QtGui import QDropEvent, QGuiApplication
+from qtpy.QtWidgets import QDialog, QMessageBox, QPushButton
+
+from napari_ngff import open_node
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.widgets.inspector import JSON_TAB, Inspector
+from napari_ngff.widgets.system_chooser import TransformDialog
+
+TITLE = "OME-Zarr inspector"
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inspected")
+    return write_image(folder / "cells.ome.zarr", shape=(1, 64, 96))
+
+
+@pytest.fixture(scope="module")
+def plate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inspected")
+    wells = ["A1", "B2"]
+    return write_plate(
+        folder / "plate.ome.zarr", grid=(2, 2), fields=2, shape=(64, 64), wells=wells
+    )
+
+
+@pytest.fixture
+def folder(sample, tmp_path):
+    return shutil.copytree(sample, tmp_path / "cells.ome.zarr")
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Count how often each object is read."""
+    counted = Counter()
+    get = FolderSource.get
+
+    def counting(source, key, *part):
+        counted[key] += 1
+        return get(source, key, *part)
+
+    monkeypatch.setattr(FolderSource, "get", counting)
+    return counted
+
+
+def docked(viewer):
+    inspector = Inspector(viewer)
+    viewer.window.add_dock_widget(inspector, name=TITLE, area="right")
+    return inspector
+
+
+@pytest.fixture
+def inspector(viewer):
+    return docked(viewer)
+
+
+def settle(inspector, qtbot):
+    """Wait until the chosen place is described."""
+
+    def done():
+        assert inspector._entry is not None
+        assert inspector._details.path == str(inspector._entry.location)
+        assert inspector._target is None
+
+    qtbot.waitUntil(done, timeout=10_000)
+
+
+def names(inspector, index=None):
+    model = inspector.model
+    parent = model.index(0, 0) if index is None else index
+    count = model.rowCount(parent)
+    return [model.index(i, 0, parent).data() for i in range(count)]
+
+
+def row(inspector, qtbot, *path):
+    """Index of a row by the names from the root on; opens what is above."""
+    model = inspector.model
+    index = model.index(0, 0)
+    for name in path:
+        inspector.tree.expand(index)
+        above = index
+        qtbot.waitUntil(
+            lambda above=above: bool(names(inspector, above)), timeout=5_000
+        )
+        index = model.index(names(inspector, index).index(name), 0, index)
+    return index
+
+
+def choose(inspector, qtbot, *path):
+    index = row(inspector, qtbot, *path)
+    inspector.tree.setCurrentIndex(index)
+    settle(inspector, qtbot)
+    return index
+
+
+def ome(folder, change=None):
+    file = folder / "zarr.json"
+    document = json.loads(file.read_text())
+    if change is not None:
+        change(document["attributes"]["ome"])
+        file.write_text(json.dumps(document))
+    return document["attributes"]["ome"]
+
+
+def cells(table):
+    """Texts of the rows of the table of problems."""
+    return [
+        [table.item(i, j).text() if table.item(i, j) else "" for j in range(3)]
+        for i in range(table.rowCount())
+    ]
+
+
+def test_it_is_in_the_menu_of_layers_and_opened_once(viewer, sample, qtbot):
+    viewer.open(str(sample), plugin="napari-ngff")
+    menus = {a.text(): a.menu() for a in viewer.window.layers_menu.actions()}
+    menus["Metadata"].aboutToShow.emit()
+    items = {item.text(): item for item in menus["Metadata"].actions()}
+    name = f"{TITLE} (OME-Zarr)"
+    items[name].trigger()
+    inspector = viewer.window.dock_widgets[name]
+    assert isinstance(inspector, Inspector)
+    settle(inspector, qtbot)
+    items[name].trigger()
+    assert list(viewer.window.dock_widgets) == [name]
+
+
+def test_it_follows_the_active_layer(viewer, inspector, sample, qtbot):
+    assert not inspector.copyPath.isEnabled()
+    viewer.open(str(sample), plugin="napari-ngff")
+    viewer.layers.selection.active = viewer.layers[0]
+    settle(inspector, qtbot)
+    assert inspector._details.path == str(sample)
+    viewer.layers.selection.active = viewer.layers["nuclei"]
+    settle(inspector, qtbot)
+    qtbot.waitUntil(
+        lambda: inspector.tree.currentIndex().data() == "nuclei", timeout=5_000
+    )
+    text = inspector.facts.toPlainText()
+    assert "label, OME-Zarr 0.5" in text
+    assert "64 \N{MULTIPLICATION SIGN} 96" in text
+    assert "micrometer" in text
+    assert "Level 1 → intrinsic" in text
+
+
+def test_rows_are_read_when_they_are_opened(viewer, inspector, plate, qtbot, reads):
+    inspector.showPath(str(plate))
+    settle(inspector, qtbot)
+    qtbot.waitUntil(lambda: bool(names(inspector)), timeout=5_000)
+    assert names(inspector) == ["A/1", "B/2"]
+    assert not [key for key in reads if key.startswith(("A", "B"))]
+    well = row(inspector, qtbot, "B/2")
+    inspector.tree.expand(well)
+    qtbot.waitUntil(lambda: names(inspector, well) == ["0", "1"], timeout=5_000)
+    assert {key.rpartition("/")[0] for key in reads} == {"", "B/2"}
+    choose(inspector, qtbot, "B/2", "0", "0")
+    assert "Shape" in inspector.facts.toPlainText()
+    assert not [key for key in reads if "/c/" in key]
+
+
+def big_plate(folder):
+    """A plate of 1536 wells of which only the plate's own document is there."""
+    rows = [chr(65 + i) if i < 26 else f"A{chr(39 + i)}" for i in range(32)]
+    columns = [str(i + 1) for i in range(48)]
+    content = {
+        "version": "0.5",
+        "plate": {
+            "version": "0.5",
+            "name": "large",
+            "rows": [{"name": name} for name in rows],
+            "columns": [{"name": name} for name in columns],
+            "wells": [
+                {"path": f"{r}/{c}", "rowIndex": i, "columnIndex": k}
+                for i, r in enumerate(rows)
+                for k, c in enumerate(columns)
+            ],
+        },
+    }
+    group(folder, content)
+    return folder
+
+
+def test_a_plate_of_1536_wells_is_there_at_once(
+    viewer, inspector, tmp_path, qtbot, reads
+):
+    where = big_plate(tmp_path / "large.ome.zarr")
+    inspector.showPath(str(where))
+    settle(inspector, qtbot)
+    qtbot.waitUntil(lambda: len(names(inspector)) == 1536, timeout=5_000)
+    assert sum(reads.values()) <= 12
+    assert "1536 wells" in inspector.facts.toPlainText()
+    inspector.tabs.setCurrentIndex(JSON_TAB)
+    assert inspector.json.tree.topLevelItemCount() == 1
+
+
+def test_json_is_searched(viewer, inspector, sample, qtbot):
+    inspector.showPath(str(sample))
+    settle(inspector, qtbot)
+    inspector.tabs.setCurrentIndex(JSON_TAB)
+    tree = inspector.json.tree
+    (top,) = (tree.topLevelItem(i) for i in range(tree.topLevelItemCount()))
+    shown = {top.child(i).text(0): top.child(i) for i in range(top.childCount())}
+    assert {"multiscales", "omero"} <= set(shown)
+    qtbot.keyClicks(inspector.json.filter, "Mitochondria")
+    assert shown["multiscales"].isHidden()
+    assert not shown["omero"].isHidden()
+    assert shown["omero"].isExpanded()
+
+
+def test_a_row_is_opened_as_layers(viewer, inspector, sample, qtbot):
+    inspector.showPath(str(sample))
+    settle(inspector, qtbot)
+    index = choose(inspector, qtbot, "labels", "nuclei")
+    place = inspector.tree.visualRect(index).center()
+    view = inspector.tree.viewport()
+    qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=place)
+    qtbot.mouseDClick(view, Qt.MouseButton.LeftButton, pos=place)
+    qtbot.waitUntil(lambda: len(viewer.layers) == 1, timeout=10_000)
+    assert viewer.layers[0].name == "nuclei"
+    assert viewer.layers[0].source.path == str(sample / "labels" / "nuclei")
+    qtbot.waitUntil(lambda: inspector.open.isEnabled())
+
+
+def test_a_folder_is_dropped(viewer, inspector, sample, qtbot):
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(sample / "labels" / "cells"))])
+    inspector.dropEvent(
+        QDropEvent(
+            QPointF(QPoint(9, 9)),
+            Qt.DropAction.CopyAction,
+            data,
+            Qt.MouseButton.LeftButton,
+            Qt.KeyboardModifier.NoModifier,
+        )
+    )
+    settle(inspector, qtbot)
+    assert inspector.tree.currentIndex().data() == "cells"
+    assert inspector.model.index(0, 0).data() == "cells"
+    assert not viewer.layers
+
+
+def test_what_cannot_be_opened_is_told(viewer, inspector, tmp_path, qtbot):
+    inspector.showPath(str(tmp_path / "gone.zarr"))
+    qtbot.waitUntil(lambda: "gone.zarr" in inspector.status.text(), timeout=5_000)
+
+
+def test_path_and_report_are_copied(viewer, inspector, sample, qtbot):
+    inspector.showPath(str(sample))
+    settle(inspector, qtbot)
+    inspector.copyPath.click()
+    assert QGuiApplication.clipboard().text() == str(sample)
+    inspector.copyReport.click()
+    text = QGuiApplication.clipboard().text()
+    assert text.startswith(f"{sample}\nKind: image, OME-Zarr 0.5")
+    assert "Problems: none" in text
+    assert '"multiscales"' in text
+
+
+@pytest.mark.parametrize("answer", ["Yes", "No"])
+def test_an_unlisted_label_is_listed_on_consent(
+    viewer, inspector, folder, qtbot, monkeypatch, answer
+):
+    ome(folder / "labels", lambda home: home.update(labels=["nuclei"]))
+    questions = []
+
+    def reply(parent, title, text, *_):
+        questions.append(text)
+        return QMessageBox.StandardButton[answer]
+
+    monkeypatch.setattr(QMessageBox, "question", reply)
+    inspector.showPath(str(folder))
+    settle(inspector, qtbot)
+    ((problem, rule, consequence),) = cells(inspector.problems)
+    assert problem == "warning: label-unlisted\nlabels at labels"
+    assert "SHOULD be listed" in rule
+    assert consequence == "It is not shown."
+    assert inspector.tabs.tabText(1) == "Problems (1)"
+    (button,) = inspector.problems.findChildren(QPushButton)
+    button.click()
+    assert len(questions) == 1
+    assert "label-unlisted" in questions[0]
+    if answer == "No":
+        assert ome(folder / "labels")["labels"] == ["nuclei"]
+        return
+    qtbot.waitUntil(lambda: inspector.status.text() == "Repaired.", timeout=10_000)
+    assert ome(folder / "labels")["labels"] == ["nuclei", "cells"]
+    assert cells(inspector.problems)[0][0] == "None was found."
+    labels = row(inspector, qtbot, "labels")
+    inspector.tree.expand(labels)
+    qtbot.waitUntil(
+        lambda: names(inspector, labels) == ["nuclei", "cells"], timeout=5_000
+    )
+    assert not list(folder.rglob("*.before-repair"))
+
+
+def test_all_below_a_plate_is_checked_when_asked(
+    viewer, inspector, plate, tmp_path, qtbot
+):
+    where = shutil.copytree(plate, tmp_path / "plate.ome.zarr")
+    shutil.rmtree(where / "B" / "2" / "1")
+    inspector.showPath(str(where))
+    settle(inspector, qtbot)
+    assert cells(inspector.problems)[0][0] == "None was found."
+    inspector.check.click()
+    qtbot.waitUntil(lambda: "problem" in inspector.status.text(), timeout=10_000)
+    ((problem, _, _),) = cells(inspector.problems)
+    assert problem.startswith("error: group-missing\nB/2/1")
+
+
+# --- coordinate systems
+
+
+def axes(unit="micrometer"):
+    return [{"name": name, "type": "space", "unit": unit} for name in "yx"]
+
+
+def group(folder, content):
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": {"ome": {"version": "0.6"} | content},
+    }
+    (folder / "zarr.json").write_text(json.dumps(document))
+
+
+def image(folder, links=(), **more):
+    """An image of 0.6 with a second system 100 micrometers away."""
+    systems = [{"name": "physical", "axes": axes()}, {"name": "stage", "axes": axes()}]
+    away = {
+        "type": "translation",
+        "translation": [100.0, 50.0],
+        "input": {"name": "physical"},
+        "output": {"name": "stage"},
+    }
+    level = {
+        "type": "scale",
+        "scale": [0.5, 0.5],
+        "input": {"path": "0"},
+        "output": {"name": "physical"},
+    }
+    multiscale = {
+        "name": folder.name,
+        "coordinateSystems": systems,
+        "datasets": [{"path": "0", "coordinateTransformations": [level]}],
+        "coordinateTransformations": [away, *links],
+    }
+    group(folder, {"multiscales": [multiscale]} | more)
+    pixels = np.arange(256, dtype="u2").reshape(16, 16)
+    zarr.create_array(folder / "0", data=pixels)
+    return folder
+
+
+def test_layers_move_into_the_chosen_system(viewer, inspector, tmp_path, qtbot):
+    folder = image(tmp_path / "a.ome.zarr")
+    group(folder / "labels", {"labels": ["b"]})
+    image(folder / "labels" / "b", **{"image-label": {}})
+    viewer.open(str(folder), plugin="napari-ngff")
+    chooser = inspector.chooser
+    qtbot.waitUntil(lambda: chooser.systems.currentText() == "physical", timeout=5_000)
+    texts = [chooser.systems.itemText(i) for i in range(chooser.systems.count())]
+    assert texts[:2] == ["physical", "stage"]
+    np.testing.assert_allclose(viewer.layers[0].data_to_world((0, 0)), (0, 0))
+    qtbot.keyClicks(chooser.systems, "s")
+    np.testing.assert_allclose(viewer.layers[0].data_to_world((2, 0)), (101, 50))
+    np.testing.assert_allclose(viewer.layers["b"].data_to_world((2, 0)), (101, 50))
+    assert chooser.systems.currentText() == "stage"
+    settle(inspector, qtbot)
+    choose(inspector, qtbot)
+    assert "physical → stage: y + 100, x + 50" in inspector.facts.toPlainText()
+
+
+def test_images_of_a_scene_that_stay_behind_are_named(
+    viewer, inspector, tmp_path, qtbot
+):
+    image(tmp_path / "scene.ome.zarr" / "a")
+    image(tmp_path / "scene.ome.zarr" / "b")
+    ends = {"input": {"name": "physical", "path": "a"}, "output": {"name": "world"}}
+    apart = {"input": {"name": "physical", "path": "b"}, "output": {"name": "moon"}}
+    scene = {
+        "coordinateSystems": [
+            {"name": "world", "axes": axes()},
+            {"name": "moon", "axes": axes()},
+        ],
+        "coordinateTransformations": [
+            {"type": "identity"} | ends,
+            {"type": "identity"} | apart,
+        ],
+    }
+    group(tmp_path / "scene.ome.zarr", {"scene": scene})
+    viewer.open(str(tmp_path / "scene.ome.zarr"), plugin="napari-ngff")
+    systems = inspector.chooser.systems
+    qtbot.waitUntil(lambda: systems.count() > 2, timeout=5_000)
+    texts = [systems.itemText(i) for i in range(systems.count())]
+    assert "world, without b" in texts
+    systems.setCurrentIndex(texts.index("moon, without a"))
+    systems.activated.emit(systems.currentIndex())
+    assert inspector.status.text() == "These stay where they are: a."
+
+
+def save_as(monkeypatch, name):
+    """Answer the dialog."""
+
+    def answer(dialog):
+        dialog.name.setText(name)
+        return QDialog.DialogCode.Accepted
+
+    monkeypatch.setattr(TransformDialog, "exec", answer)
+
+
+def test_a_moved_layer_is_saved(viewer, inspector, tmp_path, qtbot, monkeypatch):
+    folder = image(tmp_path / "a.ome.zarr")
+    viewer.open(str(folder), plugin="napari-ngff")
+    viewer.layers[0].affine = [[0.8, 0.6, 3], [-0.6, 0.8, -7], [0, 0, 1]]
+    save_as(monkeypatch, "aligned")
+    qtbot.waitUntil(inspector.chooser.save.isEnabled)
+    inspector.chooser.save.click()
+    assert str(folder / "zarr.json") in inspector.status.text()
+    (multiscale,) = open_node(folder).metadata.image.multiscales
+    assert [s.name for s in multiscale.systems] == ["physical", "stage", "aligned"]
+
+
+def test_why_a_layer_cannot_be_saved_is_told(
+    viewer, inspector, folder, plate, qtbot, monkeypatch
+):
+    save_as(monkeypatch, "")
+    viewer.open(str(folder), plugin="napari-ngff")
+    before = (folder / "zarr.json").read_bytes()
+    viewer.layers.selection.active = viewer.layers[0]
+    viewer.layers[0].rotate = 30
+    qtbot.waitUntil(inspector.chooser.save.isEnabled)
+    inspector.chooser.save.click()
+    assert "rotation" in inspector.status.text()
+    assert (folder / "zarr.json").read_bytes() == before
+    viewer.layers.clear()
+    viewer.open(str(plate), plugin="napari-ngff")
+    viewer.layers.selection.active = viewer.layers[0]
+    qtbot.waitUntil(inspector.chooser.save.isEnabled)
+    inspector.chooser.save.click()
+    assert "joins many images" in inspector.status.text()
+    assert inspector.chooser.systems.count() == 0
+
+
+# --- it comes and goes
+
+
+def test_the_dock_may_be_closed_while_it_reads(viewer, plate, qtbot):
+    inspector = docked(viewer)  # a fixture would keep it
+    inspector.showPath(str(plate))
+    inspector.parent().destroyOnClose()
+    qtbot.wait(200)
+    viewer.open(str(plate), plugin="napari-ngff")
+    viewer.layers.selection.active = viewer.layers[0]
+    qtbot.wait(50)
+
+
+def test_the_window_may_be_closed_while_it_checks(viewer, inspector, plate, qtbot):
+    inspector.showPath(str(plate))
+    settle(inspector, qtbot)
+    inspector.check.click()
+    viewer.close()
+    qtbot.wait(200)
