@@ -201,6 +201,9 @@ class LabelWriter:
             self._pending.add(cell)
         for number in range(1, len(self.arrays)):
             self._stale[number].update(self.retained.cells(number - 1))
+        if saving:
+            for one in self.arrays:
+                ArrayWriter(one).sink.sweep(one.path)
 
     def _applied(self, snapshot: Snapshot | None, box: Box, before: Any) -> Any:
         """Apply edits to a copy of what stood in a box of level 0."""

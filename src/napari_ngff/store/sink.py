@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ where an object was written again, since a rename brings a new file."""
 
 PART = ".part"
 """Ends the name under which an object is written; readers of zarr ignore it."""
+
+STALE = 60
 
 WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
@@ -104,13 +107,16 @@ class FolderSink:
         Parameters
         ----------
         prefix
-            Of a folder and all below it, in which nobody writes.
+            Of a folder; all below it is looked at. What was written in the last
+            `STALE` seconds may be somebody's at work, and stays.
         """
+        oldest = time.time() - STALE
         for folder, _, files in os.walk(f"{self.root}/{prefix}"):
             for name in files:
-                if name.endswith(PART):
-                    with suppress(OSError):
-                        os.unlink(os.path.join(folder, name))
+                path = os.path.join(folder, name)
+                with suppress(OSError):
+                    if name.endswith(PART) and os.stat(path).st_mtime < oldest:
+                        os.unlink(path)
 
 
 def mark_of(path: str) -> Mark | None:

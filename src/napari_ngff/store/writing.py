@@ -7,7 +7,6 @@ a whole where it is a shard; memory is that of its bytes, twice, and of one chun
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -288,8 +287,3 @@ class ArrayWriter:
     def concurrency(self) -> int:
         """How many units at once pay; zarr-python has threads of its own."""
         return self._objects.source.concurrency if self.array.direct else 1
-
-    @property
-    def unit_nbytes(self) -> int:
-        """Bytes of a decoded unit."""
-        return math.prod(self.unit) * self.array.dtype.itemsize

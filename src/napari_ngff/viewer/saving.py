@@ -219,7 +219,6 @@ class LayerSaver:
             word = "cancelled" if result.cancelled else "saved"
             self.note = f"{word} {now} - {result.blocks} blocks"
             show_info(f"{layer.name}: {self.note}")
-        layer.events.set_data()
         if self._again:
             self._again = False
             self.save()
