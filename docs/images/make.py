@@ -192,6 +192,35 @@ def url_form(folder: Path) -> None:
         save(viewer, "url-form")
 
 
+def inspector(folder: Path) -> None:
+    """Draw the inspector with what is wrong with labels, and the buttons to fix it."""
+    import json
+
+    from napari_ngff.viewer.samples import write_image
+    from napari_ngff.widgets.inspector import PROBLEMS, Inspector
+
+    path = write_image(folder / "cells.ome.zarr")
+    for file in (path / "labels" / "zarr.json", path / "zarr.json"):
+        document = json.loads(file.read_text())
+        home = document["attributes"]["ome"]
+        if "labels" in home:
+            home["labels"] = ["nuclei"]
+        else:
+            del home["version"]
+        file.write_text(json.dumps(document))
+    viewer = open_window()
+    dock = Inspector(viewer)
+    viewer.window.add_dock_widget(dock, name="OME-Zarr inspector", area="right")
+    layers = viewer.open(str(path), plugin="napari-ngff")
+    viewer.layers.selection.active = layers[0]
+    dock.tabs.setCurrentIndex(PROBLEMS)
+    while not dock.problems.rowCount():
+        wait(0.1)
+    wait(1)
+    viewer.reset_view()
+    save(viewer, "inspector")
+
+
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
     """Serve a folder on this machine; gives its address."""
@@ -214,6 +243,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "paint": paint,
     "well": well,
     "url-form": url_form,
+    "inspector": inspector,
 }
 
 

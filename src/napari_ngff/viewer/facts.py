@@ -13,7 +13,7 @@ from napari_ngff.viewer.sentences import TIMES, sentence
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.metadata.model import Link, Metadata
+    from napari_ngff.metadata.model import Link, Reference
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.node import Node
 
@@ -52,6 +52,9 @@ def _image(node: Node) -> Iterator[tuple[str, str]]:
         return
     multiscale = pyramid.multiscale
     arrays = [s.array for s in pyramid.levels if isinstance(s, LevelSource)]
+    count = len(node.metadata.image.multiscales) if node.metadata.image else 1
+    if count > 1:
+        yield "Multiscales", f"{count}; this is the first"
     if multiscale.name:
         yield "Name", multiscale.name
     yield "Axes", ", ".join(multiscale.axis_names)
@@ -69,7 +72,7 @@ def _image(node: Node) -> Iterator[tuple[str, str]]:
         yield "Channels", ", ".join(labels)
     if len(multiscale.systems) > 1:
         yield "Coordinate systems", ", ".join(s.name for s in multiscale.systems)
-    yield "Size", f"{_bytes(sum(map(_size, arrays)))} uncompressed, an estimate"
+    yield "Size", _on_disk(arrays)
     for level, array in zip(multiscale.levels, arrays, strict=True):
         (_, shape), *rest, _ = facts_of_array(array)
         texts = (f"{name.lower()} {value}" for name, value in rest)
@@ -86,7 +89,7 @@ def facts_of_array(array: ChunkedArray) -> list[tuple[str, str]]:
     if shards is not None:
         facts.append(("Shards", _times(shards)))
     facts.append(("Codecs", ", ".join(array.codecs) or "none"))
-    facts.append(("Size", f"{_bytes(_size(array))} uncompressed, an estimate"))
+    facts.append(("Size", _on_disk([array])))
     return facts
 
 
@@ -94,8 +97,10 @@ def _times(sizes: Sequence[int]) -> str:
     return f" {TIMES} ".join(map(str, sizes))
 
 
-def _size(array: ChunkedArray) -> int:
-    return math.prod(array.shape) * array.dtype.itemsize
+def _on_disk(arrays: Sequence[ChunkedArray]) -> str:
+    """Estimate from shapes alone: only listing would tell what is stored."""
+    size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
+    return f"{_bytes(size)} uncompressed, less on disk (estimate)"
 
 
 def _bytes(size: float) -> str:
@@ -106,27 +111,41 @@ def _bytes(size: float) -> str:
     return f"{size:,.3g} TB"
 
 
-def sentences_of(metadata: Metadata) -> Iterator[str]:
+def sentences_of(node: Node) -> Iterator[str]:
     """Say what each transformation of a group does, and between which systems."""
-    links: list[tuple[Link, Sequence[str]]] = []
+    metadata = node.metadata
+    links: list[Link] = []
     if metadata.image is not None:
         multiscale = metadata.image.multiscales[0]
-        names = multiscale.axis_names
         goal = multiscale.intrinsic or "intrinsic"
         for level in multiscale.levels:
-            text = sentence(level_transformation(level), names)
+            text = sentence(level_transformation(level), multiscale.axis_names)
             yield f"Level {level.path} → {goal}: {text}"
-        known = {s.name: [a.name for a in s.axes] for s in multiscale.systems}
-        links += [(link, known.get(link.input.name, ())) for link in multiscale.links]
+        links += multiscale.links
     if metadata.scene is not None:
-        known = {s.name: [a.name for a in s.axes] for s in metadata.scene.systems}
-        links += [
-            (link, () if link.input.path else known.get(link.input.name, ()))
-            for link in metadata.scene.links
-        ]
-    for link, axes in links:
+        links += metadata.scene.links
+    axes: dict[Reference, Sequence[str]] = {}
+    for link in links:
+        if link.input not in axes:
+            axes[link.input] = _axes(node, link.input)
         ends = (
             " in ".join(part for part in (end.name, end.path) if part) or "intrinsic"
             for end in (link.input, link.output)
         )
-        yield f"{' → '.join(ends)}: {sentence(link.transformation, axes)}"
+        text = sentence(link.transformation, axes[link.input])
+        yield f"{' → '.join(ends)}: {text}"
+
+
+def _axes(node: Node, end: Reference) -> Sequence[str]:
+    """Name the axes of a system that a group refers to; () where it is not found."""
+    try:
+        metadata = (node.child(end.path) if end.path else node).metadata
+    except (OMEZarrError, OSError):
+        return ()
+    systems = list(metadata.scene.systems if metadata.scene is not None else ())
+    if metadata.image is not None:
+        multiscale = metadata.image.multiscales[0]
+        systems += multiscale.systems
+        if end.name in ("", multiscale.intrinsic):
+            return multiscale.axis_names
+    return next(([a.name for a in s.axes] for s in systems if s.name == end.name), ())

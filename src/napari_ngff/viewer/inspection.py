@@ -92,7 +92,9 @@ class Entry:
 
     def read(self) -> Node:
         """Read the group, or that of an array; errors as of `read_node`."""
-        place = self.location.joined("..") if self.is_array else self.location
+        place = self.location
+        if self.is_array:
+            place = place.joined("/".join(".." for _ in self.name.split("/")))
         return read_node(place, self.zarr_format)
 
 
@@ -200,7 +202,7 @@ def describe(entry: Entry) -> Details:
         return Details(
             path,
             tuple(facts_of(node)),
-            tuple(sentences_of(node.metadata)),
+            tuple(sentences_of(node)),
             node.attributes,
             judge(node),
         )
@@ -264,9 +266,9 @@ def homes_of(layer: Layer) -> dict[str, Node | None]:
     above = node.parent()
     while above is not None:
         if above.metadata.scene is not None:
-            homes[f"scene {above.name}"] = above
+            homes[f'scene "{above.name}"'] = above
         above = above.parent()
-    return {**homes, f"image {node.name}": None}
+    return {**homes, f'image "{node.name}"': None}
 
 
 def is_named(layer: Layer) -> bool:

@@ -6,8 +6,8 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QModelIndex, Qt
-from qtpy.QtGui import QGuiApplication
+from qtpy.QtCore import QModelIndex, QSize, Qt
+from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
@@ -125,7 +125,11 @@ class Inspector(QWidget):
 
     def _connect(self) -> None:
         self.model.loaded.connect(self._reveal)
-        self.tree.activated.connect(self.openLayers)
+        # Not `activated`, which is a single click on some desktops.
+        self.tree.doubleClicked.connect(self.openLayers)
+        keys = QShortcut(QKeySequence(Qt.Key.Key_Return), self.tree)
+        keys.setContext(Qt.ShortcutContext.WidgetShortcut)
+        keys.activated.connect(self.openLayers)
         selection = self.tree.selectionModel()
         assert selection is not None
         selection.currentChanged.connect(self._on_current)
@@ -137,6 +141,10 @@ class Inspector(QWidget):
         self.copyPath.clicked.connect(self._copy_path)
         self.copyReport.clicked.connect(self._copy_report)
         self._viewer.layers.selection.events.active.connect(self._follow)
+
+    def sizeHint(self) -> QSize:
+        """Leave room for sentences."""
+        return QSize(460, 640)
 
     # --- what is shown
 
@@ -171,14 +179,13 @@ class Inspector(QWidget):
     def checkAll(self) -> None:
         """Judge all that is below the chosen place, or stop doing so."""
         if self.check.text() == STOP:
-            self._stop_check()
+            self._stop.set()
             return
         entry = self._entry
         if entry is None:
             return
-        stop = self._stop = Event()
+        stop = Event()
         self.destroyed.connect(stop.set)
-        self.check.setText(STOP)
         self.status.setText("Checking all below…")
 
         def look() -> tuple[Finding, ...] | str:
@@ -187,7 +194,7 @@ class Inspector(QWidget):
             except (OMEZarrError, OSError) as error:
                 return str(error)
 
-        self._ask(look, self._on_checked)
+        self._ask(look, self._on_checked, stop)
 
     def fix(self, code: str) -> None:
         """Ask, and then repair all problems of a code in the chosen place."""
@@ -233,8 +240,16 @@ class Inspector(QWidget):
 
     # --- answers
 
-    def _ask(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Let a worker look; an answer that came too late is dropped."""
+    def _ask(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any], None],
+        stop: Event | None = None,
+    ) -> None:
+        """Let a worker look; the answer to what was asked before is dropped."""
+        self._stop.set()
+        self._stop = stop or Event()
+        self.check.setText(STOP if stop is not None else CHECK)
         self._number += 1
         number = self._number
 
@@ -270,7 +285,6 @@ class Inspector(QWidget):
 
     def _on_current(self, index: QModelIndex, _: QModelIndex) -> None:
         entry = self.model.entry(index)
-        self._stop_check()
         self._entry = entry
         self._enable(entry is not None)
         if entry is not None:
@@ -361,11 +375,7 @@ class Inspector(QWidget):
             url = data.urls()[0]
             self.showPath(url.toLocalFile() if url.isLocalFile() else url.toString())
 
-    def _stop_check(self) -> None:
-        self._stop.set()
-
     def _enable(self, on: bool) -> None:
-        self.check.setText(CHECK)
         for button in (
             self.open,
             self.check,

@@ -137,7 +137,7 @@ class TransformDialog(QDialog):
         )
         if is_named(layer):
             form.insertRow(0, "&Name", self.name)
-            self.name.setPlaceholderText("of the coordinate system, such as aligned")
+            self.name.setPlaceholderText("of the new system, such as aligned")
         else:
             text += " This version has a scale and a translation for it, no name."
         label = QLabel(text, self)

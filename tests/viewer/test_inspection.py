@@ -1,0 +1,137 @@
+"""What the inspector tells of a hierarchy, without a window."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import zarr
+from napari.layers import Layer
+
+from napari_ngff import open_node
+from napari_ngff.viewer import reader
+from napari_ngff.viewer.inspection import (
+    MOST_ITEMS,
+    Entry,
+    children,
+    describe,
+    fix,
+    homes_of,
+    judge,
+    node_of,
+    report,
+    root_of,
+    shortened,
+)
+from napari_ngff.viewer.samples import write_image, write_plate
+
+
+@pytest.fixture(scope="module", params=["0.4", "0.5"])
+def image(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inspection")
+    return write_image(folder / "cells.ome.zarr", request.param, shape=(1, 64, 96))
+
+
+@pytest.fixture(scope="module")
+def plate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inspection")
+    return write_plate(
+        folder / "plate.ome.zarr", grid=(2, 2), shape=(64, 64), wells=["A1", "B2"]
+    )
+
+
+def tree(entry):
+    return {f"{e.name} ({e.kind})": tree(e) for e in children(entry)}
+
+
+def entry_of(path):
+    node = open_node(path)
+    return Entry(node.location, node.zarr_format, node.name, "group")
+
+
+def test_the_tree_is_what_metadata_names(image):
+    entry = root_of(open_node(image / "labels" / "nuclei"))
+    assert (entry.name, entry.kind) == ("cells", "image")
+    arrays = {f"{level} (array)": {} for level in range(3)}
+    found = tree(entry)
+    labels = found.pop("labels (labels)")
+    assert found == arrays
+    assert labels == {"nuclei (label)": arrays, "cells (label)": arrays}
+
+
+def test_the_root_of_a_field_is_its_plate(plate):
+    entry = root_of(open_node(plate / "A" / "1" / "0"))
+    assert (entry.name, entry.kind) == ("plate", "plate")
+    assert list(tree(entry)) == ["A/1 (well)", "B/2 (well)"]
+
+
+def test_an_array_in_a_folder_of_its_own_belongs_to_its_image(tmp_path):
+    axes = [{"name": n, "type": "space"} for n in "yx"]
+    steps = [{"type": "scale", "scale": [1, 1]}]
+    dataset = {"path": "levels/0", "coordinateTransformations": steps}
+    ome = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": [dataset]}]}
+    zarr.create_group(tmp_path / "a.zarr", attributes={"ome": ome})
+    zarr.create_array(tmp_path / "a.zarr" / "levels" / "0", shape=(8, 8), dtype="u2")
+    (array,) = children(entry_of(tmp_path / "a.zarr"))
+    assert array.read().metadata.image is not None
+    assert "128 bytes" in dict(describe(array).facts)["Size"]
+
+
+def test_what_cannot_be_read_is_told(image):
+    whole = entry_of(image)
+    gone = Entry(whole.location.joined("gone"), whole.zarr_format, "gone", "label")
+    details = describe(gone)
+    assert "gone" in details.error
+    assert details.error in report(details)
+
+
+def test_an_image_is_judged_with_its_labels_and_a_plate_alone(
+    image, plate, tmp_path, monkeypatch
+):
+    where = shutil.copytree(image, tmp_path / "i")
+    shutil.rmtree(where / "labels" / "cells")
+    assert [p.code for _, p in judge(open_node(where))] == ["label-missing"]
+    where = shutil.copytree(plate, tmp_path / "p")
+    shutil.rmtree(where / "A" / "1" / "0" / "labels" / "cells")
+    assert judge(open_node(where)) == ()
+    found = judge(open_node(where), lambda: False)
+    assert [(path, p.code) for path, p in found] == [
+        ("A/1/0/labels/cells", "label-missing")
+    ]
+    assert judge(open_node(where), lambda: True) == ()
+
+
+def test_what_a_repair_replaced_is_kept_while_there_are_errors(image, tmp_path):
+    where = shutil.copytree(image, tmp_path / "i")
+    file = where / "labels" / ("zarr.json" if "0.5" in report_of(where) else ".zattrs")
+    before = file.read_text()
+    file.write_text(before.replace('"cells"', '"ghost"'))
+    details = fix(entry_of(where), "label-unlisted")
+    assert [p.code for _, p in details.findings] == ["label-missing"]
+    assert details.kept == (f"{file}.before-repair",)
+    details = fix(entry_of(where), "label-missing")
+    assert details.findings == details.kept == ()
+
+
+def report_of(where):
+    return report(describe(entry_of(where)))
+
+
+def test_layers_know_their_place(image, plate):
+    for data in reader.read(str(plate)):
+        assert str(node_of(Layer.create(*data))) == str(plate)
+    labels = Layer.create(*reader.read(str(image))[-1])
+    assert str(node_of(labels)) == str(image / "labels" / "cells")
+    assert homes_of(labels) == {'image "cells"': None}
+    assert node_of(None) is None
+    assert node_of(Layer.create(np.zeros((2, 2)), {}, "image")) is None
+
+
+def test_long_lists_are_cut():
+    value = {"a": list(range(MOST_ITEMS + 5)), "b": [1, {"c": 2}]}
+    found = shortened(value)
+    assert len(found["a"]) == MOST_ITEMS + 1
+    assert found["a"][-1] == "… 5 more"
+    assert found["b"] == value["b"]
+    assert json.dumps(found)
+    assert shortened(dict.fromkeys(map(str, value["a"])))["…"] == "5 more"
