@@ -1,6 +1,7 @@
 """Saved edits, read back by zarr-python, against whole levels made anew."""
 
 import shutil
+import subprocess
 import threading
 import tracemalloc
 
@@ -281,6 +282,41 @@ def test_failure_of_the_disk_leaves_the_rest_to_be_saved(label, monkeypatch):
         writer.save()
     assert writer.unsaved
     monkeypatch.undo()
+    writer.save()
+    check(label, writer, "nearest")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 2 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if (
+        not shutil.which("mount")
+        or subprocess.run(command, capture_output=True).returncode
+    ):
+        pytest.skip("no permission to mount a small disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_loses_nothing(small_disk):
+    label = write_levels(
+        small_disk / "label", random_levels(empty=True), CHUNKS, compressors=ZSTD
+    )
+    writer = open_writer(label, 4)
+    add(writer, blob((0, 0), (50, 70), 7))
+    filler = small_disk / "filler"
+    left = shutil.disk_usage(small_disk).free - 10 * 4096
+    filler.write_bytes(bytes(left))
+    with pytest.raises(OSError, match="No space left"):
+        writer.save()
+    pixels = read_levels(label, 4)[0]  # all can be read
+    assert set(np.unique(pixels)) == {0, 7}
+    assert not list(label.rglob("*.part"))
+    assert writer.unsaved
+    filler.unlink()
     writer.save()
     check(label, writer, "nearest")
 
