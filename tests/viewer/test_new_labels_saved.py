@@ -173,8 +173,16 @@ def test_a_taken_name_is_refused_and_a_free_one_offered(copy, told):
     before = found(path)[1][0]
     assert not second.saver.save_now()
     assert "mine-2 is free" in told[-1]
+    assert "Rename the layer" in told[-1]
     assert second.unsaved
     assert (found(path)[1][0] == before).all()
+    second.name = "mine [1]"  # by napari, since there is another
+    assert not second.saver.save_now()
+    second.name = "mine-2"
+    assert second.saver.save_now(), told
+    whole = np.asarray(second.data[0])
+    np.testing.assert_array_equal(found(path, "mine-2")[1][0], whole)
+    assert len([n.name for n in open_node(path).labels().nodes]) == 4
 
 
 def test_older_versions_are_told_to_convert(copy, told):

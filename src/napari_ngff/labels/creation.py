@@ -131,6 +131,8 @@ def create_labels(
     pyramid = open_pyramid(image)
     shapes, chunks, multiscale = _planned(pyramid, name, level)
     dump_image(Image((multiscale,), label=LabelInfo()), version)  # or refuse now
+    if {"/", "\\"} & set(name) or not name.strip(". "):
+        raise ValueError(f"{name!r} is no name of a folder. Choose another.")
     sink = FolderSink(source.root)
     path = f"{image.location.key('labels')}/{name}"
     _make_room(source, path, name)

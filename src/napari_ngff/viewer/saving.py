@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import weakref
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.reduce import method_named
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.viewer import session
+from napari_ngff.viewer.new_labels import name_problem
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
@@ -134,6 +136,13 @@ class LayerSaver:
             self.writer.adopt(found.saved, found.saving)
         layer.refresh()
 
+    def keep_at(self, store: str, path: str) -> None:
+        """Journal the edits for another place than was thought."""
+        older = self.journal
+        self.journal = Journal(store, path, older.canvas)
+        self.journal.sync()
+        older.remove()
+
     def discard(self) -> None:
         """Forget the edits: nobody wants to recover them."""
         self.journal.remove()
@@ -205,7 +214,9 @@ class LayerSaver:
         now = time.strftime("%H:%M")
         if isinstance(result, Exception):
             self.note = f"not saved {now}"
-            show_error(f"{layer.name} was not saved: {result}")
+            taken = isinstance(result, FileExistsError)
+            hint = " Rename the layer, and save again." if taken else ""
+            show_error(f"{layer.name} was not saved: {result}{hint}")
         elif result.refused:
             count = len(result.refused)
             self.note = f"saved {now} - all but {count} blocks"
@@ -267,7 +278,7 @@ def attach_new(
     image
         Group of the image; None where it is not of an OME-Zarr.
     name
-        Of the label image.
+        Of the label image, unless the layer is renamed before it is saved.
     level
         Level of the image that is the finest of the labels.
     order
@@ -282,7 +293,8 @@ def attach_new(
                 " Open the image itself, and make labels for that."
             )
             raise UnsupportedError(msg)
-        made = create_labels(image, name, layer.canvas.dtype, level)
+        chosen = renamed(layer.name, name)
+        made = create_labels(image, chosen, layer.canvas.dtype, level)
         assert image.metadata.image is not None
         channel = image.metadata.image.multiscales[0].channel_axis
         own = tuple(
@@ -290,6 +302,8 @@ def attach_new(
         )
         files = made.arrays, own
         assert layer.saver is not None
+        if chosen != name:
+            layer.saver.keep_at(store, image.location.key(f"labels/{chosen}"))
         retained = layer.saver.journal.retained
         writer = LabelWriter(layer.canvas, retained, METHOD, made.ratios, files)
 
@@ -297,7 +311,7 @@ def attach_new(
 
         def finish() -> None:
             made.register()
-            metadata[KEY] = LayerOrigin(image.child(f"labels/{name}"))
+            metadata[KEY] = LayerOrigin(image.child(f"labels/{chosen}"))
 
         return writer, finish
 
@@ -307,6 +321,24 @@ def attach_new(
         store, path = place.source.name, place.key(f"labels/{name}")
     journal = Journal(store, path, layer.canvas)
     layer.saver = LayerSaver(layer, journal, create=create)
+
+
+def renamed(shown: str, name: str) -> str:
+    """Name new labels as their layer is named by now, as far as it can be.
+
+    napari itself puts a number in brackets behind a name that another layer has.
+
+    Raises
+    ------
+    ValueError
+        Where the user gave a name that no folder can have.
+    """
+    if re.fullmatch(re.escape(name) + r" \[\d+\]", shown):
+        return name
+    problem = name_problem(shown)
+    if problem:
+        raise ValueError(f"{problem} Rename the layer.")
+    return shown
 
 
 def ratios_of(multiscale: Multiscale) -> list[list[float]]:
