@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import zarr
+from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt, QThreadPool
 from qtpy.QtTest import QTest
@@ -16,6 +17,7 @@ from qtpy.QtWidgets import QMessageBox
 from mouse import drag, pump
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer import saving
+from napari_ngff.viewer.new_labels import new_labels
 from napari_ngff.viewer.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.unsaved import Guard
@@ -55,7 +57,7 @@ def paint(viewer, layer, label, points):
     drag(viewer, [tuple(np.multiply(p, scale) + layer.translate) for p in points])
 
 
-def press_save(viewer):
+def press_save(viewer, name="nuclei"):
     viewer.window.activate()
     canvas = viewer.window._qt_viewer.canvas.native
     canvas.setFocus()
@@ -63,7 +65,7 @@ def press_save(viewer):
     QTest.keyClick(canvas, Qt.Key.Key_S, CONTROL)
     for _ in range(200):
         pump(20)
-        layer = viewer.layers["nuclei"]
+        layer = viewer.layers[name]
         if not layer.saver.running and not layer.unsaved:
             break
 
@@ -215,3 +217,20 @@ def test_discarded_edits_are_not_offered(viewer, painted, folder, monkeypatch):
     opened(viewer, folder)
     pump(50)
     assert asked == []
+
+
+def test_new_labels_are_painted_saved_and_opened_again(viewer, folder):
+    opened(viewer, folder)
+    image = next(layer for layer in viewer.layers if isinstance(layer, Image))
+    layer = viewer.add_layer(new_labels(image, "mine"))
+    viewer.layers.selection.active = layer
+    pump(50)
+    paint(viewer, layer, 5, [(40, 50), (90, 120)])
+    pixels = np.asarray(layer.data[0])
+    assert (pixels == 5).sum() > 400
+    press_save(viewer, "mine")
+    assert not layer.unsaved
+    assert (stored(folder, name="mine") == pixels).all()
+    viewer.layers.clear()
+    viewer.open(str(folder), plugin="napari-ngff")
+    assert (np.asarray(viewer.layers["mine"].data[0]) == pixels).all()
