@@ -73,25 +73,33 @@ class SystemChooser(QWidget):
         # napari and psygnal hold the methods weakly.
         layers.events.inserted.connect(self._on_layers)
         layers.events.removed.connect(self._on_layers)
-        layers.selection.events.active.connect(self._on_layers)
-        self._session.system_shown.connect(self._on_layers)
+        # Systems that a field leads to take time to find, so not for each click.
+        layers.selection.events.active.connect(self._mark)
+        self._session.system_shown.connect(self._mark)
         self.refresh()
 
     def refresh(self) -> None:
-        """List the systems again; the one of the active layer is the current one."""
+        """List the systems again."""
         found = self._session.systems()
-        active = self._viewer.layers.selection.active
-        current = self._session.system_of(active)
         self._systems = list(found)
         with QSignalBlocker(self.systems):
             self.systems.clear()
             for system, left in found.items():
                 without = f", without {', '.join(left)}" if left else ""
                 self.systems.addItem(system_name(system) + without)
-            index = self._systems.index(current) if current in found else -1
-            self.systems.setCurrentIndex(index)
         self.systems.setEnabled(len(found) > 1)
-        self.save.setEnabled(node_of(active) is not None)
+        self._mark()
+
+    def _mark(self, _: object = None) -> None:
+        """Make the system of the active layer the current one."""
+        if isalive(self):  # type: ignore[no-untyped-call]
+            active = self._viewer.layers.selection.active
+            current = self._session.system_of(active)
+            known = current in self._systems
+            index = self._systems.index(current) if known and current else -1
+            with QSignalBlocker(self.systems):
+                self.systems.setCurrentIndex(index)
+            self.save.setEnabled(node_of(active) is not None)
 
     def saveTransform(self) -> None:
         """Ask for a name, and save where the active layer lies."""
