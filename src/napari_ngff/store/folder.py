@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError
+from napari_ngff.store.workers import CORES
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderSource"]
 
-CORES = os.cpu_count() or 1
 READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 

@@ -16,13 +16,13 @@ from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.archive import DEFLATED, Archive
 from napari_ngff.store.cache import ByteCache
+from napari_ngff.store.workers import CORES
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
 
 __all__ = ["ZipSource", "open_zip"]
 
-CORES = os.cpu_count() or 1
 DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray")
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 

@@ -13,7 +13,7 @@ from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.cache import ByteCache
 from napari_ngff.store.layout import ABSENT, Shape
 from napari_ngff.store.objects import DOCUMENTS, Index, Objects
-from napari_ngff.store.workers import share
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +70,7 @@ class Region:
     def read(self) -> None:
         """Fill `out` by decoding chunks."""
         if self.layout.shards is not None:
-            self._each(covering(self.box, self.layout.shards), self._open_shard)
+            self._open_shards(covering(self.box, self.layout.shards))
         self._each(self._cells, self._read_cell)
         if self._missing:
             self._check_array()
@@ -105,6 +105,14 @@ class Region:
             if self.strict and self.failures:
                 return
             yield position
+
+    def _open_shards(self, grid: Sequence[range]) -> None:
+        # A local index is read sooner than a thread wakes up.
+        if self.objects.source.concurrency > LOCAL_CONCURRENCY:
+            self._each(grid, self._open_shard)
+            return
+        for shard in self._until_failure(grid):
+            self._open_shard(shard)
 
     def _open_shard(self, shard: Shape) -> None:
         self._indexes[shard] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["LOCAL_CONCURRENCY", "share"]
+__all__ = ["CORES", "LOCAL_CONCURRENCY", "share"]
 
 Item = TypeVar("Item")
 
@@ -20,6 +21,9 @@ MOST = 64
 LOCAL_CONCURRENCY = 8
 """Sources that can do more at once are remote, where each request costs time. Of small
 local files, threads would only fight for the interpreter."""
+
+CORES = min(os.cpu_count() or 1, LOCAL_CONCURRENCY)
+"""Readers of chunks that pay on a local source."""
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
@@ -13,6 +12,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
 from napari_ngff.errors import AccessError
+from napari_ngff.store.workers import CORES
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest, Store
@@ -38,7 +38,7 @@ class StoreSource:
     @property
     def concurrency(self) -> int:
         """One reader per core."""
-        return os.cpu_count() or 1
+        return CORES
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
