@@ -120,6 +120,13 @@ def outdate_caches() -> None:
         _DASK_CACHE.cache.clear()
 
 
+def view_directly(path: str) -> Callable[[View], Any]:
+    data = open_ours(path)[0][0][0]
+    VIEWED.append(data.window.source.array)
+    # Without the slicing of napari, as the libraries below are asked.
+    return lambda view: data[tuple(i for i in view if i is not None)].__array__()
+
+
 def zarr_array(path: str) -> Any:
     import zarr
     from zarr.storage import ZipStore
@@ -164,6 +171,7 @@ def view_tensorstore(path: str) -> Callable[[View], Any]:
 
 VIEWERS: dict[str, Callable[[str], Callable[[View], Any]]] = {
     "napari-ngff": view_ours,
+    "directly": view_directly,
     "dask": view_dask,
     "zarr-python": view_zarr,
     "tensorstore": view_tensorstore,
