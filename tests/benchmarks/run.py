@@ -120,6 +120,13 @@ TABLES = {
                 7,
                 ("flat-sharded.ozx", "tensorstore"),
             ),
+            # dask leaves much behind here for whoever comes after it.
+            Job(
+                "the same, without dask",
+                "views",
+                25,
+                ("flat-sharded.ozx", "tensorstore", "dask"),
+            ),
         ),
     ),
     "archive": Measurement(
