@@ -1,14 +1,43 @@
-"""What we keep in napari's preferences."""
+"""What we keep in napari's preferences.
+
+Our own stand on the page *OME-Zarr* of the dialog, made from ``configurations`` of the
+manifest, and in a file of their own beside napari's settings (napari 0.9).
+"""
 
 from __future__ import annotations
 
-__all__ = ["PLUGIN", "READER_PATTERNS", "is_default_reader", "make_default_reader"]
+from typing import Any, Final
+
+from psygnal import SignalInstance
+
+__all__ = [
+    "PLUGIN",
+    "READER_PATTERNS",
+    "autosave_minutes",
+    "changed",
+    "is_default_reader",
+    "make_default_reader",
+    "set_autosave_minutes",
+    "set_shards_to_write",
+    "set_version_to_write",
+    "shards_to_write",
+    "version_to_write",
+]
 
 PLUGIN = "napari-ngff"
 
 READER_PATTERNS = ("*.zarr*", "*.ozx")
 """``*.zarr`` never matches a folder, to whose path napari adds a slash; ``*.zarr*``
 matches folders, addresses and zip files (napari 0.9)."""
+
+DEFAULTS: Final[dict[str, Any]] = {"version": "0.5", "shards": False, "autosave": 0}
+"""Those of the manifest, for a napari that has the plugin disabled."""
+
+changed: Final = SignalInstance((str, object), name="changed")
+"""Emitted with the name ("version", "shards", "autosave") and the new value of a
+preference, wherever it was changed."""
+
+_followed: list[Any] = []
 
 
 def is_default_reader() -> bool:
@@ -28,3 +57,77 @@ def make_default_reader() -> None:
         **plugins.extension2reader,
         **dict.fromkeys(READER_PATTERNS, PLUGIN),
     }
+
+
+def version_to_write() -> str:
+    """Version of OME-Zarr of new files: "0.4", "0.5" or "0.6"."""
+    return str(_get("version"))
+
+
+def set_version_to_write(version: str) -> None:
+    """Choose it.
+
+    Raises
+    ------
+    ValueError
+        Where it is none of the three.
+    """
+    _set("version", version)
+
+
+def shards_to_write() -> bool:
+    """Whether new files of 0.5 or newer join chunks into shards."""
+    return bool(_get("shards"))
+
+
+def set_shards_to_write(shards: bool) -> None:
+    """Choose it."""
+    _set("shards", shards)
+
+
+def autosave_minutes() -> int:
+    """Minutes between two saves of labels with unsaved edits; 0 for never."""
+    return int(_get("autosave"))
+
+
+def set_autosave_minutes(minutes: int) -> None:
+    """Choose them.
+
+    Raises
+    ------
+    ValueError
+        Where they are not 0 to 120.
+    """
+    _set("autosave", minutes)
+
+
+def _get(name: str) -> Any:
+    group = _group()
+    return DEFAULTS[name] if group is None else getattr(group, name)
+
+
+def _set(name: str, value: Any) -> None:
+    group = _group()
+    if group is None:
+        msg = f"{PLUGIN} is disabled in napari: its preferences cannot be changed."
+        raise ValueError(msg)
+    setattr(group, name, value)
+
+
+def _group() -> Any:
+    """Our group of settings, followed; None where napari does not know the plugin."""
+    from napari.settings import get_plugin_settings
+
+    try:
+        group = get_plugin_settings(PLUGIN).saving
+    except KeyError:
+        return None
+    # napari makes another one when plugins are enabled or disabled.
+    if not _followed or _followed[0] is not group:
+        _followed[:] = [group]
+        group.events.connect(_tell)
+    return group
+
+
+def _tell(event: Any) -> None:
+    changed.emit(event.type, event.value)
