@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.labels.shapes import (
-    Cover,
-    Everywhere,
-    Mask,
-    Polygon,
-    Shape,
-    Stroke,
-)
+from napari_ngff.labels.raster import Raster
+from napari_ngff.labels.shapes import Cover, Everywhere, Mask, Polygon, Stroke
+from napari_ngff.labels.shapes import Shape as PlainShape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.labels.grid import Box, Grid
+
+Shape = PlainShape | Raster
 
 __all__ = ["Edit", "EditLog", "dump_edit", "join_edits", "load_edit"]
 
@@ -44,7 +41,7 @@ class Edit:
     fixed
         ``(axis, index)`` of each other axis.
     label
-        The new value.
+        The new value; of a raster, the largest of its values.
     source
         The value that alone is replaced, or None for any.
     touch
@@ -97,6 +94,20 @@ class Edit:
         if isinstance(mask, bool):
             return mask
         return np.expand_dims(mask, tuple(axis for axis, _ in self.fixed))
+
+    def painted(self, grid: Grid, region: Box) -> np.ndarray[Any, Any]:
+        """Tell the new values in a region, as `region` gives it.
+
+        Returns
+        -------
+        ndarray
+            Axes of the level, of length 1 where fixed; or none, for one value.
+        """
+        if not isinstance(self.shape, Raster):
+            return np.asarray(self.label)
+        painted = tuple(region[axis] for axis in self.axes)
+        values = self.shape.painted(grid.on(self.axes), painted)
+        return np.expand_dims(values, tuple(axis for axis, _ in self.fixed))
 
 
 class EditLog:
@@ -217,7 +228,9 @@ def dump_edit(edit: Edit) -> dict[str, Any]:
     """Write an edit as what `json` takes."""
     shape = edit.shape
     described: dict[str, Any] = {"kind": type(shape).__name__.lower()}
-    if isinstance(shape, Mask):
+    if isinstance(shape, Raster):
+        described |= shape.dump()
+    elif isinstance(shape, Mask):
         packed = zlib.compress(shape.runs.astype("<i8").tobytes(), 1)
         described["runs"] = base64.b64encode(packed).decode()
     else:
@@ -249,6 +262,8 @@ def load_edit(data: dict[str, Any]) -> Edit:
         shape = Mask(
             np.frombuffer(raw, "<i8").astype(np.int64).reshape(-1, len(axes) + 1)
         )
+    elif kind == "raster":
+        shape = Raster.load(described)
     elif kind in _KINDS:
         shape = _KINDS[kind](**described)
     else:

@@ -100,7 +100,10 @@ class Patch:
             Whether the edit concerns the chunk.
         """
         region = edit.region(self.grid, self.box)
-        if region is None or (self.is_full and self.values.flat[0] == edit.label):
+        if region is None:
+            return False
+        label: Any = edit.painted(self.grid, region)
+        if self.is_full and (self.values.flat[0] == label).all():
             return False
         cover: Any = edit.cover(self.grid, region)
         part = tuple(
@@ -113,8 +116,9 @@ class Patch:
         if cover is False or (cover is not True and not cover.any()):
             return False
         shared = self._note(step, note)
-        if cover is True and region == self.box:
-            self.values = np.broadcast_to(self.dtype.type(edit.label), self.shape)
+        label = label.astype(self.dtype, copy=False)
+        if cover is True and region == self.box and not label.ndim:
+            self.values = np.broadcast_to(label, self.shape)
             self.mask = np.broadcast_to(np.True_, self.shape)
             return True
         if self.values is None:
@@ -123,10 +127,10 @@ class Patch:
         elif shared or not self.values.flags.writeable:
             self.values, self.mask = self.values.copy(), self.mask.copy()
         if cover is True:
-            self.values[part] = edit.label
+            self.values[part] = label
             self.mask[part] = True
         else:
-            np.copyto(self.values[part], edit.label, where=cover)
+            np.copyto(self.values[part], label, where=cover)
             self.mask[part] |= cover
         return True
 

@@ -1,0 +1,121 @@
+"""A picture of labels as the shape of an edit: what another program has made."""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.grid import Box, Grid
+    from napari_ngff.labels.shapes import Cover
+
+__all__ = ["Raster"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Raster:
+    """Labels on a grid of their own, each voxel of level 0 taking the nearest.
+
+    Of a coarser level a voxel takes what its sample takes: so is a picture of many
+    labels reduced, where no one of them may grow.
+
+    Attributes
+    ----------
+    values
+        Integers, on the painted axes; nobody changes them any more.
+    origin
+        Where the first voxel begins along each painted axis: an edge, not a centre,
+        in voxels of level 0, of which voxel 0 begins at 0.
+    step
+        Size of a voxel along each painted axis, in voxels of level 0.
+    clear
+        The value that leaves what is there; None where each value is painted.
+    """
+
+    values: npt.NDArray[Any]
+    origin: tuple[float, ...]
+    step: tuple[float, ...]
+    clear: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Raster)
+            and (self.origin, self.step, self.clear)
+            == (other.origin, other.step, other.clear)
+            and np.array_equal(self.values, other.values)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.origin, self.step, self.clear, self.values.shape))
+
+    @property
+    def bbox(self) -> Box:
+        """Rectangle of level 0 that it stays inside."""
+        return tuple(
+            (math.ceil(first - 0.5), math.ceil(first + size * step - 0.5))
+            for first, step, size in zip(
+                self.origin, self.step, self.values.shape, strict=True
+            )
+        )
+
+    def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
+        """Tell which voxels of a box of a level it covers."""
+        covered, values = self._found(grid, box)
+        if self.clear is not None:
+            covered = covered & (values != self.clear)
+        if covered.all():
+            return True
+        return covered if covered.any() else False
+
+    def painted(self, grid: Grid, box: Box) -> npt.NDArray[Any]:
+        """Return the labels of a box of a level; any value where it covers nothing."""
+        return self._found(grid, box)[1]
+
+    def _found(self, grid: Grid, box: Box) -> tuple[Any, npt.NDArray[Any]]:
+        """Tell which voxels of a box of a level lie in the picture, and its values."""
+        inside: Any = np.ones([stop - start for start, stop in box], bool)
+        index = []
+        for axis, span in enumerate(box):
+            sample, _ = grid.bounds(axis, span, False)
+            size = self.values.shape[axis]
+            at = np.floor((sample + 0.5 - self.origin[axis]) / self.step[axis])
+            shape = (-1,) + (1,) * (len(box) - axis - 1)
+            inside &= ((at >= 0) & (at < size)).reshape(shape)
+            index.append(np.clip(at, 0, size - 1).astype(np.int64))
+        values: npt.NDArray[Any] = self.values[np.ix_(*index)]
+        return inside, values
+
+    def dump(self) -> dict[str, Any]:
+        """Write it as what `json` takes."""
+        dtype = self.values.dtype.newbyteorder("<")
+        packed = zlib.compress(self.values.astype(dtype).tobytes(), 1)
+        return {
+            "values": base64.b64encode(packed).decode(),
+            "dtype": dtype.str,
+            "size": list(self.values.shape),
+            "origin": list(self.origin),
+            "step": list(self.step),
+            "clear": self.clear,
+        }
+
+    @classmethod
+    def load(cls, data: dict[str, Any]) -> Raster:
+        """Read what `dump` wrote, also after a way through JSON.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            Where it is something else.
+        """
+        try:
+            raw = zlib.decompress(base64.b64decode(data["values"]))
+        except zlib.error as error:
+            raise ValueError(f"The labels of a raster are damaged: {error}") from error
+        values = np.frombuffer(raw, data["dtype"]).reshape(tuple(data["size"]))
+        return cls(values, tuple(data["origin"]), tuple(data["step"]), data["clear"])
