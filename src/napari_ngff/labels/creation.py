@@ -18,15 +18,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
+from napari_ngff.labels.home import LabelHome, home_in
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.store.sink import FolderSink
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari_ngff.labels.reduce import Method
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.node import Node
@@ -34,14 +38,14 @@ if TYPE_CHECKING:
 
 __all__ = ["METHOD", "NewLabels", "create_labels"]
 
-VERSIONS = ("0.4", "0.5", "0.6")
-
 METHOD: Method = "mode"
 """Of new labels: a voxel of a coarser level lies in the middle of its block, where the
 transformations say, which is not true of the block's first voxel."""
 
 UNFINISHED = ".unfinished"
 """Stands in the folder of a label image that is not in the list yet."""
+
+GROUP: JSON = {"zarr_format": 3, "node_type": "group", "attributes": {}}
 
 ZSTD = 1
 """Level of zstd; of labels it is ten times quicker than blosc, and smaller."""
@@ -53,17 +57,17 @@ class NewLabels:
 
     Attributes
     ----------
-    image
-        The group of its image.
+    home
+        The group that is to list it.
     name
-        Of its own group, below ``labels``.
+        Of its own group, there.
     multiscale
         Its axes, which are the image's without the channel, and its levels.
     arrays
         As many as the image has levels.
     """
 
-    image: Node
+    home: LabelHome
     name: str
     multiscale: Multiscale
     arrays: tuple[ChunkedArray, ...]
@@ -86,18 +90,21 @@ class NewLabels:
         OSError
             Where the system refuses to write.
         """
-        version = _version(self.image)
-        sink = FolderSink(self.image.location.source.name)
-        folder = self.image.location.key("labels")
-        info = Image((self.multiscale,), label=LabelInfo())
-        attributes = _stated(dump_image(info, version), self.image)
-        _put_group(sink, f"{folder}/{self.name}", attributes, version)
-        _enter(sink, folder, self.name, self.image)
-        sink.delete(f"{folder}/{self.name}/{UNFINISHED}")
+        home, path = self.home, self.home.path(self.name)
+        sink = FolderSink(home.source.name)
+        label = LabelInfo(source=home.source_image(self.name))
+        info = Image((self.multiscale,), label=label)
+        put_group(sink, path, stated(dump_image(info, home.version), home))
+        enter(sink, home, self.name)
+        sink.delete(f"{path}/{UNFINISHED}")
 
 
 def create_labels(
-    image: Node, name: str, dtype: np.dtype[Any], level: int = 0
+    image: Node,
+    name: str,
+    dtype: np.dtype[Any],
+    level: int = 0,
+    home: LabelHome | None = None,
 ) -> NewLabels:
     """Create the arrays of a new label image.
 
@@ -112,6 +119,8 @@ def create_labels(
     level
         Level of the image that is the finest of the labels. They have as many levels
         as the image all the same ("MUST"): further ones are halved along y and x.
+    home
+        Where they go; into the image by default.
 
     Raises
     ------
@@ -124,40 +133,25 @@ def create_labels(
     OSError
         Where the system refuses to write.
     """
-    source = image.location.source
-    version = _version(image)
+    home = home or home_in(image)
+    source = home.source
     if not isinstance(source, FolderSource):
         raise UnsupportedError(f"{source.name} is no folder, and cannot be written.")
     pyramid = open_pyramid(image)
     shapes, chunks, multiscale = _planned(pyramid, name, level)
-    dump_image(Image((multiscale,), label=LabelInfo()), version)  # or refuse now
+    # Or refuse now.
+    dump_image(Image((multiscale,), label=LabelInfo()), home.version)
     if {"/", "\\"} & set(name) or not name.strip(". "):
         raise ValueError(f"{name!r} is no name of a folder. Choose another.")
     sink = FolderSink(source.root)
-    path = f"{image.location.key('labels')}/{name}"
+    path = home.path(name)
     _make_room(source, path, name)
     sink.put(f"{path}/{UNFINISHED}", b"")
     for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
-        document, text = _array(shape, size, dtype, multiscale.axis_names, version)
-        sink.put(f"{path}/{one.path}/{document}", text)
+        names = multiscale.axis_names
+        put_array(sink, f"{path}/{one.path}", (shape, size, dtype, names), home)
     arrays = (open_array(source, f"{path}/{one.path}") for one in multiscale.levels)
-    return NewLabels(image, name, multiscale, tuple(arrays))
-
-
-def _version(image: Node) -> str:
-    """Version to write, without the number of a draft."""
-    stated = image.metadata.version or ""
-    for version in VERSIONS:
-        if stated.startswith(version):
-            return version
-    if image.metadata.image is None:
-        msg = f"{image} is no image. Open one of its images, and make labels for that."
-        raise UnsupportedError(msg)
-    msg = (
-        f"{image} is OME-Zarr {stated or 'of no stated version'}, which cannot state"
-        " where labels lie. Convert it to 0.4 or newer, and make labels for that."
-    )
-    raise UnsupportedError(msg)
+    return NewLabels(home, name, multiscale, tuple(arrays))
 
 
 def _planned(
@@ -220,15 +214,27 @@ def _make_room(source: FolderSource, path: str, name: str) -> None:
     raise FileExistsError(msg)
 
 
-def _array(
-    shape: tuple[int, ...],
-    chunks: tuple[int, ...],
-    dtype: np.dtype[Any],
-    names: tuple[str, ...],
-    version: str,
-) -> tuple[str, bytes]:
-    """Write the metadata document of an array; return its name, too."""
-    if version == "0.4":
+def put_array(
+    sink: FolderSink,
+    path: str,
+    kind: tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any], tuple[str, ...]],
+    home: LabelHome,
+) -> None:
+    """Write the metadata document of an array.
+
+    Parameters
+    ----------
+    sink
+        Of the home's hierarchy.
+    path
+        Of the array there.
+    kind
+        Its shape, shape of its chunks, type, and names of its axes.
+    home
+        Its version decides on the zarr format.
+    """
+    shape, chunks, dtype, names = kind
+    if home.zarr_format == 2:
         document: JSON = {
             "zarr_format": 2,
             "shape": shape,
@@ -240,7 +246,8 @@ def _array(
             "filters": None,
             "dimension_separator": "/",
         }
-        return ".zarray", _json(document)
+        sink.put(f"{path}/.zarray", _json(document))
+        return
     grid = {"name": "regular", "configuration": {"chunk_shape": chunks}}
     keys = {"name": "default", "configuration": {"separator": "/"}}
     codecs = [
@@ -260,53 +267,93 @@ def _array(
         "dimension_names": names,
         "storage_transformers": [],
     }
-    return "zarr.json", _json(document)
+    sink.put(f"{path}/zarr.json", _json(document))
 
 
-def _put_group(sink: FolderSink, path: str, attributes: JSON, version: str) -> None:
-    if version == "0.4":
-        sink.put(f"{path}/.zgroup", _json({"zarr_format": 2}))
-        sink.put(f"{path}/.zattrs", _json(attributes))
+def put_group(sink: FolderSink, path: str, attributes: JSON) -> None:
+    """Write the metadata of a group: of zarr v3 where its attributes have "ome"."""
+    if "ome" not in attributes:
+        sink.put(join(path, ".zgroup"), _json({"zarr_format": 2}))
+        sink.put(join(path, ".zattrs"), _json(attributes))
         return
-    group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-    sink.put(f"{path}/zarr.json", _json(group))
+    sink.put(join(path, "zarr.json"), _json(GROUP | {"attributes": attributes}))
 
 
-def _stated(attributes: JSON, image: Node) -> JSON:
-    """State the version as the image does: it must be the same in a hierarchy."""
+def stated(attributes: JSON, home: LabelHome) -> JSON:
+    """State the version as the home does: it must be the same in a hierarchy."""
     if "ome" in attributes:
-        attributes["ome"]["version"] = image.metadata.version
+        attributes["ome"]["version"] = home.stated
     return attributes
 
 
-def _enter(sink: FolderSink, folder: str, name: str, image: Node) -> None:
-    """Append a name to the list of labels; whatever else stands there stays."""
-    version = _version(image)
-    document = ".zattrs" if version == "0.4" else "zarr.json"
-    raw = image.location.source.get(f"{folder}/{document}")
+def enter(sink: FolderSink, home: LabelHome, name: str) -> None:
+    """Append a name to the list of labels; whatever else stands there stays.
+
+    Raises
+    ------
+    CorruptDataError
+        Where the list that is there cannot be read.
+    """
+    entry = home.entry(name)
+    _between(sink, home)
+
+    def append(names: list[str]) -> list[str]:
+        return names if entry in names else [*names, entry]
+
+    change_list(sink, home, append)
+
+
+def change_list(
+    sink: FolderSink, home: LabelHome, change: Callable[[list[str]], list[str]]
+) -> None:
+    """Change the list of labels and nothing else of its document.
+
+    Raises
+    ------
+    CorruptDataError
+        Where what is there cannot be read.
+    """
+    document = ".zattrs" if home.zarr_format == 2 else "zarr.json"
+    key = join(home.group, document)
+    raw = home.source.get(key)
     if raw is None:
-        attributes = _stated(dump_labels([name], version), image)
-        _put_group(sink, folder, attributes, version)
+        attributes = dump_labels(change([]), home.version)
+        put_group(sink, home.group, stated(attributes, home))
         return
-    where = f"{sink.root}/{folder}/{document}"
     content: Any = None
     with suppress(ValueError):
         content = json.loads(raw)
     try:
-        home = content if version == "0.4" else _ome(content, image)
-        names = home.setdefault("labels", [])
-        if name not in names:
-            names.append(name)
+        place = content if home.zarr_format == 2 else _ome(content, home)
+        place["labels"] = change(place.get("labels", []))
     except (AttributeError, KeyError, TypeError) as error:
-        msg = f"{where} is no list of labels. Correct it; it is left as it is."
+        msg = (
+            f"{sink.root}/{key} is no list of labels. Correct it; it is left as it is."
+        )
         raise CorruptDataError(msg) from error
-    sink.put(f"{folder}/{document}", _json(content))
+    sink.put(key, _json(content))
 
 
-def _ome(content: JSON, image: Node) -> JSON:
-    home: JSON = content.setdefault("attributes", {}).setdefault("ome", {})
-    home.setdefault("version", image.metadata.version)
-    return home
+def _between(sink: FolderSink, home: LabelHome) -> None:
+    """Make groups of the folders between the list and its label images.
+
+    "Intermediate groups between "labels" and the images within it are allowed, but
+    these MUST NOT contain metadata."
+    """
+    parts = home.below.split("/") if home.below else []
+    for count in range(1, len(parts) + 1):
+        path = join(home.group, "/".join(parts[:count]))
+        key, content = f"{path}/zarr.json", GROUP
+        if home.zarr_format == 2:
+            key, content = f"{path}/.zgroup", {"zarr_format": 2}
+        if home.source.get(key) is None:
+            sink.put(key, _json(content))
+
+
+def _ome(content: JSON, home: LabelHome) -> JSON:
+    ome: JSON = content.setdefault("attributes", {}).setdefault("ome", {})
+    ome.setdefault("version", home.stated)
+    return ome
 
 
 def _json(document: JSON) -> bytes:

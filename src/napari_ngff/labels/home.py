@@ -1,0 +1,128 @@
+"""Where the label images of an image are: in its hierarchy, or in one of their own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.location import Location, is_url
+from napari_ngff.store.node import read_node
+from napari_ngff.store.objects import join
+
+if TYPE_CHECKING:
+    from napari_ngff.store.node import Node
+    from napari_ngff.store.source import Source
+
+__all__ = ["LabelHome", "home_in", "written_version"]
+
+VERSIONS = ("0.4", "0.5", "0.6")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelHome:
+    """The group that lists label images of one image, and what is stated there.
+
+    Attributes
+    ----------
+    source
+        The hierarchy, which may be still to be made.
+    group
+        Path of the group with the list.
+    stated
+        OME-Zarr version as all of the hierarchy states it.
+    below
+        What the paths of the list begin with, without a slash: "" or, in a sidecar,
+        the image's path in its own hierarchy.
+    image
+        Path or URL of the image where it is in another hierarchy, else "".
+    """
+
+    source: Source
+    group: str
+    stated: str
+    below: str = ""
+    image: str = ""
+
+    @property
+    def version(self) -> str:
+        """Version that is written, without the number of a draft."""
+        return written_version(self.stated)
+
+    @property
+    def zarr_format(self) -> int:
+        """2 or 3."""
+        return 2 if self.version == "0.4" else 3
+
+    def entry(self, name: str) -> str:
+        """Path of a label image as the list has it."""
+        return join(self.below, name)
+
+    def path(self, name: str) -> str:
+        """Path of a label image in the hierarchy."""
+        return join(self.group, self.entry(name))
+
+    def node(self, name: str) -> Node:
+        """Open a label image.
+
+        Raises
+        ------
+        NodeNotFoundError
+            Where there is none.
+        """
+        return read_node(Location(self.source, self.path(name)), self.zarr_format)
+
+    def names(self) -> list[str]:
+        """List the label images of this image."""
+        place = Location(self.source, self.group)
+        try:
+            listed = read_node(place, self.zarr_format).metadata.labels or ()
+        except FileNotFoundError:
+            return []
+        start = f"{self.below}/" if self.below else ""
+        return [path[len(start) :] for path in listed if path.startswith(start)]
+
+    def source_image(self, name: str) -> str:
+        """Path from a label image to its image, or the image's URL.
+
+        A relative path, as the text wants it, wherever there is one: not for URLs, nor
+        for another drive of Windows.
+        """
+        if not self.image:
+            return LabelInfo().source
+        if is_url(self.image):
+            return self.image
+        here = os.path.realpath(os.path.join(self.source.name, self.path(name)))
+        try:
+            way = os.path.relpath(os.path.realpath(self.image), here)
+        except ValueError:  # from drive to drive
+            way = os.path.realpath(self.image)
+        return way.replace(os.sep, "/")
+
+
+def home_in(image: Node) -> LabelHome:
+    """Return the image's own ``labels`` group, whether there is one yet or not.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the image's version cannot state what labels need, or it is no image.
+    """
+    stated = image.metadata.version or ""
+    if written_version(stated):
+        return LabelHome(image.location.source, image.location.key("labels"), stated)
+    if image.metadata.image is None:
+        msg = f"{image} is no image. Open one of its images, and make labels for that."
+        raise UnsupportedError(msg)
+    msg = (
+        f"{image} is OME-Zarr {stated or 'of no stated version'}, which cannot state"
+        " where labels lie. Convert it to 0.4 or newer, and make labels for that."
+    )
+    raise UnsupportedError(msg)
+
+
+def written_version(stated: str) -> str:
+    """Return a version without the number of its draft; "" where labels cannot be."""
+    return next((one for one in VERSIONS if stated.startswith(one)), "")
