@@ -13,7 +13,7 @@ from napari_ngff.cli import main
 from napari_ngff.labels import creation
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.node import open_node
-from napari_ngff.viewer import saving
+from napari_ngff.viewer import saver
 from napari_ngff.viewer.new_labels import new_labels
 from napari_ngff.viewer.painted import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
@@ -48,7 +48,7 @@ def layers_of(path):
 def told(monkeypatch):
     messages = []
     for name in ("show_error", "show_warning", "show_info"):
-        monkeypatch.setattr(saving, name, messages.append)
+        monkeypatch.setattr(saver, name, messages.append)
     return messages
 
 

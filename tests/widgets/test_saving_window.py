@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QMessageBox
 
 from mouse import drag, pump
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer import saving
+from napari_ngff.viewer import saver
 from napari_ngff.viewer.new_labels import new_labels
 from napari_ngff.viewer.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
@@ -162,7 +162,7 @@ def test_nothing_is_asked_where_all_is_saved(viewer, painted, monkeypatch):
 
 def test_failure_is_told_with_its_reason(viewer, painted, folder, monkeypatch):
     told = []
-    monkeypatch.setattr(saving, "show_error", told.append)
+    monkeypatch.setattr(saver, "show_error", told.append)
 
     def full(self, key, data):
         raise OSError(28, "No space left on device", key)

@@ -23,7 +23,7 @@ from napari_ngff.viewer.tile import PaintedSlicing
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.viewer.saving import LayerSaver
+    from napari_ngff.viewer.saver import LayerSaver
     from napari_ngff.viewer.tile import Tile
 
 __all__ = ["CanvasLabels"]
