@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.grid import Box
 
-__all__ = ["box_of", "cell_at", "cells_in", "inside", "overlap"]
+__all__ = ["Cell", "box_of", "cell_at", "cells_in", "inside", "overlap"]
 
 Cell = tuple[int, ...]
 

@@ -6,15 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from napari_ngff.errors import ConflictError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.labels.edits import Edit
 
-__all__ = ["Outcome", "Progress", "Round", "in_common"]
+__all__ = ["ARCHIVE", "Outcome", "Progress", "Round", "in_common"]
 
 Progress = Callable[[int, int, int], None]
-"""Told of the level, how many of its objects are done, and of how many."""
+"""Told of the level, how many of its objects are done, and of how many; or of `ARCHIVE`
+and bytes."""
+
+ARCHIVE = -1
+"""In place of a level: the archive that holds all of them is written anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,17 @@ class Round:
         if not self.cancelled and self.cancel is not None and self.cancel():
             self.cancelled = True
         return not self.cancelled
+
+    def refuse(self, error: Exception) -> None:
+        """Note why something stays as it is."""
+        self.refused.append(str(error))
+        self.conflict |= isinstance(error, ConflictError)
+
+    def writes(self, done: int, total: int) -> bool:
+        """Tell how far the archive is written; return whether to go on."""
+        if self.progress is not None:
+            self.progress(ARCHIVE, done, total)
+        return self.goes_on()
 
 
 def in_common(first: Sequence[Edit], second: Sequence[Edit]) -> int:

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from napari_ngff.labels.cells import box_of, cells_in
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from napari_ngff.labels.cells import Cell
     from napari_ngff.labels.grid import Box
 
 __all__ = ["Method", "Reduction", "Steps", "method_named"]
@@ -154,6 +157,36 @@ class Reduction:
             for one, span in zip(self.steps, box, strict=True)
         )
         return spans if all(start < stop for start, stop in spans) else None
+
+    def cells(
+        self,
+        changed: Iterable[Cell],
+        fine: tuple[int, ...],
+        coarse: tuple[int, ...],
+    ) -> dict[Cell, list[tuple[Cell, Box]]]:
+        """Find what of the coarser level depends on cells of the finer one.
+
+        Parameters
+        ----------
+        changed
+            Cells of the finer level.
+        fine, coarse
+            Shapes of the cells of both.
+
+        Returns
+        -------
+        dict
+            Cell of the coarser level -> each cell that it depends on, and what part of
+            the coarser level that one reaches.
+        """
+        shape = tuple(one.fine for one in self.steps)
+        targets: dict[Cell, list[tuple[Cell, Box]]] = {}
+        for cell in list(changed):
+            found = self.targets(box_of(cell, fine, shape))
+            if found is not None:
+                for target in cells_in(found, coarse):
+                    targets.setdefault(target, []).append((cell, found))
+        return targets
 
     def sources(self, box: Box) -> Box:
         """Part of the finer level that a box of the coarser one is made of."""

@@ -23,8 +23,7 @@ from numcodecs import Zstd
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.arranged import Arranged
-from napari_ngff.store.chunks import ChunkedArray
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.pyramid import LevelSource
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.grid import Box
     from napari_ngff.store.lazy import ArraySource
     from napari_ngff.store.pyramid import OnError
+    from napari_ngff.store.source import Source
 
 __all__ = [
     "Baseline",
@@ -273,11 +273,11 @@ def on_error_of(source: Any) -> OnError | None:
     return source.on_error if isinstance(source, LevelSource) else None
 
 
-def fresh(array: ChunkedArray) -> ChunkedArray:
-    """Open an array once more, with nothing read yet."""
+def fresh(array: ChunkedArray, source: Source) -> ChunkedArray:
+    """Open an array once more, with nothing read yet, as it is in `source`."""
     if not array.direct:
-        return array
-    return ChunkedArray(FolderSource(array.source.name), array.path, array.layout)
+        return open_array(source, array.path, array.zarr_format)
+    return ChunkedArray(source, array.path, array.layout)
 
 
 def cell_shape(array: ChunkedArray) -> tuple[int, ...]:

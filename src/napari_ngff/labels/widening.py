@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.labels.cells import box_of, cells_in
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.objects import DOCUMENTS, join
-from napari_ngff.store.sink import FolderSink
 from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
@@ -21,25 +17,37 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.chunks import Box, ChunkedArray
+    from napari_ngff.store.sink import Sink
 
-__all__ = ["widened"]
+__all__ = ["widen", "widened"]
 
-ASIDE, BEFORE = ".widening", ".before-widening"
+ASIDE = ".widening"
 
 
-def widened(array: ChunkedArray, dtype: np.dtype[Any]) -> ChunkedArray:
+def widen(arrays: list[ChunkedArray], dtype: np.dtype[Any], sink: Sink) -> None:
+    """Widen the levels of a pyramid, each in its place in the list; see `widened`.
+
+    Level 0 last: it must not hold more than the others.
+    """
+    for number in reversed(range(len(arrays))):
+        if arrays[number].dtype != dtype:
+            arrays[number] = widened(arrays[number], dtype, sink)
+
+
+def widened(array: ChunkedArray, dtype: np.dtype[Any], sink: Sink) -> ChunkedArray:
     """Give an array another type of integers; all else stays as it is.
 
-    A copy is made beside it, block by block, and renamed when it is complete. Between
-    two renames there is an instant without the array; the old one is then at
-    ``<path>.before-widening``.
+    A copy is made beside it, block by block, and takes its place when it is complete;
+    see `Sink.replace`.
 
     Parameters
     ----------
     array
-        In a folder.
+        That `sink` can write.
     dtype
         That holds all values of the old one.
+    sink
+        Where to write.
 
     Returns
     -------
@@ -55,32 +63,27 @@ def widened(array: ChunkedArray, dtype: np.dtype[Any]) -> ChunkedArray:
     OSError
         Where the system refuses; the array stays as it is.
     """
-    root, path = array.source.name, array.path
+    path = array.path
     if not array.direct:
         msg = (
-            f"{root}/{path} holds {array.dtype}, the labels need {dtype}, and its"
+            f"{sink.root}/{path} holds {array.dtype}, the labels need {dtype}, and its"
             f" codecs ({', '.join(array.codecs)}) are not known here. Convert it."
         )
         raise UnsupportedError(msg)
-    old = open_array(FolderSource(root), path, array.zarr_format)
-    place, aside, kept = (f"{root}/{path}{end}" for end in ("", ASIDE, BEFORE))
-    for folder in (aside, kept):
-        shutil.rmtree(folder, ignore_errors=True)
+    old = open_array(sink.source, path, array.zarr_format)
+    aside = f"{path}{ASIDE}"
+    sink.clear(aside)
     try:
-        _copy(old, dtype, f"{path}{ASIDE}")
-        os.rename(place, kept)
-        os.rename(aside, place)
+        _copy(old, dtype, aside, sink)
+        sink.replace(path, aside)
     except BaseException:
-        if not os.path.exists(place):
-            os.rename(kept, place)
-        shutil.rmtree(aside, ignore_errors=True)
+        sink.clear(aside)
         raise
-    shutil.rmtree(kept, ignore_errors=True)
-    return open_array(FolderSource(root), path, array.zarr_format)
+    return open_array(sink.source, path, array.zarr_format)
 
 
-def _copy(old: ChunkedArray, dtype: np.dtype[Any], path: str) -> None:
-    source, sink = old.source, FolderSink(old.source.name)
+def _copy(old: ChunkedArray, dtype: np.dtype[Any], path: str, sink: Sink) -> None:
+    source = old.source
     name = DOCUMENTS[old.layout.zarr_format]
     raw = source.get(join(old.path, name))
     if raw is None:
@@ -89,8 +92,8 @@ def _copy(old: ChunkedArray, dtype: np.dtype[Any], path: str) -> None:
     attributes = source.get(join(old.path, ".zattrs"))
     if attributes is not None:
         sink.put(f"{path}/.zattrs", attributes)
-    new = open_array(FolderSource(source.name), path, old.zarr_format)
-    reader, writer = ArrayWriter(old), ArrayWriter(new)
+    new = open_array(source, path, old.zarr_format)
+    reader, writer = ArrayWriter(old, sink), ArrayWriter(new, sink)
 
     def change(box: Box, block: Any) -> bool:
         block[...] = old.read(box)

@@ -1,4 +1,4 @@
-"""Saves the edits of a canvas into its files: what they touch, at every level.
+"""Saves the edits of a canvas into its file: what they touch, at every level.
 
 Level 0 first, then each coarser level from the one just written, only where that
 changed. Each object is replaced whole, so that a save that ends anywhere, by whatever,
@@ -11,16 +11,16 @@ of a stored object twice; for all, some 500 bytes per chunk that is touched.
 
 from __future__ import annotations
 
-import itertools
 import threading
 from contextlib import suppress
 from copy import copy
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
-from napari_ngff.labels.cells import box_of, cell_at, cells_in, inside, overlap
+from napari_ngff.labels.cells import box_of, cell_at, inside, overlap
 from napari_ngff.labels.progress import Outcome, Progress, Round, in_common
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.labels.retained import (
@@ -31,17 +31,17 @@ from napari_ngff.labels.retained import (
     on_error_of,
 )
 from napari_ngff.labels.snapshot import Snapshot, layer_block, layer_box, touched
-from napari_ngff.labels.widening import widened
+from napari_ngff.labels.widening import widen
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray
 from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.store.sink import mark_of
-from napari_ngff.store.watched import WatchedFolder
+from napari_ngff.store.sink import Sink, sink_of
+from napari_ngff.store.watched import Watched
 from napari_ngff.store.workers import share
 from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
@@ -55,7 +55,7 @@ __all__ = ["LabelWriter"]
 
 
 class LabelWriter:
-    """A label image in a folder, and the canvas over it.
+    """A label image, and the canvas over it.
 
     Made before anything of the canvas is read: from then on the canvas reads through
     it, and shows the pyramid as it was opened with all edits, saved or not.
@@ -63,8 +63,8 @@ class LabelWriter:
     Parameters
     ----------
     canvas
-        Its levels' sources are arrays in a folder (`LevelSource`), on any axes
-        (`Arranged`).
+        Its levels' sources are arrays that can be written (`LevelSource`), on any
+        axes (`Arranged`).
     retained
         Where to keep what is overwritten.
     method
@@ -75,6 +75,11 @@ class LabelWriter:
     files
         The arrays, and the file's axis for each of the canvas, where the canvas has
         none yet: as many as there are, more or fewer than its levels.
+
+    Attributes
+    ----------
+    register
+        Called once all levels are written, before that is committed.
 
     Raises
     ------
@@ -96,9 +101,10 @@ class LabelWriter:
             found = [array_of(level.source) for level in canvas.levels]
             files = [array for array, _ in found], found[0][1]
         self.arrays, self.order = tuple(files[0]), files[1]
-        self._root = self.arrays[0].source.name
+        self.sink: Sink = sink_of(self.arrays[0].source)
         self.journal: Journal | None = None
-        self._watched = WatchedFolder(self._root)
+        self.register: Callable[[], None] | None = None
+        self._watched = Watched(self.sink)
         self._saved: tuple[Edit, ...] = ()
         # Cells of level 0 that are still to be written; and for each coarser level the
         # cells of the next finer one that changed and are not in it yet.
@@ -109,7 +115,7 @@ class LabelWriter:
             Reduction.of(
                 fine.shape, coarse.shape, method, None if ratios is None else ratios[i]
             )
-            for i, (fine, coarse) in enumerate(itertools.pairwise(self.arrays))
+            for i, (fine, coarse) in enumerate(pairwise(self.arrays))
         )
         self._check()
         self._read_through()
@@ -128,12 +134,10 @@ class LabelWriter:
         """Let the canvas read the pyramid as it was before any save."""
         pairs = zip(self.canvas.levels, self.arrays, strict=False)
         for number, (level, array) in enumerate(pairs):
-            report = on_error_of(level.source)
             if array.direct:
                 array = ChunkedArray(self._watched, array.path, array.layout)
-            kept = Baseline(
-                LevelSource(array, report), self.retained, number, cell_shape(array)
-            )
+            source = LevelSource(array, on_error_of(level.source))
+            kept = Baseline(source, self.retained, number, cell_shape(array))
             level.source = Arranged(kept, self.order)
 
     def over(self, retained: Retained) -> LabelWriter:
@@ -161,7 +165,12 @@ class LabelWriter:
         end, saved = log.end, self._saved
         # An edit stands at its place in the log for as long as those before it do.
         same = len(saved) == end and (not end or saved[-1] is log.edits[end - 1])
-        return not same or bool(self._pending) or any(self._stale)
+        return not same or self._incomplete
+
+    @property
+    def _incomplete(self) -> bool:
+        lacks = bool(self._pending) or any(self._stale)
+        return lacks or self.sink.uncommitted or self.register is not None
 
     @property
     def unsaved_edits(self) -> tuple[Edit, ...]:
@@ -187,7 +196,7 @@ class LabelWriter:
         self._saved = saved
         shape, dtype = self.canvas.shape, self.canvas.dtype
         known = [Snapshot(e, shape, dtype) for e in (saved, *saving)]
-        array = fresh(self.arrays[0])
+        array = fresh(self.arrays[0], self.sink.source)
         for cell in self.retained.cells(0):
             box = box_of(cell, cell_shape(array), array.shape)
             before = self.retained.get(0, cell)
@@ -203,7 +212,7 @@ class LabelWriter:
             self._stale[number].update(self.retained.cells(number - 1))
         if saving:
             for one in self.arrays:
-                ArrayWriter(one).sink.sweep(one.path)
+                self.sink.sweep(one.path)
 
     def _applied(self, snapshot: Snapshot | None, box: Box, before: Any) -> Any:
         """Apply edits to a copy of what stood in a box of level 0."""
@@ -249,22 +258,36 @@ class LabelWriter:
         for number in range(1, len(self.arrays)):
             if state.goes_on():
                 self._save_coarser(number, state)
+        self._commit(state)
         if state.conflict:
             self.reload()
-        if self.journal is not None and not (self._pending or any(self._stale)):
+        if self.journal is not None and not self._incomplete:
             self.journal.saved(edits)
         return Outcome(state.blocks, tuple(state.refused), state.cancelled)
 
+    def _commit(self, state: Round) -> None:
+        """Save what was put; with it what makes the labels known, once complete."""
+        complete = not (self._pending or any(self._stale))
+        if self.register is not None and complete:
+            self.register()
+        try:
+            done = self.sink.commit(state.writes)
+        except ConflictError as error:
+            state.refuse(error)
+            for number in range(1, len(self.arrays)):
+                self._stale[number].update(self.retained.cells(number - 1))
+            return
+        state.cancelled |= not done
+        if complete and done:
+            self.register = None
+
     def _widen(self, dtype: np.dtype[Any]) -> None:
-        """Widen the file, level 0 last: it must not hold more than the others."""
         arrays = list(self.arrays)
         try:
-            for number in reversed(range(len(arrays))):
-                if arrays[number].dtype != dtype:
-                    arrays[number] = widened(arrays[number], dtype)
+            widen(arrays, dtype, self.sink)
         finally:
             self.arrays = tuple(arrays)
-            self._watched = WatchedFolder(self._root)
+            self._watched = Watched(self.sink)
             self._read_through()
             self.canvas.reread()
 
@@ -275,14 +298,12 @@ class LabelWriter:
         """
         marks = self._watched.marks
         changed = {
-            key
-            for key, mark in list(marks.items())
-            if mark_of(f"{self._root}/{key}") != mark
+            key for key, mark in list(marks.items()) if self.sink.mark(key) != mark
         }
         for key in changed:
             del marks[key]
         for number, array in enumerate(self.arrays):
-            writer = ArrayWriter(array)
+            writer = ArrayWriter(array, self.sink)
             for cell in self.retained.cells(number):
                 if writer.key(writer.unit_of(cell)) in changed:
                     self.retained.drop(number, cell)
@@ -295,7 +316,7 @@ class LabelWriter:
     # The levels.
 
     def _save_finest(self, snapshot: Snapshot, state: Round) -> None:
-        writer = ArrayWriter(self.arrays[0])
+        writer = ArrayWriter(self.arrays[0], self.sink)
 
         def change(box: Box, block: Any) -> bool:
             cell = cell_at(box, writer.cell)
@@ -306,7 +327,7 @@ class LabelWriter:
             self._replace(0, cell, block, new)
             return True
 
-        self._each(0, writer, _by_unit(writer, self._pending), change, state)
+        self._each(0, writer, writer.by_unit(self._pending), change, state)
 
     def _replace(self, number: int, cell: Cell, block: Any, new: Any) -> None:
         """Put new voxels into a block, keeping the old ones and noting the change."""
@@ -321,15 +342,9 @@ class LabelWriter:
         if not stale:
             return
         reduction = self.reductions[number - 1]
-        fine = fresh(self.arrays[number - 1])
-        writer = ArrayWriter(self.arrays[number])
-        targets: dict[Cell, list[tuple[Cell, Box]]] = {}
-        for finer in list(stale):
-            found = reduction.targets(box_of(finer, cell_shape(fine), fine.shape))
-            if found is None:
-                continue
-            for cell in cells_in(found, writer.cell):
-                targets.setdefault(cell, []).append((finer, found))
+        fine = fresh(self.arrays[number - 1], self.sink.source)
+        writer = ArrayWriter(self.arrays[number], self.sink)
+        targets = reduction.cells(stale, cell_shape(fine), writer.cell)
 
         def change(box: Box, block: Any) -> bool:
             cell = cell_at(box, writer.cell)
@@ -344,7 +359,7 @@ class LabelWriter:
             return True
 
         left = set(targets)
-        self._each(number, writer, _by_unit(writer, left), change, state, left)
+        self._each(number, writer, writer.by_unit(left), change, state, left)
         remaining = {finer for cell in left for finer, _ in targets[cell]}
         stale.intersection_update(remaining)
 
@@ -370,8 +385,7 @@ class LabelWriter:
                 written = writer.update(unit, cells, change, expected)
             except (CorruptDataError, ConflictError) as error:
                 with self._lock:
-                    state.refused.append(str(error))
-                    state.conflict |= isinstance(error, ConflictError)
+                    state.refuse(error)
                 return
             with self._lock:
                 left.difference_update(cells)
@@ -382,17 +396,5 @@ class LabelWriter:
                 if state.progress is not None:
                     state.progress(number, done, len(units))
 
-        def planned() -> Iterator[Cell]:
-            for unit in units:
-                if not state.goes_on():
-                    return
-                yield unit
-
-        share(planned(), step, len(units), writer.concurrency)
-
-
-def _by_unit(writer: ArrayWriter, cells: set[Cell]) -> dict[Cell, set[Cell]]:
-    units: dict[Cell, set[Cell]] = {}
-    for cell in sorted(cells):
-        units.setdefault(writer.unit_of(cell), set()).add(cell)
-    return units
+        planned = takewhile(lambda _: state.goes_on(), units)
+        share(planned, step, len(units), writer.concurrency)

@@ -1,7 +1,7 @@
-"""Writes objects into a hierarchy in a folder; nothing else changes what is there.
+"""Writes objects into a hierarchy; nothing else changes what is there.
 
-An object is written beside its place and renamed: whoever reads it, and whatever
-happens meanwhile, finds the old bytes or the new ones.
+In a folder an object is written beside its place and renamed: whoever reads it, and
+whatever happens meanwhile, finds the old bytes or the new ones.
 """
 
 from __future__ import annotations
@@ -10,19 +10,29 @@ import itertools
 import os
 import shutil
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from napari_ngff.errors import AccessError
+from napari_ngff.errors import AccessError, UnsupportedError
+from napari_ngff.store.folder import FolderSource
 
 if TYPE_CHECKING:
-    from napari_ngff.store.compression import Buffer
+    from zarr.abc.store import Store
 
-__all__ = ["PART", "FolderSink", "Mark"]
+    from napari_ngff.store.compression import Buffer
+    from napari_ngff.store.source import Source
+
+__all__ = ["PART", "FolderSink", "GoesOn", "Mark", "Sink", "sink_of"]
 
 Mark = tuple[int, int, int]
-"""Size in bytes, time of the last change in ns, and number of a file; all differ
-where an object was written again, since a rename brings a new file."""
+"""State of an object, to be compared with another. In a folder: size in bytes, time of
+the last change in ns, and number of a file; all differ where an object was written
+again, since a rename brings a new file."""
+
+GoesOn = Callable[[int, int], bool]
+"""Told how many bytes are written, and of how many; returns whether to go on."""
 
 PART = ".part"
 """Ends the name under which an object is written; readers of zarr ignore it."""
@@ -34,14 +44,105 @@ WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _numbers = itertools.count()
 
 
-class FolderSink:
-    """Write the objects below `root`, a path without a trailing separator.
+class Sink(Protocol):
+    """Where objects of one hierarchy are written; safe from several threads at once.
 
-    Safe to use from several threads at once.
+    Attributes
+    ----------
+    root
+        Path of the hierarchy, for messages.
     """
+
+    root: str
+
+    @property
+    def source(self) -> Source:
+        """The hierarchy with all that was put."""
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether something was put that only `commit` saves."""
+
+    def store(self) -> Store:
+        """Open the hierarchy as a zarr store that can be written."""
+
+    def put(self, key: str, data: Buffer) -> None:
+        """Write an object whole, or leave what is there.
+
+        Raises
+        ------
+        AccessError
+            Where the system refuses.
+        OSError
+            Where writing fails in any other way: a full disk, a place gone.
+        """
+
+    def delete(self, key: str) -> None:
+        """Remove an object; nothing where there is none."""
+
+    def clear(self, path: str) -> None:
+        """Remove all that is below `path`."""
+
+    def replace(self, path: str, by: str) -> None:
+        """Put all that is below `by` in the place of what is below `path`."""
+
+    def mark(self, key: str) -> Mark | None:
+        """Tell which state an object is in; None where there is none."""
+
+    def sweep(self, prefix: str) -> None:
+        """Remove what a writer that was killed left below a folder."""
+
+    def commit(self, goes_on: GoesOn | None = None) -> bool:
+        """Save all that was put since: from then on it survives a loss of power.
+
+        Returns
+        -------
+        bool
+            Whether it is done; False where it was told not to go on.
+
+        Raises
+        ------
+        ConflictError
+            Where another program has changed the same objects meanwhile. Those are
+            left as they are, and what was put there is dropped.
+        OSError
+            Where the system refuses; calling again goes on from there.
+        """
+
+
+def sink_of(source: Source) -> Sink:
+    """Choose how to write into what is read from `source`.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it cannot be written.
+    """
+    if isinstance(source, FolderSource):
+        return FolderSink(source.root)
+    raise UnsupportedError(
+        f"{source.name} cannot be written in place: it is no folder."
+    )
+
+
+class FolderSink:
+    """Write the objects below `root`, a path without a trailing separator."""
+
+    uncommitted = False
 
     def __init__(self, root: str) -> None:
         self.root = root
+
+    @property
+    def source(self) -> FolderSource:
+        """The folder itself."""
+        return FolderSource(self.root)
+
+    def store(self) -> Store:
+        """Open the folder as a zarr store; see `Sink.store`."""
+        from zarr.storage import LocalStore
+
+        return LocalStore(Path(self.root))
 
     def put(self, key: str, data: Buffer) -> None:
         """Write an object whole, or leave what is there.
@@ -97,6 +198,27 @@ class FolderSink:
             msg = f"No permission to remove {path}. Ask its owner, or save elsewhere."
             raise AccessError(msg) from error
 
+    def clear(self, path: str) -> None:
+        """Remove a folder as far as the system allows; see `Sink.clear`."""
+        shutil.rmtree(f"{self.root}/{path}", ignore_errors=True)
+
+    def replace(self, path: str, by: str) -> None:
+        """Rename a folder to where another is; see `Sink.replace`.
+
+        Between two renames there is an instant with neither; the old one is then at
+        ``<path>.before``.
+        """
+        place, new = f"{self.root}/{path}", f"{self.root}/{by}"
+        kept = f"{place}.before"
+        shutil.rmtree(kept, ignore_errors=True)
+        os.rename(place, kept)
+        try:
+            os.rename(new, place)
+        except BaseException:
+            os.rename(kept, place)
+            raise
+        shutil.rmtree(kept, ignore_errors=True)
+
     def mark(self, key: str) -> Mark | None:
         """Tell which state an object is in; None where there is none."""
         return mark_of(f"{self.root}/{key}")
@@ -117,6 +239,10 @@ class FolderSink:
                 with suppress(OSError):
                     if name.endswith(PART) and os.stat(path).st_mtime < oldest:
                         os.unlink(path)
+
+    def commit(self, goes_on: GoesOn | None = None) -> bool:
+        """Nothing is left to do: what is put is on the disk; see `Sink.commit`."""
+        return True
 
 
 def mark_of(path: str) -> Mark | None:

@@ -17,20 +17,18 @@ from napari_ngff.errors import (
     ConflictError,
     CorruptDataError,
     NodeNotFoundError,
-    UnsupportedError,
 )
 from napari_ngff.store.encoding import Encoder, encode_shard
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.layout import ABSENT
 from napari_ngff.store.objects import DOCUMENTS, Objects, join
-from napari_ngff.store.sink import FolderSink
+from napari_ngff.store.sink import sink_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.store.chunks import Box, ChunkedArray
     from napari_ngff.store.layout import Shape
-    from napari_ngff.store.sink import Mark
+    from napari_ngff.store.sink import Mark, Sink
 
 __all__ = ["ArrayWriter", "Change"]
 
@@ -47,8 +45,9 @@ class ArrayWriter:
     Parameters
     ----------
     array
-        In a folder. What it has read and cached is not affected: see
-        `ChunkedArray.refresh`.
+        What it has read and cached is not affected: see `ChunkedArray.refresh`.
+    sink
+        Where to write; by default the one for the array's source.
 
     Attributes
     ----------
@@ -62,23 +61,19 @@ class ArrayWriter:
     Raises
     ------
     UnsupportedError
-        Where the array is not in a folder.
+        Where the array is nowhere that can be written.
     NodeNotFoundError
         Where it is gone.
     """
 
-    def __init__(self, array: ChunkedArray) -> None:
-        source = array.source
-        if not isinstance(source, FolderSource):
-            raise UnsupportedError(
-                f"{source.name} cannot be written in place: it is no folder."
-            )
+    def __init__(self, array: ChunkedArray, sink: Sink | None = None) -> None:
         self.array = array
-        self.sink = FolderSink(source.root)
+        self.sink = sink_of(array.source) if sink is None else sink
+        source = self.sink.source
         self.unit: Shape = array.shards or array.chunks
         self.cell: Shape = array.chunks if array.direct else self.unit
         self.written: dict[str, Mark | None] = {}
-        self._objects = Objects(FolderSource(source.root), array.path, array.layout)
+        self._objects = Objects(source, array.path, array.layout)
         self._zarr: Any = None
         self._encoder: Encoder | None = None
         if array.direct:
@@ -113,6 +108,13 @@ class ArrayWriter:
         return tuple(
             i * n // m for i, n, m in zip(cell, self.cell, self.unit, strict=True)
         )
+
+    def by_unit(self, cells: Iterable[Shape]) -> dict[Shape, set[Shape]]:
+        """Group cells by the unit that holds them, in the order of the units."""
+        units: dict[Shape, set[Shape]] = {}
+        for cell in sorted(cells):
+            units.setdefault(self.unit_of(cell), set()).add(cell)
+        return units
 
     def update(
         self,
@@ -263,7 +265,8 @@ class ArrayWriter:
 
         if self._zarr is None:
             self._zarr = zarr.open_array(
-                store=f"{self.sink.root}/{self.array.path}",
+                store=self.sink.store(),
+                path=self.array.path,
                 mode="r+",
                 zarr_format=self.array.layout.zarr_format,
             )
