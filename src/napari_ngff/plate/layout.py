@@ -1,20 +1,195 @@
-"""Where wells and fields lie: positions in voxels of level 0, from metadata alone."""
+"""Where wells and fields lie: on the map of a plate and inside a well."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.metadata.model import Plate
+    from napari_ngff.metadata.model import Plate, WellReference
 
-__all__ = ["Tile", "field_offsets", "grid_offsets", "plate_tiles"]
+__all__ = [
+    "GEOMETRIES",
+    "MapWell",
+    "Offset",
+    "PlateMap",
+    "Tile",
+    "field_offsets",
+    "grid_offsets",
+    "map_plate",
+    "plate_tiles",
+    "row_letters",
+]
 
 Offset = tuple[float, float]
 """Distance of a tile's first voxel from the mosaic's, along y and x, in voxels."""
+
+GEOMETRIES: dict[int, tuple[int, int]] = {
+    6: (2, 3),
+    24: (4, 6),
+    48: (6, 8),
+    96: (8, 12),
+    384: (16, 24),
+    1536: (32, 48),
+}
+"""Rows and columns of the usual plates, by number of wells (ANSI SLAS 4-2004 and the
+makers' catalogues)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapWell:
+    """A well on the map of its plate.
+
+    Attributes
+    ----------
+    path
+        Inner path relative to the plate ("B/03"); says which well it is.
+    name
+        For people: "B03".
+    row, column
+        0-based place on the map.
+    """
+
+    path: str
+    name: str
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlateMap:
+    """The map of a plate: a grid, and the wells on it; all other places are gaps.
+
+    Attributes
+    ----------
+    rows, columns
+        Headers of the grid, from the top and from the left.
+    wells
+        In reading order, row by row.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    wells: tuple[MapWell, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return len(self.rows), len(self.columns)
+
+    def neighbour(self, well: MapWell, rows: int, columns: int) -> MapWell | None:
+        """Find the next well in a direction, over gaps.
+
+        Parameters
+        ----------
+        well
+            Where to start.
+        rows, columns
+            -1, 0 or 1; down and right are positive.
+
+        Returns
+        -------
+        MapWell or None
+            None at the border.
+        """
+        places = {(w.row, w.column): w for w in self.wells}
+        row, column = well.row + rows, well.column + columns
+        height, width = self.shape
+        while (rows or columns) and 0 <= row < height and 0 <= column < width:
+            if (row, column) in places:
+                return places[row, column]
+            row, column = row + rows, column + columns
+        return None
+
+
+def map_plate(plate: Plate, geometry: int | None = None) -> PlateMap:
+    """Put the wells of a plate on a map.
+
+    Rows named by letters and columns by numbers lie where plates have them, listed or
+    not: "B" is the second row even where "A" is not listed. All others lie in the
+    order in which the plate lists them.
+
+    Parameters
+    ----------
+    plate
+        The screen.
+    geometry
+        A key of `GEOMETRIES`; None for the smallest that holds all listed rows,
+        columns and wells. The map is larger where they do not fit.
+    """
+    lettered = [letters_index(name) for name in plate.rows]
+    numbered = [
+        int(name) if name.isascii() and name.isdecimal() else 0
+        for name in plate.columns
+    ]
+    usual = (
+        all(i is not None and i < MAX_SIDE for i in lettered)
+        and all(0 < n <= MAX_SIDE for n in numbered)
+        and len(set(lettered)) == len(lettered)
+        and len(set(numbered)) == len(numbered)
+    )
+    if not usual:
+        wells = [_map_well(plate, w, w.row, w.column) for w in plate.wells]
+        return PlateMap(plate.rows, plate.columns, _in_order(wells))
+    places = [i for i in lettered if i is not None]
+    wells = [
+        _map_well(plate, w, places[w.row], numbered[w.column] - 1) for w in plate.wells
+    ]
+    least = max(places, default=-1) + 1, max(numbered, default=0)
+    fitting = (
+        size
+        for size in GEOMETRIES.values()
+        if size[0] >= least[0] and size[1] >= least[1]
+    )
+    chosen = GEOMETRIES[geometry] if geometry else next(fitting, least)
+    height, width = max(chosen[0], least[0]), max(chosen[1], least[1])
+    rows = dict(zip(places, plate.rows, strict=True))
+    columns = dict(zip(numbered, plate.columns, strict=True))
+    return PlateMap(
+        tuple(rows.get(i, row_letters(i)) for i in range(height)),
+        tuple(columns.get(n, str(n)) for n in range(1, width + 1)),
+        _in_order(wells),
+    )
+
+
+MAX_SIDE = 64
+"""A row or column beyond is no place on a plate, but a name."""
+
+
+def row_letters(index: int) -> str:
+    """Name a row by its 0-based index: A to Z, then AA, AB..."""
+    letters = ""
+    number = index + 1
+    while number:
+        number, letter = divmod(number - 1, 26)
+        letters = ascii_uppercase[letter] + letters
+    return letters
+
+
+def letters_index(name: str) -> int | None:
+    """Tell which row letters name, the inverse of `row_letters`; None for others."""
+    if not 0 < len(name) <= 2 or any(c not in ascii_uppercase for c in name.upper()):
+        return None
+    index = 0
+    for letter in name.upper():
+        index = index * 26 + ascii_uppercase.index(letter) + 1
+    return index - 1
+
+
+def _map_well(plate: Plate, well: WellReference, row: int, column: int) -> MapWell:
+    above, beside = plate.rows[well.row], plate.columns[well.column]
+    if beside.isdecimal():
+        beside = beside.zfill(2)
+    name = f"{above}-{beside}" if above[-1:].isdecimal() else above + beside
+    return MapWell(well.path, name, row, column)
+
+
+def _in_order(wells: list[MapWell]) -> tuple[MapWell, ...]:
+    return tuple(sorted(wells, key=lambda well: (well.row, well.column)))
 
 
 @dataclass(frozen=True, slots=True)

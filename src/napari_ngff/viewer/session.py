@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from napari_ngff.errors import ChunkError
     from napari_ngff.metadata.model import Reference
     from napari_ngff.store.node import Node
+    from napari_ngff.viewer.browsing import Browser
     from napari_ngff.viewer.picture import LayerData, Picture
 
 __all__ = [
@@ -115,8 +116,12 @@ class Session:
     system_shown = Signal(object)
     """Emitted with the `Reference` of the coordinate system that layers moved to."""
 
+    browsing = Signal(object)
+    """Emitted with the `Browser` of a plate, a well or a collection that was opened."""
+
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = weakref.ref(viewer)
+        self.browser: Browser | None = None
         viewer.layers.events.inserted.connect(self._on_inserted)
 
     def _on_inserted(self, event: Any) -> None:
@@ -143,6 +148,20 @@ class Session:
             layer.contrast_limits = low, high
         if origin.estimate:
             self._estimate(layer)
+
+    def browse(self, node: Node) -> Browser:
+        """Walk a plate, a well or a collection from now on; shows nothing yet.
+
+        The same node again gives the same browser.
+        """
+        from napari_ngff.viewer.browsing import Browser
+
+        viewer = self._viewer()
+        assert viewer is not None
+        if self.browser is None or str(self.browser.node) != str(node):
+            self.browser = Browser(viewer, node)
+        self.browsing.emit(self.browser)
+        return self.browser
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
         """List the coordinate systems in which layers of the viewer can be shown.
