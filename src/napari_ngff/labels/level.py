@@ -129,7 +129,8 @@ class CanvasLevel:
         if self.nbytes > LARGEST:
             msg = (
                 f"This level, {self.shape} of {self.dtype}, would take"
-                f" {self.nbytes / 2**30:.0f} GiB. Slice it, or use a coarser level."
+                f" {self.nbytes / 2**30:.0f} GiB as one array. Slice it, take a"
+                " coarser level, or save it as OME-Zarr."
             )
             raise MemoryError(msg)
         whole = self.read(tuple((0, size) for size in self.shape))
