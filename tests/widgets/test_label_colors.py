@@ -1,0 +1,76 @@
+"""Shuffled colours of painted labels, against napari's own in the same window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.layers import Labels
+from napari.utils.colormaps import DirectLabelColormap
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+
+from mouse import drag, pump
+from napari_ngff.labels.canvas import Canvas
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.paint import OMEZarrLabels
+from painting import pyramid
+
+SHAPES = [(128, 192), (64, 96), (32, 48)]
+
+
+def cells():
+    ids = np.arange(1, 1 + 8 * 12).reshape(8, 12)
+    return np.kron(ids, np.ones((16, 16), int)).astype("u2") * (
+        np.indices(SHAPES[0]).sum(axis=0) % 16 > 2
+    )
+
+
+def picture(viewer):
+    pump(150)
+    return viewer.screenshot(canvas_only=True, flash=False)
+
+
+def stock_twin(labels, level, colormap):
+    """napari's layer of one level with the same voxels in the same place."""
+    factor = SHAPES[0][0] / SHAPES[level][0]
+    twin = Labels(
+        np.asarray(labels.data[level]),
+        scale=(factor,) * 2,
+        translate=((factor - 1) / 2,) * 2,
+    )
+    if colormap is not None:
+        twin.colormap = colormap
+    return twin
+
+
+@pytest.mark.parametrize("direct", [False, True], ids=["cyclic", "from the file"])
+def test_shuffled_colours_are_napari_s_at_every_level(viewer, direct):
+    use_workers()
+    labels = viewer.add_layer(OMEZarrLabels(Canvas(pyramid(cells(), SHAPES[1:]))))
+    colors = {None: "gray", 0: "transparent", 5: "red", 40: "#00ff0080"}
+    colormap = DirectLabelColormap(color_dict=colors) if direct else None
+    if colormap is not None:
+        labels.colormap = colormap
+    viewer.scene.camera.center = (0, 64, 96)
+    viewer.scene.camera.zoom = 4
+    before = picture(viewer)
+    button = viewer.window._qt_viewer.controls.widgets[labels].colormap_update
+    for level in (0, 1, 2):
+        labels.locked_data_level = level
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+        assert (picture(viewer) != before).any()
+        labels.mode, labels.brush_size = "paint", 7
+        labels.selected_label = 200 + level
+        drag(viewer, [(20 + 40 * level, 30), (25 + 40 * level, 150)])
+        labels.mode = "pan_zoom"
+        labels.new_colormap(seed=level)
+        ours = picture(viewer)
+        labels.visible = False
+        twin = viewer.add_layer(stock_twin(labels, level, colormap))
+        twin.new_colormap(seed=level)
+        np.testing.assert_array_equal(ours, picture(viewer))
+        np.testing.assert_array_equal(
+            labels.get_color(200 + level), twin.get_color(200 + level)
+        )
+        viewer.layers.remove(twin)
+        labels.visible = True
