@@ -225,6 +225,10 @@ class Browser:
         """Bring a well of the mosaic in view; shows the plate's mosaic first."""
         raise NotImplementedError
 
+    def cancel(self) -> None:
+        """Give up what is being read; what is shown stays."""
+        raise NotImplementedError
+
     # Where things are.
 
     def position_at(self, world: Sequence[float]) -> Position | None:
