@@ -83,10 +83,10 @@ def need_system(headless: bool) -> None:
     if importlib.util.find_spec("ensurepip") is None:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         missing["ensurepip"] = f"python{version}-venv"
-    if headless and shutil.which("Xvfb") is None:
-        missing["Xvfb"] = "xvfb"
-    if os.environ.get("CI") and shutil.which("xdotool") is None:
-        missing["xdotool"] = "xdotool"  # elsewhere its tests are left out
+    programs = {"Xvfb": "xvfb"} if headless else {}
+    if os.environ.get("CI"):
+        programs["xdotool"] = "xdotool"  # elsewhere its tests are left out
+    missing |= {name: programs[name] for name in programs if not shutil.which(name)}
     for library, package in LIBRARIES.items():
         try:
             ctypes.CDLL(library)
