@@ -7,29 +7,19 @@ renamed, and what they say beyond that stays as it is.
 
 from __future__ import annotations
 
-import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import AccessError, CorruptDataError, UnsupportedError
+from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.metadata.compound import composed
 from napari_ngff.metadata.model import CoordinateSystem, Link, Reference
 from napari_ngff.metadata.systems_dump import dump_link, dump_system
 from napari_ngff.metadata.transform import Affine, Scale, Transformation, Translation
-from napari_ngff.store.document import (
-    read_text,
-    replace_text,
-    update_consolidated,
-    written_like,
-)
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.document import change_document
 from napari_ngff.store.systems import intrinsic_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from napari_ngff.metadata.model import JSON, Axis
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.node import Node
@@ -97,7 +87,9 @@ def save_transform(
             Reference(name=name),
             simplest(matrix),
         )
-        return change(image, lambda home: _put_image(image, home, system, link))
+        return change_document(
+            image, lambda home: _put_image(image, home, system, link)
+        )
     factors = np.diag(matrix)[:-1]
     flat = matrix.shape[0] == matrix.shape[1] and np.array_equal(
         matrix[:-1, :-1], np.diag(factors)
@@ -109,7 +101,9 @@ def save_transform(
             " a rotation, a shear or a flip. Export it as 0.6 to save this."
         )
         raise UnsupportedError(msg)
-    return change(image, lambda home: _put_scale(home, factors, matrix[:-1, -1]))
+    return change_document(
+        image, lambda home: _put_scale(home, factors, matrix[:-1, -1])
+    )
 
 
 def cleaned(matrix: Matrix) -> Matrix:
@@ -157,7 +151,7 @@ def _save_in_scene(
         block = home.get("scene")
         _put(block if isinstance(block, dict) else home, system, link, scene)
 
-    return change(scene, put)
+    return change_document(scene, put)
 
 
 def _put_image(node: Node, home: JSON, system: CoordinateSystem, link: Link) -> None:
@@ -236,34 +230,3 @@ def _put_scale(home: JSON, factors: Any, offsets: Any) -> None:
         {"type": "scale", "scale": scale.tolist()},
         {"type": "translation", "translation": translation.tolist()},
     ]
-
-
-def change(node: Node, put: Callable[[JSON], None]) -> str:
-    """Change the document of a group, atomically; returns its path."""
-    source = node.location.source
-    if not isinstance(source, FolderSource):
-        msg = (
-            f"{source.name} is not a folder of this computer. Download or unpack it to"
-            " save where its images lie."
-        )
-        raise UnsupportedError(msg)
-    name = "zarr.json" if node.zarr_format == 3 else ".zattrs"
-    file = os.path.realpath(
-        os.path.join(source.root, *node.location.key(name).split("/"))
-    )
-    try:
-        text = read_text(file)
-        document = json.loads(text)
-        attributes = document["attributes"] if name == "zarr.json" else document
-        put(attributes.get("ome", attributes))
-        replace_text(file, written_like(text, document))
-        update_consolidated(source.root, node.location.path, attributes)
-    except PermissionError as error:
-        msg = f"No permission to write {file}. Ask its owner, or copy the data."
-        raise AccessError(msg) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, CorruptDataError):
-            raise
-        msg = f"{file} cannot be changed: it is not what was read ({error})."
-        raise CorruptDataError(msg) from error
-    return file

@@ -7,12 +7,23 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.errors import AccessError, CorruptDataError, UnsupportedError
+from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.sink import FolderSink
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.model import JSON
+    from collections.abc import Callable
 
-__all__ = ["read_text", "replace_text", "update_consolidated", "written_like"]
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.node import Node
+
+__all__ = [
+    "change_document",
+    "read_text",
+    "replace_text",
+    "update_consolidated",
+    "written_like",
+]
 
 
 def read_text(file: str) -> str:
@@ -64,3 +75,56 @@ def update_consolidated(root: str, path: str, attributes: JSON) -> None:
             if keys[-1] in place:
                 place[keys[-1]] = attributes
                 replace_text(file, written_like(text, document))
+
+
+def change_document(node: Node, put: Callable[[JSON], None]) -> str:
+    """Change what a group says of OME-Zarr, as it is in the file now, atomically.
+
+    Parameters
+    ----------
+    node
+        The group.
+    put
+        Changes the object with ``multiscales``, ``image-label`` and the like in place.
+
+    Returns
+    -------
+    str
+        Path of the document that was written.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the data are in an archive or far away.
+    AccessError
+        Where the folder cannot be written.
+    CorruptDataError
+        Where the document is no longer what was read.
+    """
+    source = node.location.source
+    if not isinstance(source, FolderSource):
+        msg = (
+            f"{source.name} is not a folder of this computer. Download or unpack it to"
+            " save into its metadata."
+        )
+        raise UnsupportedError(msg)
+    name = "zarr.json" if node.zarr_format == 3 else ".zattrs"
+    file = os.path.realpath(
+        os.path.join(source.root, *node.location.key(name).split("/"))
+    )
+    try:
+        text = read_text(file)
+        document = json.loads(text)
+        attributes = document["attributes"] if name == "zarr.json" else document
+        put(attributes.get("ome", attributes))
+        replace_text(file, written_like(text, document))
+        update_consolidated(source.root, node.location.path, attributes)
+    except PermissionError as error:
+        msg = f"No permission to write {file}. Ask its owner, or copy the data."
+        raise AccessError(msg) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, CorruptDataError):
+            raise
+        msg = f"{file} cannot be changed: it is not what was read ({error})."
+        raise CorruptDataError(msg) from error
+    return file
