@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.labels.edits import Edit
+    from napari_ngff.metadata.model import Problem
 
 __all__ = ["ARCHIVE", "Outcome", "Progress", "Round", "in_common"]
 
@@ -35,11 +36,14 @@ class Outcome:
         Why other objects stay as they are; their edits are still unsaved.
     cancelled
         Whether it was stopped; the next save goes on from there.
+    problems
+        What breaks a MUST in the metadata of the label image now, and did not before.
     """
 
     blocks: int = 0
     refused: tuple[str, ...] = ()
     cancelled: bool = False
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(slots=True)

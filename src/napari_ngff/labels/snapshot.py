@@ -76,6 +76,27 @@ class Snapshot:
         for edit in self.edits:
             self._log.add(edit)
 
+    def applied(self, box: Box, before: Array, order: Order) -> Array:
+        """Apply the edits to a copy of what stood in a box of the file.
+
+        Parameters
+        ----------
+        box
+            Of the file.
+        before
+            What stood there before any of the edits, axes of the file.
+        order
+            From the canvas to the file.
+
+        Returns
+        -------
+        ndarray
+            Axes of the file, type of the canvas.
+        """
+        new = before.astype(self.dtype)
+        self.apply(layer_box(box, order), layer_block(new, order))
+        return new
+
     def apply(self, box: Box, block: Array) -> None:
         """Apply the edits to a block in place.
 

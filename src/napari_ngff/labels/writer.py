@@ -30,7 +30,8 @@ from napari_ngff.labels.retained import (
     fresh,
     on_error_of,
 )
-from napari_ngff.labels.snapshot import Snapshot, layer_block, layer_box, touched
+from napari_ngff.labels.snapshot import Snapshot, touched
+from napari_ngff.labels.verdict import errors_of
 from napari_ngff.labels.widening import widen
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.reduce import Method
     from napari_ngff.labels.retained import Cell, Retained
     from napari_ngff.labels.snapshot import Order
+    from napari_ngff.metadata.model import Problem
 
 __all__ = ["LabelWriter"]
 
@@ -195,16 +197,16 @@ class LabelWriter:
         """
         self._saved = saved
         shape, dtype = self.canvas.shape, self.canvas.dtype
-        known = [Snapshot(e, shape, dtype) for e in (saved, *saving)]
+        known = [Snapshot(e, shape, dtype) for e in ((), saved, *saving)]
         array = fresh(self.arrays[0], self.sink.source)
         for cell in self.retained.cells(0):
             box = box_of(cell, cell_shape(array), array.shape)
             before = self.retained.get(0, cell)
             with suppress(CorruptDataError):
                 now = array.read(box)
-                if not any(
-                    np.array_equal(now, self._applied(one, box, before))
-                    for one in (None, *known)
+                if before is not None and not any(
+                    np.array_equal(now, one.applied(box, before, self.order))
+                    for one in known
                 ):
                     self.retained.drop(0, cell)
             self._pending.add(cell)
@@ -213,14 +215,6 @@ class LabelWriter:
         if saving:
             for one in self.arrays:
                 self.sink.sweep(one.path)
-
-    def _applied(self, snapshot: Snapshot | None, box: Box, before: Any) -> Any:
-        """Apply edits to a copy of what stood in a box of level 0."""
-        new = before.astype(self.canvas.dtype)
-        if snapshot is not None:
-            view = layer_block(new, self.order)
-            snapshot.apply(layer_box(box, self.order), view)
-        return new
 
     def save(
         self,
@@ -254,6 +248,7 @@ class LabelWriter:
         self._pending.update(cells)
         self._saved = edits
         state = Round(progress, cancel)
+        known = self._errors()
         self._save_finest(snapshot, state)
         for number in range(1, len(self.arrays)):
             if state.goes_on():
@@ -263,7 +258,11 @@ class LabelWriter:
             self.reload()
         if self.journal is not None and not self._incomplete:
             self.journal.saved(edits)
-        return Outcome(state.blocks, tuple(state.refused), state.cancelled)
+        new = tuple(one for one in self._errors() if one not in known)
+        return Outcome(state.blocks, tuple(state.refused), state.cancelled, new)
+
+    def _errors(self) -> tuple[Problem, ...]:
+        return errors_of(self.sink.source, self.arrays[0].path)
 
     def _commit(self, state: Round) -> None:
         """Save what was put; with it what makes the labels known, once complete."""
@@ -321,7 +320,8 @@ class LabelWriter:
         def change(box: Box, block: Any) -> bool:
             cell = cell_at(box, writer.cell)
             before = self.retained.get(0, cell)
-            new = self._applied(snapshot, box, block if before is None else before)
+            before = block if before is None else before
+            new = snapshot.applied(box, before, self.order)
             if np.array_equal(new, block):
                 return False
             self._replace(0, cell, block, new)

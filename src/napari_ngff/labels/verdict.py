@@ -1,0 +1,60 @@
+"""Whether a label image is valid after it was written: its metadata, no pixels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.metadata.model import Kind, Severity
+from napari_ngff.store.check import walk
+from napari_ngff.store.location import Location
+from napari_ngff.store.node import read_node
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.node import Node
+    from napari_ngff.store.source import Source
+
+__all__ = ["errors_of"]
+
+
+def errors_of(source: Source, path: str) -> tuple[Problem, ...]:
+    """Judge the label image that an array is a level of, by the rules of its version.
+
+    Reads the documents of its group and of its levels, some milliseconds.
+
+    Parameters
+    ----------
+    source
+        The hierarchy, as it is now.
+    path
+        Of the array.
+
+    Returns
+    -------
+    tuple
+        What breaks a MUST, each place with the path before it. Nothing where the array
+        is in no group of OME-Zarr, as that of new labels before they are registered.
+    """
+    group = _group_above(source, path)
+    if group is None:
+        return ()
+    return tuple(
+        replace(problem, where=f"{place}:{problem.where}")
+        for place, problem in walk(group)
+        if problem.severity is Severity.ERROR
+    )
+
+
+def _group_above(source: Source, path: str) -> Node | None:
+    place = path
+    while place:
+        place = place.rpartition("/")[0]
+        try:
+            node = read_node(Location(source, place))
+        except (OMEZarrError, OSError):
+            continue
+        if node.kind in (Kind.LABEL, Kind.IMAGE):
+            return node
+    return None
