@@ -211,9 +211,10 @@ class Reduction:
             Of the coarser level.
         """
         if self.method == "nearest":
-            index = [self._first(one, span) for one, span in self._along(box)]
-            chosen = zip(index, block.shape, strict=True)
-            sampled: Array = block[np.ix_(*(np.arange(n)[i] for i, n in chosen))]
+            sampled = block
+            for axis, (one, span) in enumerate(self._along(box)):
+                index = self._first(one, span)
+                sampled = sampled[(slice(None),) * axis + (index,)]
             return sampled
         block, lengths, inside = self._regular(block, box)
         return mode(block, lengths, inside)
@@ -279,23 +280,55 @@ def mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) -> Array
         block[tuple(slice(o, None, n) for o, n in zip(offset, lengths, strict=True))]
         for offset in offsets
     ]
+    shape = parts[0].shape
+    parts = [part.ravel() for part in parts]  # which is quicker in one piece
     out = parts[0].copy()
     mixed = np.zeros(out.shape, bool)
     for part in parts[1:]:
         mixed |= part != out
-    at = np.nonzero(mixed)
-    if not at[0].size:
-        return out
-    ids = np.stack([part[at] for part in parts])
-    counts = np.stack([_weight(offset, at, inside) for offset in offsets])
-    best, most = ids[0].copy(), np.full(ids.shape[1], -1)
+    at = np.flatnonzero(mixed)
+    ids = [part[at] for part in parts]
+    if all(own is None for own in inside):
+        out[at] = _most_frequent(ids)
+        return out.reshape(shape)
+    place = np.unravel_index(at, shape)
+    counts = np.stack([_weight(offset, place, inside) for offset in offsets])
+    best, most = ids[0].copy(), np.full(at.size, -1)
     for candidate in ids:
-        count = (counts * (ids == candidate)).sum(axis=0)
+        count = sum(n * (one == candidate) for n, one in zip(counts, ids, strict=True))
         better = (count > most) | ((count == most) & (candidate < best))
         best[better] = candidate[better]
         most[better] = count[better]
     out[at] = best
-    return out
+    return out.reshape(shape)
+
+
+def _most_frequent(ids: list[Array]) -> Array:
+    """Take the most frequent of the ids at each place, of several the smallest.
+
+    Parameters
+    ----------
+    ids
+        One-dimensional, equally long.
+
+    Notes
+    -----
+    Sorted by exchanging neighbours, all places at once; equal ids are neighbours then.
+    """
+    ids = list(ids)
+    for turn in range(len(ids)):
+        for i in range(turn % 2, len(ids) - 1, 2):
+            low, high = np.minimum(ids[i], ids[i + 1]), np.maximum(ids[i], ids[i + 1])
+            ids[i], ids[i + 1] = low, high
+    best = ids[0].copy()
+    most = np.ones(best.size, np.int64)
+    run = most.copy()
+    for before, one in itertools.pairwise(ids):
+        run = np.where(one == before, run + 1, 1)
+        better = run > most
+        np.copyto(best, one, where=better)
+        np.maximum(most, run, out=most)
+    return best
 
 
 def _weight(offset: tuple[int, ...], at: Any, inside: Sequence[Any]) -> Indices:
