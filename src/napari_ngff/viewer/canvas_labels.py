@@ -21,6 +21,8 @@ from napari_ngff.viewer.canvas_data import CanvasData
 from napari_ngff.viewer.tile import PaintedSlicing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.viewer.saver import LayerSaver
@@ -175,6 +177,19 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.canvas.add(edit)
         self._pending.append(edit)
         self._save_history(edit)
+
+    def apply(self, edits: Iterable[Edit]) -> None:
+        """Add edits as one step of undo, and show them.
+
+        The type of the labels is widened where one does not fit.
+        """
+        edits = list(edits)
+        for edit in edits:
+            self._validate_label_in_range(edit.label)
+        with self.block_history():
+            for edit in edits:
+                self._add_edit(edit)
+        self._partial_labels_refresh()
 
     def _append_to_undo_history(self, item: list[Edit]) -> None:
         joined = self.canvas.close() or item
