@@ -8,8 +8,6 @@ cannot state where its pixels are, and so not that labels fit: docs/design/005.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +18,12 @@ import numpy as np
 from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.labels.home import LabelHome, home_in
 from napari_ngff.labels.reduce import Reduction
+from napari_ngff.labels.replacement import (
+    UNFINISHED,
+    drop_replaced,
+    make_room,
+    put_back,
+)
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array
@@ -41,9 +45,6 @@ __all__ = ["METHOD", "NewLabels", "create_labels"]
 METHOD: Method = "mode"
 """Of new labels: a voxel of a coarser level lies in the middle of its block, where the
 transformations say, which is not true of the block's first voxel."""
-
-UNFINISHED = ".unfinished"
-"""Stands in the folder of a label image that is not in the list yet."""
 
 GROUP: JSON = {"zarr_format": 3, "node_type": "group", "attributes": {}}
 
@@ -96,7 +97,12 @@ class NewLabels:
         info = Image((self.multiscale,), label=label)
         put_group(sink, path, stated(dump_image(info, home.version), home))
         enter(sink, home, self.name)
+        drop_replaced(f"{sink.root}/{path}")
         sink.delete(f"{path}/{UNFINISHED}")
+
+    def abandon(self) -> None:
+        """Remove what is not registered; a label image that it replaces is back."""
+        put_back(f"{self.home.source.name}/{self.home.path(self.name)}")
 
 
 def create_labels(
@@ -105,6 +111,8 @@ def create_labels(
     dtype: np.dtype[Any],
     level: int = 0,
     home: LabelHome | None = None,
+    *,
+    replace: bool = False,
 ) -> NewLabels:
     """Create the arrays of a new label image.
 
@@ -121,13 +129,16 @@ def create_labels(
         as the image all the same ("MUST"): further ones are halved along y and x.
     home
         Where they go; into the image by default.
+    replace
+        Whether to replace a label image of that name. It is moved aside until the new
+        one is registered, and is back after `NewLabels.abandon`.
 
     Raises
     ------
     UnsupportedError
         Where no labels can be written there; the message says why.
-    FileExistsError
-        Where the name is taken; the message has one that is free.
+    NameTakenError
+        Where the name is taken.
     ValueError
         Where the version cannot state what the labels would need.
     OSError
@@ -145,7 +156,7 @@ def create_labels(
         raise ValueError(f"{name!r} is no name of a folder. Choose another.")
     sink = FolderSink(source.root)
     path = home.path(name)
-    _make_room(source, path, name)
+    make_room(f"{source.root}/{path}", replace=replace)
     sink.put(f"{path}/{UNFINISHED}", b"")
     for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
         names = multiscale.axis_names
@@ -195,23 +206,6 @@ def _level(number: int, scale: Any, translation: Any, factors: Any) -> Level:
     """Place a level so that its voxels lie in the middle of what they stand for."""
     place = translation + (factors - 1) / 2 * scale
     return Level(str(number), tuple((scale * factors).tolist()), tuple(place.tolist()))
-
-
-def _make_room(source: FolderSource, path: str, name: str) -> None:
-    """Refuse a name that is taken; clear what an interrupted creation left."""
-    folder = f"{source.root}/{path}"
-    if not os.path.lexists(folder):
-        return
-    names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
-    if UNFINISHED in names and not names & {"zarr.json", ".zattrs"}:
-        shutil.rmtree(folder)
-        return
-    parent = os.path.dirname(folder)
-    taken = {other.lower() for other in os.listdir(parent)}
-    numbers = range(2, len(taken) + 3)
-    free = next(f"{name}-{n}" for n in numbers if f"{name}-{n}".lower() not in taken)
-    msg = f"There is something named {name} in {parent} already. {free} is free."
-    raise FileExistsError(msg)
 
 
 def put_array(
@@ -295,7 +289,6 @@ def enter(sink: FolderSink, home: LabelHome, name: str) -> None:
         Where the list that is there cannot be read.
     """
     entry = home.entry(name)
-    _between(sink, home)
 
     def append(names: list[str]) -> list[str]:
         return names if entry in names else [*names, entry]
@@ -332,22 +325,6 @@ def change_list(
         )
         raise CorruptDataError(msg) from error
     sink.put(key, _json(content))
-
-
-def _between(sink: FolderSink, home: LabelHome) -> None:
-    """Make groups of the folders between the list and its label images.
-
-    "Intermediate groups between "labels" and the images within it are allowed, but
-    these MUST NOT contain metadata."
-    """
-    parts = home.below.split("/") if home.below else []
-    for count in range(1, len(parts) + 1):
-        path = join(home.group, "/".join(parts[:count]))
-        key, content = f"{path}/zarr.json", GROUP
-        if home.zarr_format == 2:
-            key, content = f"{path}/.zgroup", {"zarr_format": 2}
-        if home.source.get(key) is None:
-            sink.put(key, _json(content))
 
 
 def _ome(content: JSON, home: LabelHome) -> JSON:

@@ -34,8 +34,8 @@ class LabelHome:
     stated
         OME-Zarr version as all of the hierarchy states it.
     below
-        What the paths of the list begin with, without a slash: "" or, in a sidecar,
-        the image's path in its own hierarchy.
+        In a sidecar: the image's path in its own hierarchy. The names of the list
+        begin with it, parts joined by periods: not all readers look deeper.
     image
         Path or URL of the image where it is in another hierarchy, else "".
     """
@@ -58,7 +58,12 @@ class LabelHome:
 
     def entry(self, name: str) -> str:
         """Path of a label image as the list has it."""
-        return join(self.below, name)
+        return f"{self.prefix}{name}"
+
+    @property
+    def prefix(self) -> str:
+        """What the names of this image's labels begin with in the list."""
+        return self.below.replace("/", ".") + "." if self.below else ""
 
     def path(self, name: str) -> str:
         """Path of a label image in the hierarchy."""
@@ -81,7 +86,7 @@ class LabelHome:
             listed = read_node(place, self.zarr_format).metadata.labels or ()
         except FileNotFoundError:
             return []
-        start = f"{self.below}/" if self.below else ""
+        start = self.prefix
         return [path[len(start) :] for path in listed if path.startswith(start)]
 
     def source_image(self, name: str) -> str:

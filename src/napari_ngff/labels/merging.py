@@ -17,7 +17,7 @@ from napari_ngff.labels.creation import change_list, enter
 from napari_ngff.labels.home import LabelHome, home_in
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.labels.replica import GoesOn, Replica
-from napari_ngff.labels.sidecar import forget, image_path, source_of
+from napari_ngff.labels.sidecar import forget, image_path, name_of, source_of
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import METADATA_NAMES, Location, is_url
@@ -116,7 +116,7 @@ def merge(
     """
     chosen = _chosen(sidecar, labels)
     alone = len({image_path(label) for label in chosen}) == 1
-    found = [Merge(one, _image_of(one, image, alone), one.name) for one in chosen]
+    found = [Merge(one, _image_of(one, image, alone), name_of(one)) for one in chosen]
     if name is not None:
         if len(found) != 1:
             msg = f"One name for {len(found)} label images. Choose one of them."
@@ -145,14 +145,15 @@ def _chosen(sidecar: str | os.PathLike[str], labels: Sequence[str]) -> list[Node
     if node.kind is Kind.LABEL:
         return [node]
     paths = root.metadata.labels or ()
-    wanted = [p for p in paths if not labels or {p, p.rpartition("/")[2]} & set(labels)]
-    known = {end for p in wanted for end in (p, p.rpartition("/")[2])}
-    lacking = [one for one in labels if one not in known]
-    if lacking or not wanted:
+    nodes = [root.child(path) for path in paths]
+    names = {end for node in nodes for end in (node.name, name_of(node))}
+    lacking = [one for one in labels if one not in names]
+    if lacking or not nodes:
         here = ", ".join(paths) or "none"
         msg = f"{root} has no label image {', '.join(lacking)}. There are: {here}."
         raise NotOMEZarrError(msg)
-    return [root.child(path) for path in wanted]
+    wanted = set(labels or names)
+    return [node for node in nodes if {node.name, name_of(node)} & wanted]
 
 
 def _image_of(label: Node, given: str | os.PathLike[str] | None, alone: bool) -> Node:

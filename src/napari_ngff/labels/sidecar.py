@@ -2,7 +2,7 @@
 
 One sidecar serves a whole hierarchy, a plate with all its fields. Its root is a list of
 labels, and each entry is the path of the image in its hierarchy and a name:
-``nuclei``, ``B/3/0/nuclei``. Where it is and why: docs/design/006.
+``nuclei``, ``B.3.0.nuclei``. Where it is and why: docs/design/006.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
@@ -23,20 +22,19 @@ from napari_ngff.labels.home import LabelHome, home_in, written_version
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import Location, is_url
-from napari_ngff.store.node import Children, Node, read_node
+from napari_ngff.store.node import Node, read_node
 from napari_ngff.store.objects import join
 from napari_ngff.store.sink import FolderSink, sink_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 __all__ = [
     "Address",
+    "Attached",
     "address_of",
     "attached",
     "forget",
     "home_of_new",
     "image_path",
+    "name_of",
     "remember",
     "sidecar_home",
     "sidecars_of",
@@ -268,18 +266,31 @@ def sidecars_of(address: Address) -> list[Path]:
     return [place for place in unique if place.is_dir()]
 
 
-def attached(image: Node) -> Children:
-    """Open the label images that sidecars hold of an image; asks no server anything.
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Label images that sidecars hold of one image.
 
-    Returns
-    -------
-    Children
-        The first one of each name, and what is wrong with sidecars.
+    Attributes
+    ----------
+    labels
+        By name; the first one of each.
+    problems
+        Of the sidecars.
     """
+
+    labels: dict[str, Node]
+    problems: tuple[Problem, ...] = ()
+
+
+def attached(image: Node) -> Attached:
+    """Open the label images that sidecars hold of an image; asks no server anything."""
     address = address_of(image)
+    if address is None:
+        return Attached({})
+    own = address.of(image.location.path)
     nodes: dict[str, Node] = {}
     problems: list[Problem] = []
-    for place in sidecars_of(address) if address is not None else ():
+    for place in sidecars_of(address):
         try:
             root = read_node(Location(FolderSource(str(place))))
         except NodeNotFoundError:
@@ -287,16 +298,19 @@ def attached(image: Node) -> Children:
         except (OMEZarrError, OSError) as error:
             problems.append(_unreadable(place, str(error)))
             continue
-        found = root.children(_entries(root, image.location.path))
+        home = LabelHome(root.location.source, "", "", image.location.path)
+        listed = root.metadata.labels or ()
+        found = root.children(one for one in listed if one.startswith(home.prefix))
         problems += found.problems
-        assert address is not None
         for node in found.nodes:
-            if _leads_to(node, address.of(image.location.path)):
-                nodes.setdefault(node.name, node)
+            if image_path(node) != image.location.path:
+                continue
+            if _leads_to(node, own):
+                nodes.setdefault(name_of(node), node)
             else:
                 text = f"{node} is a label of another image: its source says so."
                 problems.append(_unreadable(place, text))
-    return Children(tuple(nodes.values()), tuple(problems))
+    return Attached(nodes, tuple(problems))
 
 
 def _unreadable(place: Path, text: str) -> Problem:
@@ -306,15 +320,21 @@ def _unreadable(place: Path, text: str) -> Problem:
     )
 
 
-def _entries(root: Node, below: str) -> Iterator[str]:
-    for path in root.metadata.labels or ():
-        if path.rpartition("/")[0] == below:
-            yield path
-
-
 def image_path(label: Node) -> str:
-    """Path of a label's image in the image's hierarchy."""
-    return label.location.path.rpartition("/")[0]
+    """Path of a label's image in the image's hierarchy.
+
+    What its source ends with and its own name begins with.
+    """
+    parts = source_of(label).replace("\\", "/").rstrip("/").split("/")
+    for start in range(1, len(parts)):
+        if label.name.startswith(".".join(parts[start:]) + "."):
+            return "/".join(parts[start:])
+    return ""
+
+
+def name_of(label: Node) -> str:
+    """Name of a label image of a sidecar, without the path of its image."""
+    return label.name[len(image_path(label).replace("/", ".")) :].lstrip(".")
 
 
 def source_of(label: Node) -> str:
