@@ -10,8 +10,8 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from napari_ngff.store.compression import Buffer
     from napari_ngff.store.source import Source
 
-__all__ = ["PART", "FolderSink", "GoesOn", "Mark", "Sink", "sink_of"]
+__all__ = [
+    "PART",
+    "FolderSink",
+    "GoesOn",
+    "Mark",
+    "Sink",
+    "mark_of",
+    "remove",
+    "rename",
+    "sink_of",
+]
 
 Mark = tuple[int, int, int]
 """State of an object, to be compared with another. In a folder: size in bytes, time of
@@ -157,29 +167,39 @@ class FolderSink:
             Where writing fails in any other way: a full disk, a place gone.
         """
         path = f"{self.root}/{key}"
-        aside = f"{path}.{os.getpid():x}-{next(_numbers):x}{PART}"
+        aside = self.write_aside(path, data, flush=True)
         try:
+            rename(aside, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(aside)
+            raise
+
+    def write_aside(self, path: str, data: Buffer, flush: bool) -> str:
+        """Write bytes beside the place of a file, and return where."""
+        aside = f"{path}.{os.getpid():x}-{next(_numbers):x}{PART}"
+        with permitted(path):
             handle = self._open(aside)
             try:
                 with os.fdopen(handle, "wb", buffering=0) as file:
                     _write(file.fileno(), data)
-                    os.fsync(file.fileno())
-                with suppress(FileNotFoundError):
-                    shutil.copymode(path, aside)
-                os.replace(aside, path)
+                    if flush:
+                        os.fsync(file.fileno())
             except BaseException:
                 with suppress(OSError):
                     os.unlink(aside)
                 raise
-        except PermissionError as error:
-            msg = f"No permission to write {path}. Ask its owner, or save elsewhere."
-            raise AccessError(msg) from error
+        return aside
 
     def _open(self, aside: str) -> int:
         with suppress(FileNotFoundError):
             return os.open(aside, WRITING, 0o666)
-        os.makedirs(os.path.dirname(aside), exist_ok=True)
+        self.make_folder(os.path.dirname(aside))
         return os.open(aside, WRITING, 0o666)
+
+    def make_folder(self, folder: str) -> None:
+        """Make a folder and those above it."""
+        os.makedirs(folder, exist_ok=True)
 
     def delete(self, key: str) -> None:
         """Remove an object; nothing where there is none.
@@ -189,14 +209,7 @@ class FolderSink:
         AccessError
             Where the system refuses.
         """
-        path = f"{self.root}/{key}"
-        try:
-            os.unlink(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except PermissionError as error:
-            msg = f"No permission to remove {path}. Ask its owner, or save elsewhere."
-            raise AccessError(msg) from error
+        remove(f"{self.root}/{key}")
 
     def clear(self, path: str) -> None:
         """Remove a folder as far as the system allows; see `Sink.clear`."""
@@ -243,6 +256,30 @@ class FolderSink:
     def commit(self, goes_on: GoesOn | None = None) -> bool:
         """Nothing is left to do: what is put is on the disk; see `Sink.commit`."""
         return True
+
+
+def rename(aside: str, path: str) -> None:
+    """Give a file that was written aside its name, and the mode of what it replaces."""
+    with permitted(path):
+        with suppress(FileNotFoundError):
+            shutil.copymode(path, aside)
+        os.replace(aside, path)
+
+
+def remove(path: str) -> None:
+    """Remove a file, if there is one."""
+    with permitted(path), suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(path)
+
+
+@contextmanager
+def permitted(path: str) -> Iterator[None]:
+    """Say what cannot be written, and what to do, where the system refuses."""
+    try:
+        yield
+    except PermissionError as error:
+        msg = f"No permission to write {path}. Ask its owner, or save elsewhere."
+        raise AccessError(msg) from error
 
 
 def mark_of(path: str) -> Mark | None:
