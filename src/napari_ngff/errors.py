@@ -9,6 +9,7 @@
     ├── CorruptDataError (ValueError)        metadata, archive or chunk is damaged
     │   └── ChunkError                       ...one chunk, or shard, of an array
     ├── ConflictError (OSError)              someone else changed it meanwhile
+    ├── NameTakenError (FileExistsError)     something else has that name
     └── UnsupportedError (NotImplementedError) understood, but cannot be shown
 
 Every message says what failed, where (store and inner path) and what to do.
@@ -23,6 +24,7 @@ __all__ = [
     "ChunkError",
     "ConflictError",
     "CorruptDataError",
+    "NameTakenError",
     "NodeNotFoundError",
     "NotOMEZarrError",
     "OMEZarrError",
@@ -78,6 +80,25 @@ class ChunkError(CorruptDataError):
 
 class ConflictError(OMEZarrError, OSError):
     """What is to be written was changed by another program since it was read."""
+
+
+class NameTakenError(OMEZarrError, FileExistsError):
+    """What is to be made would have the name of something that is there.
+
+    Parameters
+    ----------
+    message
+        What to do.
+    name
+        The name.
+    free
+        A similar one that is free.
+    """
+
+    def __init__(self, message: str, name: str, free: str) -> None:
+        super().__init__(message)
+        self.name = name
+        self.free = free
 
 
 class UnsupportedError(OMEZarrError, NotImplementedError):

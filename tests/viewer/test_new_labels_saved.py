@@ -10,7 +10,7 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.cli import main
-from napari_ngff.labels import creation
+from napari_ngff.labels import creation, replacement
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer import saver
@@ -106,7 +106,7 @@ def test_labels_are_valid_and_hold_what_was_painted(copy, version, told, capsys)
     again.paint((0, 5, 5), 9)
     assert again.saver.save_now()
     assert (found(path)[1][0][0, 5, 5]) == 9
-    assert not list(path.rglob(creation.UNFINISHED))
+    assert not list(path.rglob(replacement.UNFINISHED))
 
 
 @pytest.mark.parametrize("version", VERSIONS)

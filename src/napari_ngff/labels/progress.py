@@ -38,12 +38,16 @@ class Outcome:
         Whether it was stopped; the next save goes on from there.
     problems
         What breaks a MUST in the metadata of the label image now, and did not before.
+    conflict
+        Whether others changed what is refused; it was read again, and saving once more
+        puts the edits on top.
     """
 
     blocks: int = 0
     refused: tuple[str, ...] = ()
     cancelled: bool = False
     problems: tuple[Problem, ...] = ()
+    conflict: bool = False
 
 
 @dataclass(slots=True)
@@ -62,6 +66,11 @@ class Round:
         if not self.cancelled and self.cancel is not None and self.cancel():
             self.cancelled = True
         return not self.cancelled
+
+    def outcome(self, problems: tuple[Problem, ...]) -> Outcome:
+        """Say what was done."""
+        refused = tuple(self.refused)
+        return Outcome(self.blocks, refused, self.cancelled, problems, self.conflict)
 
     def refuse(self, error: Exception) -> None:
         """Note why something stays as it is."""

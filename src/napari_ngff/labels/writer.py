@@ -259,7 +259,7 @@ class LabelWriter:
         if self.journal is not None and not self._incomplete:
             self.journal.saved(edits)
         new = tuple(one for one in self._errors() if one not in known)
-        return Outcome(state.blocks, tuple(state.refused), state.cancelled, new)
+        return state.outcome(new)
 
     def _errors(self) -> tuple[Problem, ...]:
         return errors_of(self.sink.source, self.arrays[0].path)
