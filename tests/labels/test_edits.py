@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 
@@ -9,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from napari.layers import Labels
 from napari.layers.labels._labels_utils import interpolate_coordinates
+from PIL import Image, ImageDraw
 
 from napari_ngff.labels import polygons
 from napari_ngff.labels.edits import Edit, EditLog, dump_edit, join_edits, load_edit
 from napari_ngff.labels.grid import Grid
-from napari_ngff.labels.polygons import polygon_runs
+from napari_ngff.labels.polygons import is_large, polygon_runs
 from napari_ngff.labels.runs import mask_runs, point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from painting import holders, sampled, samples, touched
@@ -65,34 +67,52 @@ def test_polygons_are_napari_s_at_any_border_of_chunks(points, step):
     np.testing.assert_array_equal(ours, napari_polygon(points, shape))
 
 
+@contextlib.contextmanager
+def limits(**values):
+    """Other limits of the polygons for a while."""
+    before = {name: getattr(polygons, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(polygons, name, value)
+        polygon_runs.cache_clear()
+        is_large.cache_clear()
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(polygons, name, value)
+        polygon_runs.cache_clear()
+        is_large.cache_clear()
+
+
 @settings(deadline=None, max_examples=60)
 @given(CORNERS)
 def test_polygons_in_bands_are_the_same(points):
-    polygon_runs.cache_clear()
     whole = polygon_runs(tuple(points), (57, 71))
-    polygon_runs.cache_clear()
-    band, polygons.BAND = polygons.BAND, 100
-    try:
+    with limits(BAND=100):
         np.testing.assert_array_equal(polygon_runs(tuple(points), (57, 71)), whole)
-    finally:
-        polygons.BAND = band
-        polygon_runs.cache_clear()
+
+
+@settings(deadline=None, max_examples=100)
+@given(CORNERS, st.integers(3, 25))
+def test_huge_polygons_are_napari_s_at_level_0(points, step):
+    shape = 57, 71
+    polygon = Polygon(tuple(points), shape)
+    grid = Grid(shape, shape)
+    ours = np.zeros(shape, bool)
+    with limits(EXACT=0, BAND=300):
+        for y in range(0, shape[0], step):
+            box = (y, min(y + step, 57)), (0, 71)
+            ours[y : y + step] = polygon.cover(grid, box, True)
+    np.testing.assert_array_equal(ours, napari_polygon(points, shape))
 
 
 @settings(deadline=None, max_examples=100)
 @given(CORNERS)
-def test_huge_polygons_differ_from_napari_s_at_the_outline_alone(points):
-    polygon_runs.cache_clear()
-    exact, polygons.EXACT = polygons.EXACT, 0
-    try:
-        mask = Polygon(tuple(points), (57, 71)).cover(
-            Grid((57, 71), (57, 71)), ((0, 57), (0, 71)), True
-        )
-    finally:
-        polygons.EXACT = exact
-        polygon_runs.cache_clear()
+def test_huge_polygons_are_off_at_the_outline_alone_at_coarser_levels(points):
     ours = np.zeros((57, 71), bool)
-    ours[...] = mask
+    with limits(EXACT=0):
+        for y, start, stop in polygon_runs(tuple(points), (57, 71)):
+            ours[y, start:stop] = True
     theirs = napari_polygon(points, (57, 71))
     outline = np.zeros((57 + 8, 71 + 8), bool)
     closed = [*points, points[0]]
@@ -102,6 +122,20 @@ def test_huge_polygons_differ_from_napari_s_at_the_outline_alone(points):
             if -2 <= y <= 58 and -2 <= x <= 72:
                 outline[y + 4 - 1 : y + 4 + 2, x + 4 - 1 : x + 4 + 2] = True
     assert not ((ours != theirs) & ~outline[4:-4, 4:-4]).any()
+
+
+def test_a_polygon_of_a_whole_slide_is_exact_where_it_is_looked_at():
+    # As wide as napari's picture would be, but few rows of it.
+    points = ((10, 20), (99_950, 99_000), (70_003, 7))
+    frame = (100_000, 100_000)
+    assert is_large(points, frame)
+    box = (60_000, 60_040), (0, 100_000)
+    ours = Polygon(points, frame).cover(Grid(frame, frame), box, True)
+    low = np.array([60_000, 7])
+    picture = Image.new("L", (100_000 - 7, 40), 0)
+    moved = [(x - low[1], y - low[0]) for y, x in points]
+    ImageDraw.Draw(picture).polygon(moved, outline=1, fill=1)
+    np.testing.assert_array_equal(ours[:, 7:], np.asarray(picture, bool))
 
 
 @given(

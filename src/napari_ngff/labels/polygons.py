@@ -20,17 +20,33 @@ from napari_ngff.labels.runs import mask_runs, sort_runs
 if TYPE_CHECKING:
     from napari_ngff.labels.grid import Indices
 
-__all__ = ["polygon_runs"]
+__all__ = ["is_large", "polygon_rows", "polygon_runs"]
 
 Points = tuple[tuple[int, int], ...]
 
 EXACT = 1 << 26
-"""Up to so many voxels of bounding box Pillow decides; napari would need as many
-bytes. Above, the same polygon by a scanline of double precision, which may differ from
-Pillow's by one voxel at the outline."""
+"""Up to so many voxels of bounding box Pillow decides about all of a polygon at once;
+napari would need as many bytes. Of a larger one it decides about the rows that are
+asked for, and about the whole a scanline of double precision does, which may differ
+from Pillow's by one voxel at the outline."""
 
 BAND = 1 << 22
 """Voxels that Pillow draws at once."""
+
+
+def _frame(points: Points, frame: tuple[int, int]) -> tuple[Indices, Any, Any]:
+    """Corners, and the first voxel and the one after the last of what is not cut."""
+    corners = np.array(points, np.int64)
+    low = np.maximum(corners.min(axis=0), 0)
+    high = np.minimum(corners.max(axis=0) + 1, frame)
+    return corners, low, np.maximum(low, high)
+
+
+@lru_cache(maxsize=64)
+def is_large(points: Points, frame: tuple[int, int]) -> bool:
+    """Whether `polygon_runs` is not exact."""
+    _, low, high = _frame(points, frame)
+    return int((high - low).prod()) > EXACT
 
 
 @lru_cache(maxsize=64)
@@ -47,27 +63,54 @@ def polygon_runs(points: Points, frame: tuple[int, int]) -> Indices:
     Returns
     -------
     ndarray
-        Runs with the columns (y, first x, x after the last), sorted.
+        Runs with the columns (y, first x, x after the last), sorted. Where the polygon
+        `is_large`, the outline may be off by one voxel.
     """
-    corners = np.array(points, np.int64)
-    low = np.maximum(corners.min(axis=0), 0)
-    high = np.minimum(corners.max(axis=0) + 1, frame)
-    if (low >= high).any():
+    if is_large(points, frame):
+        return _scanned(*_frame(points, frame))
+    return polygon_rows(points, frame, 0, frame[0])
+
+
+def polygon_rows(
+    points: Points, frame: tuple[int, int], first: int, last: int
+) -> Indices:
+    """Find the voxels of a polygon in some rows, exactly, whatever its size.
+
+    Parameters
+    ----------
+    points, frame
+        As of `polygon_runs`.
+    first, last
+        The first row, and the one after the last.
+
+    Returns
+    -------
+    ndarray
+        Runs as of `polygon_runs`.
+    """
+    _, low, high = _frame(points, frame)
+    first, last = max(first, int(low[0])), min(last, int(high[0]))
+    if first >= last or low[1] >= high[1]:
         return np.empty((0, 3), np.int64)
-    height, width = (int(size) for size in high - low)
-    if height * width > EXACT:
-        return _scanned(corners, low, high)
-    rows = max(1, BAND // width)
-    parts = []
-    for top in range(0, height, rows):
-        bottom = min(top + rows, height)
-        picture = Image.new("L", (width, bottom - top), 0)
-        moved = corners - low - (top, 0)
-        ImageDraw.Draw(picture).polygon(
-            [(int(x), int(y)) for y, x in moved], outline=1, fill=1
-        )
-        parts.append(mask_runs(np.asarray(picture, bool), (top + int(low[0]), low[1])))
-    return np.concatenate(parts)
+    rows = max(1, BAND // int(high[1] - low[1]))
+    top = int(low[0])
+    bands = range((first - top) // rows, (last - 1 - top) // rows + 1)
+    runs = np.concatenate([_band(points, frame, band * rows, rows) for band in bands])
+    return runs[slice(*np.searchsorted(runs[:, 0], [first, last]))]
+
+
+@lru_cache(maxsize=512)
+def _band(points: Points, frame: tuple[int, int], start: int, rows: int) -> Indices:
+    """Let Pillow draw some rows, counted from the first of the polygon."""
+    corners, low, high = _frame(points, frame)
+    height = min(rows, int(high[0] - low[0]) - start)
+    picture = Image.new("L", (int(high[1] - low[1]), height), 0)
+    moved = corners - low - (start, 0)
+    ImageDraw.Draw(picture).polygon(
+        [(int(x), int(y)) for y, x in moved], outline=1, fill=1
+    )
+    mask = np.asarray(picture).view(bool)
+    return mask_runs(mask, (int(low[0]) + start, int(low[1])))
 
 
 def _scanned(corners: Indices, low: Any, high: Any) -> Indices:

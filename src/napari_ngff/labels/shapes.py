@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.labels.polygons import polygon_runs
+from napari_ngff.labels.polygons import is_large, polygon_rows, polygon_runs
 from napari_ngff.labels.runs import cover_runs
 
 if TYPE_CHECKING:
@@ -208,8 +208,15 @@ class Polygon:
         )
 
     def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
-        """Tell which voxels of a box of a level it covers."""
-        runs = polygon_runs(self.points, self.frame)
+        """Tell which voxels of a box of a level it covers.
+
+        Exact at level 0. At a coarser one, of a polygon that is too large to be drawn
+        as a whole, as if its outline were off by up to one voxel of level 0.
+        """
+        if grid.sizes == grid.full and is_large(self.points, self.frame):
+            runs = polygon_rows(self.points, self.frame, *box[0])
+        else:
+            runs = polygon_runs(self.points, self.frame)
         cover: Cover = cover_runs(runs, grid, box, touch)
         return cover
 
