@@ -218,7 +218,7 @@ class Canvas:
     ) -> Box | None:
         """Put the edits onto a box of a level that was read before.
 
-        Reads nothing but what an edit with a source needs to know.
+        Reads nothing but what an edit that asks needs to know.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class Canvas:
     def dirty_chunks(self, number: int = 0) -> Iterator[Chunk]:
         """List the chunks of a level that the edits may have changed.
 
-        Exact but for edits with a source, and for edits that cancel each other.
+        Exact but for edits that ask, and for edits that cancel each other.
         """
         level = self.levels[number]
         seen: set[Chunk] = set()

@@ -48,7 +48,9 @@ class Edit:
         At a coarser level, whether a voxel changes where the shape covers any voxel
         of its block, so that thin strokes stay visible (True), or where it covers the
         block's sample (False). A voxel's value there, not those of its block, is
-        compared with `source`.
+        compared with `source` and `spared`.
+    spared
+        Values that are never replaced.
     """
 
     shape: Shape
@@ -57,6 +59,21 @@ class Edit:
     label: int
     source: int | None = None
     touch: bool = True
+    spared: tuple[int, ...] = ()
+
+    @property
+    def asks(self) -> bool:
+        """Whether it depends on what is there."""
+        return self.source is not None or bool(self.spared)
+
+    def replaces(self, there: np.ndarray[Any, Any]) -> Any:
+        """Tell which of the values that are there it replaces."""
+        found: Any = np.ones(there.shape, bool)
+        if self.source is not None:
+            found = there == self.source
+        for value in self.spared:
+            found &= there != value
+        return found
 
     @property
     def bbox(self) -> Box:
@@ -242,6 +259,7 @@ def dump_edit(edit: Edit) -> dict[str, Any]:
         "label": edit.label,
         "source": edit.source,
         "touch": edit.touch,
+        "spared": list(edit.spared),
     }
 
 
@@ -276,6 +294,7 @@ def load_edit(data: dict[str, Any]) -> Edit:
         data["label"],
         data["source"],
         data["touch"],
+        _frozen(data.get("spared", [])),
     )
 
 

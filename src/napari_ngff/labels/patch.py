@@ -88,7 +88,7 @@ class Patch:
         ----------
         read
             Reads a box of the level as it is below the edits; called only for an
-            edit with a source.
+            edit that asks what is there.
         step
             Index of the first of the edits that are undone together with this one.
         note
@@ -110,8 +110,8 @@ class Patch:
             slice(a - start, b - start)
             for (a, b), (start, _) in zip(region, self.box, strict=True)
         )
-        if cover is not False and edit.source is not None:
-            cover = self._matching(part, read(region), edit.source) & cover
+        if cover is not False and edit.asks:
+            cover = edit.replaces(self._there(part, read(region))) & cover
             cover = True if cover.all() else cover
         if cover is False or (cover is not True and not cover.any()):
             return False
@@ -134,10 +134,10 @@ class Patch:
             self.mask[part] |= cover
         return True
 
-    def _matching(self, part: Any, below: Any, source: int) -> Any:
-        if self.values is not None:
-            below = np.where(self.mask[part], self.values[part], below)
-        return below == source
+    def _there(self, part: Any, below: Any) -> Any:
+        if self.values is None:
+            return below
+        return np.where(self.mask[part], self.values[part], below)
 
     def _note(self, step: int, note: bool) -> bool:
         """Note what is there; whether the note and the patch now share arrays."""

@@ -51,6 +51,11 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         Why the labels cannot be edited; "" where they can.
     **keywords
         Of `napari.layers.Labels`.
+
+    Attributes
+    ----------
+    spared
+        Labels that are locked: no tool replaces them.
     """
 
     _staged_history: list[Edit]
@@ -61,6 +66,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self._pending: list[Edit] = []
         self._painted_to = 0
         self.saver: LayerSaver | None = None
+        self.spared: tuple[int, ...] = ()
         keywords.pop("multiscale", None)
         super().__init__(CanvasData(canvas), multiscale=True, **keywords)
 

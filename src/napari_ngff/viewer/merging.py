@@ -90,7 +90,7 @@ def merge(
         Of one level, in memory; at any scale that the other's axes can follow. Of a
         coarser one each voxel of level 0 takes the nearest.
     into
-        Editable labels.
+        Editable labels; those that are locked stay.
     how
         "overwrite": all of the region becomes the result, its background too.
         "background": its objects, where there is no label yet.
@@ -213,7 +213,8 @@ def _edits(
     def edit(pixels: Any, clear: int | None, source: int | None) -> Edit:
         raster = Raster(pixels[index], origin, step, clear)
         top = int(pixels.max(initial=0))
-        return Edit(raster, axes, tuple(sorted(fixed.items())), top, source, False)
+        planes = tuple(sorted(fixed.items()))
+        return Edit(raster, axes, planes, top, source, False, into.spared)
 
     background = int(into.colormap.background_value)
     if how == "overwrite":

@@ -47,6 +47,14 @@ class OMEZarrLabels(CanvasLabels):
         Why the labels cannot be edited; "" where they can.
     **keywords
         Of `napari.layers.Labels`.
+
+    Attributes
+    ----------
+    brush_on_screen
+        Whether the brush keeps its size on the screen, not in voxels.
+    only_over
+        The label that the tools draw over, None for any. Where it is the background,
+        the eraser still erases.
     """
 
     _drag_modes = {  # noqa: RUF012  as in the base class
@@ -64,6 +72,7 @@ class OMEZarrLabels(CanvasLabels):
 
     def __init__(self, canvas: Canvas, *, read_only: str = "", **keywords: Any) -> None:
         self.brush_on_screen = False
+        self.only_over: int | None = None
         self._pixel_size = 1.0
         self._pixels = 10.0
         super().__init__(canvas, read_only=read_only, **keywords)
@@ -117,11 +126,21 @@ class OMEZarrLabels(CanvasLabels):
         """Add one edit; an existing label stays where that is asked for."""
         axes, fixed = place
         touch = label != self.colormap.background_value or source is not None
-        if source is None and self.preserve_labels:
-            source = int(self._get_preserve_labels_source_label(label))
+        if source is None:
+            source = self._only_source(label)
+        planes = tuple(fixed.items())
         self._add_edit(
-            Edit(shape, axes, tuple(fixed.items()), int(label), source, touch)
+            Edit(shape, axes, planes, int(label), source, touch, self.spared)
         )
+
+    def _only_source(self, label: int) -> int | None:
+        """Return the label that alone may be drawn over; None for any."""
+        if self.preserve_labels:
+            return int(self._get_preserve_labels_source_label(label))
+        background = self.colormap.background_value
+        if label == background and self.only_over == background:
+            return None
+        return self.only_over
 
     def _stroke(self, start: Any, stop: Any, steps: int, label: int) -> None:
         self._validate_label_in_range(label)
@@ -207,9 +226,7 @@ class OMEZarrLabels(CanvasLabels):
         old = int(self.canvas.levels[0].points([[i] for i in at])[0])
         if old == new_label:
             return
-        if self.preserve_labels and old != self._get_preserve_labels_source_label(
-            new_label
-        ):
+        if old in self.spared or self._only_source(new_label) not in (None, old):
             return
         if self.contiguous:
             runs = flood(self.canvas.levels[0], at, axes)
@@ -226,6 +243,14 @@ class OMEZarrLabels(CanvasLabels):
             self._edit(Everywhere(frame), place, new_label, old)
         if refresh:
             self._partial_labels_refresh()
+
+    def replace_label(self, old: int, new: int) -> None:
+        """Give all voxels of one label another, in all planes, as one step of undo.
+
+        Nothing is read but what is on the screen; saving reads every block.
+        """
+        axes = tuple(range(self.ndim))
+        self.apply([Edit(Everywhere(self.canvas.shape), axes, (), new, old, False)])
 
     def data_setitem(self, indices: Any, value: Any, refresh: bool = True) -> None:
         """Set single voxels of level 0, with undo; see `Labels.data_setitem`."""
