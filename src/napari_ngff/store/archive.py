@@ -10,7 +10,8 @@ import struct
 import threading
 import weakref
 import zlib
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from napari_ngff.errors import (
     AccessError,
@@ -20,7 +21,10 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.compression import DECODING_ERRORS, inflate
 
-__all__ = ["Archive", "Entry"]
+__all__ = ["Archive", "Entry", "File", "Identity"]
+
+Identity = tuple[int, int, int]
+"""Size of a file in bytes, time of its last change in ns, and its number."""
 
 STORED, DEFLATED = 0, 8
 ENCRYPTED, UTF8 = 0x1, 0x800
@@ -84,18 +88,23 @@ class Archive:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._file = File(path)
+        self.file = File(path)
         try:
             self.directory, self._shift, self.comment, self.count = self._read_end()
             self.index, self.compressed = self._parse()
         except BaseException:
-            self._file.close()
+            self.file.close()
             raise
         self._starts: dict[int, int] = {}
 
     def close(self) -> None:
         """Close the file; happens by itself when the object is no longer used."""
-        self._file.close()
+        self.file.close()
+
+    @cached_property
+    def names(self) -> list[bytes]:
+        """Names of all files, sorted."""
+        return sorted(self.index)
 
     def damaged(self, what: str) -> CorruptDataError:
         """Make the error that says what is wrong with the archive."""
@@ -114,7 +123,7 @@ class Archive:
         position = self.index.get(name.encode())
         if position is None:
             return None
-        entry = self._entry(position)
+        entry = self.entry_at(position)
         if entry.flags & ENCRYPTED:
             raise UnsupportedError(
                 f"{name} in {self.path} is encrypted. Pack it again without a password."
@@ -145,7 +154,7 @@ class Archive:
     def read_part(self, name: str, entry: Entry, part: slice) -> bytes:
         """Read bytes of a file as they are stored."""
         length: int = part.stop - part.start
-        data = self._file.read(self._start(name, entry) + part.start, length)
+        data = self.file.read(self.start(name, entry) + part.start, length)
         if len(data) < length:
             raise self.damaged(f"is cut off inside {name}")
         return data
@@ -159,11 +168,17 @@ class Archive:
         except DECODING_ERRORS as error:
             raise self.damaged(f"is damaged at {name}: {error}") from error
 
-    def _start(self, name: str, entry: Entry) -> int:
-        """Where a file's bytes begin: behind a header with a length of its own."""
+    def start(self, name: str, entry: Entry) -> int:
+        """Find where a file's bytes begin: behind a header with a length of its own.
+
+        Raises
+        ------
+        CorruptDataError
+            Where something else is there than the directory says.
+        """
         start = self._starts.get(entry.offset)
         if start is None:
-            header = self._file.read(entry.offset, LOCAL.size)
+            header = self.file.read(entry.offset, LOCAL.size)
             if len(header) < LOCAL.size or header[:4] != LOCAL_SIGNATURE:
                 raise self.damaged(f"does not hold {name} where it says")
             _, length, extra = LOCAL.unpack(header)
@@ -173,9 +188,9 @@ class Archive:
 
     def _read_end(self) -> tuple[bytes, int, bytes, int]:
         """Directory, number of bytes before the archive, comment, number of entries."""
-        size = self._file.size
+        size = self.file.size
         reach = min(size, END.size + 0xFFFF + LOCATOR.size)
-        tail = self._file.read(size - reach, reach)
+        tail = self.file.read(size - reach, reach)
         at = tail.rfind(END_SIGNATURE)
         # The comment, too, may hold these four bytes: the record has to fit.
         while at >= 0 and end_length(tail, at) > len(tail) - at:
@@ -196,7 +211,7 @@ class Archive:
                 'files SHALL NOT be split into multiple parts" (RFC-9).'
             )
         shift = stop - length - offset
-        directory = self._file.read(offset + shift, length) if shift >= 0 else b""
+        directory = self.file.read(offset + shift, length) if shift >= 0 else b""
         if len(directory) < length:
             raise self.damaged("is cut off: its directory is larger than what is there")
         return directory, shift, comment, count
@@ -205,7 +220,7 @@ class Archive:
         # `where` does not count what stands before the archive; then the record is
         # right before its locator.
         for place in (where, stop - LOCATOR.size - END64.size):
-            data = self._file.read(place, END64.size) if place >= 0 else b""
+            data = self.file.read(place, END64.size) if place >= 0 else b""
             if len(data) == END64.size and data.startswith(END64_SIGNATURE):
                 count, length, offset = END64.unpack(data)[7:]
                 return place, count, length, offset
@@ -227,7 +242,7 @@ class Archive:
         )
 
     def _scan(self) -> tuple[dict[bytes, int], list[bytes]]:
-        # The one loop over all entries: everything that can wait is left to `_entry`.
+        # The one loop over all entries: everything that can wait is left to `entry_at`.
         directory = self.directory
         index: dict[bytes, int] = {}
         compressed: list[bytes] = []
@@ -251,7 +266,8 @@ class Archive:
             raise self.damaged(f"lists {found} of {self.count} entries")
         return index, compressed
 
-    def _entry(self, position: int) -> Entry:
+    def entry_at(self, position: int) -> Entry:
+        """Describe the file whose entry is there in `directory`, whatever it is."""
         directory = self.directory
         method, length, extra, _ = ENTRY.unpack_from(directory, position)
         mark, flags, crc, stored, size, offset = ENTRY_SIZES.unpack_from(
@@ -272,11 +288,21 @@ class Archive:
 
 
 class File:
-    """A file read by position, from many threads at once."""
+    """A file read by position, from many threads at once.
 
-    def __init__(self, path: str) -> None:
+    Parameters
+    ----------
+    path
+        Of the file.
+    handle
+        Of the file if it is open.
+    """
+
+    def __init__(self, path: str, handle: Any = None) -> None:
+        self.name = path
         try:
-            handle = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by finalize
+            # Closed by finalize.
+            handle = handle or open(path, "rb", buffering=0)  # noqa: SIM115
         except FileNotFoundError as error:
             raise NodeNotFoundError(f"There is no file {path}.") from error
         except PermissionError as error:
@@ -285,7 +311,14 @@ class File:
         self._handle = handle
         self._lock = threading.Lock()
         self.close = weakref.finalize(self, handle.close)
-        self.size = os.fstat(handle.fileno()).st_size
+        found = os.fstat(handle.fileno())
+        self.size = found.st_size
+        self.identity: Identity = (found.st_size, found.st_mtime_ns, found.st_ino)
+
+    def fileno(self) -> int:
+        """Return the number that the system gave to the open file."""
+        number: int = self._handle.fileno()
+        return number
 
     def read(self, start: int, length: int) -> bytes:
         """Read `length` bytes from `start`; fewer only at the end of the file."""

@@ -1,4 +1,4 @@
-"""A source as a read-only zarr store, for what zarr-python has to decode."""
+"""A source as a zarr store, for what zarr-python has to decode or encode."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
+    from napari_ngff.store.sink import Sink
     from napari_ngff.store.source import Source
 
-__all__ = ["SourceStore"]
+__all__ = ["SinkStore", "SourceStore"]
 
 
 class SourceStore(Store):
@@ -134,6 +135,42 @@ class SourceStore(Store):
     async def delete(self, key: str) -> None:
         """Refuse."""
         self._refuse()
+
+
+class SinkStore(SourceStore):
+    """The objects of a sink as a zarr store that can be written.
+
+    Parameters
+    ----------
+    sink
+        Its `source` is read.
+    """
+
+    supports_writes: bool = True
+    supports_deletes: bool = True
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink.source)
+        self._read_only = False
+        self.sink = sink
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SinkStore) and other.sink is self.sink
+
+    def __hash__(self) -> int:
+        return hash((SinkStore, id(self.sink)))
+
+    def with_read_only(self, read_only: bool = False) -> Store:
+        """Open the same objects in the other mode."""
+        return SourceStore(self.source) if read_only else self
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Write an object."""
+        await asyncio.to_thread(self.sink.put, key, value.to_bytes())
+
+    async def delete(self, key: str) -> None:
+        """Remove an object."""
+        await asyncio.to_thread(self.sink.delete, key)
 
 
 def span(request: ByteRequest | None) -> tuple[int | None, int | None]:

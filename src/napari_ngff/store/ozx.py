@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import weakref
 from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,9 +21,11 @@ from napari_ngff.store.cache import ByteCache
 from napari_ngff.store.workers import CORES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from zarr.abc.store import Store
 
-__all__ = ["ZipSource", "open_zip"]
+__all__ = ["ZipSource", "clip", "close_all", "open_zip", "reload_all"]
 
 DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray")
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
@@ -53,6 +57,8 @@ class ZipSource:
         self._archive = Archive(self.path)
         # Shards of an archive made without care are deflated, and read in many parts.
         self._inflated: ByteCache[bytes] = ByteCache(256 * 2**20, least=1)
+        with _listing:
+            _opened.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ZipSource, (self.path, self.root)
@@ -69,6 +75,23 @@ class ZipSource:
     def concurrency(self) -> int:
         """One reader per core: more only fight for the interpreter."""
         return CORES
+
+    @property
+    def archive(self) -> Archive:
+        """The archive as it was when it was opened, or loaded again."""
+        return self._archive
+
+    def reload(self) -> None:
+        """Read from the file that has this path now; reads under way end in the old.
+
+        Raises
+        ------
+        NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
+            As `Archive`; nothing has changed then.
+        """
+        archive = Archive(self.path)
+        self._archive = archive
+        self.__dict__.pop("problems", None)
 
     @property
     def comment(self) -> bytes:
@@ -106,15 +129,16 @@ class ZipSource:
             Where it is encrypted, or compressed by something other than deflate.
         """
         archive = self._archive
-        name = f"{self.root}/{key}" if self.root else key
+        name = self.entry_name(key)
         entry = archive.entry(name)
         if entry is None:
             return None
         if entry.method == DEFLATED:
-            data = self._inflated.get(entry.offset)
+            place = archive.file.identity, entry.offset
+            data = self._inflated.get(place)
             if data is None:
                 data = archive.read(name, entry, verify=True)
-                self._inflated.put(entry.offset, data, len(data))
+                self._inflated.put(place, data, len(data))
             return data if start is None else data[clip(start, length, len(data))]
         if start is None:
             return archive.read(name, entry, verify=name.endswith(VERIFIED))
@@ -124,7 +148,7 @@ class ZipSource:
         """Names directly below `prefix`, sorted; see `Source.names`."""
         parent = "/".join(part for part in (self.root, prefix.strip("/")) if part)
         base = f"{parent}/".encode() if parent else b""
-        entries = self._sorted
+        entries = self._archive.names
         found: set[bytes] = set()
         at = bisect_left(entries, base)
         while at < len(entries) and entries[at].startswith(base):
@@ -177,9 +201,20 @@ class ZipSource:
             f"{text}. Pack the content of one OME-Zarr folder, without that folder."
         )
 
-    @cached_property
-    def _sorted(self) -> list[bytes]:
-        return sorted(self._archive.index)
+    def entry_name(self, key: str) -> str:
+        """Name in the archive of an object."""
+        return f"{self.root}/{key}" if self.root else key
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """Keys of all objects below a folder, sorted."""
+        entries = self._archive.names
+        base = self.entry_name(f"{prefix}/" if prefix else "").encode()
+        own = len(self.root) + 1 if self.root else 0
+        at = bisect_left(entries, base)
+        while at < len(entries) and entries[at].startswith(base):
+            if not entries[at].endswith(b"/"):
+                yield entries[at].decode(errors="replace")[own:]
+            at += 1
 
 
 def open_zip(path: str | os.PathLike[str]) -> ZipSource:
@@ -199,6 +234,29 @@ def open_zip(path: str | os.PathLike[str]) -> ZipSource:
         source.close()
         raise
     return source
+
+
+_opened: weakref.WeakSet[ZipSource] = weakref.WeakSet()
+_listing = threading.Lock()
+
+
+def opened(path: str) -> list[ZipSource]:
+    """List what in this process reads the archive of this path, without links."""
+    with _listing:
+        sources = list(_opened)
+    return [one for one in sources if os.path.realpath(one.path) == path]
+
+
+def reload_all(path: str) -> None:
+    """Let whoever in this process reads an archive read what is there now."""
+    for source in opened(path):
+        source.reload()
+
+
+def close_all(path: str) -> None:
+    """Close an archive for whoever in this process reads it, until `reload_all`."""
+    for source in opened(path):
+        source.close()
 
 
 def deviations(archive: Archive, root: str, version: str | None) -> list[Problem]:

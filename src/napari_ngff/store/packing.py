@@ -7,17 +7,29 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from zipfile import ZIP_STORED, ZipFile, ZipInfo
+from typing import TYPE_CHECKING
 
-__all__ = ["pack"]
+from napari_ngff.store.archive_writer import Part, write_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["pack", "rank"]
 
 
-def pack(folder: str | Path, file: str | Path, *, overwrite: bool = False) -> Path:
+def pack(
+    folder: str | Path,
+    file: str | Path,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
     """Write the hierarchy at `folder` as one archive, in the order of RFC-9.
 
     The root's ``zarr.json`` comes first, then all others breadth-first, then the
-    rest; nothing is compressed again; the comment states version and order. The
-    archive is written aside and renamed, so that `file` is never half-written.
+    rest; nothing is compressed again; the comment states version and order; there are
+    ZIP64 records. The archive is written aside and renamed, so that `file` is never
+    half-written.
 
     Parameters
     ----------
@@ -27,6 +39,9 @@ def pack(folder: str | Path, file: str | Path, *, overwrite: bool = False) -> Pa
         The archive; its folder must exist.
     overwrite
         Whether to replace `file` if it is there.
+    progress
+        Told how many bytes are written, and of how many. What it raises ends the
+        packing, and nothing is left of it.
 
     Returns
     -------
@@ -40,6 +55,10 @@ def pack(folder: str | Path, file: str | Path, *, overwrite: bool = False) -> Pa
     ValueError
         Where `folder` has no ``zarr.json`` with an OME version: RFC-9 needs Zarr v3;
         or `file` is inside `folder`.
+    CorruptDataError
+        Where a file changes while it is copied.
+    OSError
+        Where reading or writing fails.
     """
     folder, file = Path(folder), Path(file)
     if file.exists() and not overwrite:
@@ -47,13 +66,18 @@ def pack(folder: str | Path, file: str | Path, *, overwrite: bool = False) -> Pa
     if file.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{file} would be inside of what it packs; put it elsewhere.")
     comment = describe(folder)
+    found = sorted(files(str(folder)), key=lambda one: (*rank(one[0]), one[0]))
+    parts = [Part(key.encode(), size, path) for key, path, size in found]
+
+    def goes_on(done: int, total: int) -> bool:
+        if progress is not None:
+            progress(done, total)
+        return True
+
     handle, aside = tempfile.mkstemp(f"-{file.name}", ".", file.parent)
-    os.close(handle)
     try:
-        with ZipFile(aside, "w", ZIP_STORED) as archive:
-            archive.comment = comment
-            for key in order(folder):
-                add(archive, folder / key, key)
+        with os.fdopen(handle, "r+b", buffering=0):
+            write_archive(handle, parts, comment, goes_on)
         shutil.copymode(folder / "zarr.json", aside)  # mkstemp made it private
         Path(aside).replace(file)
     finally:
@@ -75,23 +99,17 @@ def describe(folder: Path) -> bytes:
     return json.dumps({"ome": ome}).encode()
 
 
-def order(folder: Path) -> list[str]:
-    """Keys of all files of `folder`, metadata first and breadth-first."""
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    keys = [path.relative_to(folder).as_posix() for path in paths]
-    return sorted(keys, key=lambda key: (*rank(key), key))
+def files(folder: str, prefix: str = "") -> Iterator[tuple[str, str, int]]:
+    """Yield key, path and size in bytes of all files below a folder."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from files(entry.path, f"{prefix}{entry.name}/")
+            elif entry.is_file():
+                yield f"{prefix}{entry.name}", entry.path, entry.stat().st_size
 
 
 def rank(key: str) -> tuple[bool, int]:
     """Sort metadata before the rest, and it by depth."""
     metadata = key.rpartition("/")[2] == "zarr.json"
     return not metadata, key.count("/") if metadata else 0
-
-
-def add(archive: ZipFile, path: Path, key: str) -> None:
-    """Copy one file, without its date, so that equal folders give equal archives."""
-    entry = ZipInfo(key)
-    entry.file_size = path.stat().st_size  # decides on ZIP64
-    entry.external_attr = 0o644 << 16
-    with path.open("rb") as source, archive.open(entry, "w") as target:
-        shutil.copyfileobj(source, target, 1 << 20)

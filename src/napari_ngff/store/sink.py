@@ -128,10 +128,17 @@ def sink_of(source: Source) -> Sink:
     UnsupportedError
         Where it cannot be written.
     """
+    from napari_ngff.store.archive_sink import ArchiveSink, StagedSource
+    from napari_ngff.store.ozx import ZipSource
+
     if isinstance(source, FolderSource):
         return FolderSink(source.root)
+    if isinstance(source, StagedSource):
+        return source.sink
+    if isinstance(source, ZipSource):
+        return ArchiveSink(source)
     raise UnsupportedError(
-        f"{source.name} cannot be written in place: it is no folder."
+        f"{source.name} cannot be written in place: it is no folder and no archive."
     )
 
 

@@ -1,0 +1,486 @@
+"""Writing into archives, judged by the bytes, by zipfile and by zarr-python."""
+
+import errno
+import json
+import os
+import shutil
+import struct
+import threading
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+import zarr
+
+from napari_ngff.errors import (
+    AccessError,
+    ConflictError,
+    NodeNotFoundError,
+    UnsupportedError,
+)
+from napari_ngff.store.archive_sink import ArchiveSink
+from napari_ngff.store.ozx import ZipSource
+from napari_ngff.store.packing import pack
+from napari_ngff.store.sink import PART, sink_of
+
+ROOT = {"zarr_format": 3, "node_type": "group"}
+
+
+def document(version="0.5"):
+    return json.dumps({**ROOT, "attributes": {"ome": {"version": version}}}).encode()
+
+
+def write_zip(path, root="", method=zipfile.ZIP_STORED, comment=b"", version="0.5"):
+    """Write an archive as others do: in any order, without ZIP64."""
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for key, data in (
+            ("0/c/0", b"a" * 70_000),
+            ("0/zarr.json", b"{}"),
+            ("0/c/1", bytes(range(256)) * 10_000),
+            ("zarr.json", document(version)),
+        ):
+            archive.writestr(f"{root}/{key}" if root else key, data)
+        archive.comment = comment
+    return path
+
+
+def content(path):
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return write_zip(tmp_path / "a.ozx")
+
+
+def test_what_is_put_waits_and_is_seen_by_those_who_write(path):
+    before = path.read_bytes()
+    source = ZipSource(path)
+    sink = sink_of(source)
+    sink.put("0/c/0", b"new")
+    sink.put("labels/zarr.json", b"{}")
+    sink.delete("0/c/1")
+    sink.delete("nothing")
+    assert sink.uncommitted
+    assert sink.source.get("0/c/0") == b"new"
+    assert sink.source.get("0/c/0", -2, 1) == b"e"
+    assert sink.source.get("0/c/1") is None
+    assert sink.source.names("") == ("0", "labels", "zarr.json")
+    assert sink.source.names("0/c") == ("0",)
+    assert source.get("0/c/0") == b"a" * 70_000
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == ["a.ozx"]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_commit_changes_what_was_put_and_nothing_else(tmp_path, method):
+    path = write_zip(tmp_path / "a.ozx", method=method)
+    old = content(path)
+    source, other = ZipSource(path), ZipSource(path)
+    sink = sink_of(source)
+    sink.put("0/c/0", b"new")
+    sink.put("0/c/2", b"more")
+    sink.delete("0/c/1")
+    assert sink.commit()
+    assert not sink.uncommitted
+    new = content(path)
+    del old["0/c/1"]
+    assert new == {**old, "0/c/0": b"new", "0/c/2": b"more"}
+    for one in (source, other):  # whoever has it open goes on with the new one
+        assert one.get("0/c/0") == b"new"
+        assert one.get("0/c/1") is None
+        assert one.names("0/c") == ("0", "2")
+    assert os.listdir(path.parent) == ["a.ozx"]
+
+
+def test_the_bytes_follow_rfc_9(path):
+    sink = sink_of(ZipSource(path))
+    sink.put("labels/zarr.json", b"{}")
+    sink.put("0/c/0", b"new")
+    sink.commit()
+    data = path.read_bytes()
+    names = [name.decode() for name in ZipSource(path).archive.index]
+    assert names[:3] == ["zarr.json", "0/zarr.json", "labels/zarr.json"]
+    assert not ZipSource(path).problems
+    # Local headers come in the same order, each with its sizes and a ZIP64 field.
+    at = 0
+    for name in names:
+        head = struct.unpack_from("<4sHHHHHIIIHH", data, at)
+        signature, version, flags, method = head[:4]
+        crc, stored, size, length, extra = head[6:]
+        assert (signature, version, flags, method) == (b"PK\3\4", 45, 0, 0)
+        assert stored == size == 0xFFFF_FFFF
+        assert data[at + 30 : at + 30 + length].decode() == name
+        kind, room, size, stored = struct.unpack_from("<HHQQ", data, at + 30 + length)
+        assert (kind, room, extra, size) == (1, 16, 20, stored)
+        at += 30 + length + extra
+        assert zlib.crc32(data[at : at + stored]) == crc
+        at += stored
+    end = data.rindex(b"PK\5\6")
+    assert data[end - 20 : end - 16] == b"PK\6\7"
+    where = struct.unpack_from("<Q", data, end - 12)[0]
+    assert data[where : where + 4] == b"PK\6\6"
+    assert struct.unpack_from("<Q", data, where + 48)[0] == at
+    comment = json.loads(data[end + 22 :])
+    order = {"centralDirectory": {"jsonFirst": True}}
+    assert comment == {"ome": {"version": "0.5", "zipFile": order}}
+
+
+@pytest.mark.parametrize(
+    ("comment", "version", "kept"),
+    [
+        (b'{"mine": 1}', "0.6", {"mine": 1}),
+        (b'{"ome": {"version": "0.4", "more": 2}}\0', "0.5", {"ome": {"more": 2}}),
+    ],
+)
+def test_what_else_the_comment_states_is_kept(tmp_path, comment, version, kept):
+    path = write_zip(tmp_path / "a.ozx", comment=comment, version=version)
+    sink = sink_of(ZipSource(path))
+    sink.delete("0/c/0")
+    sink.commit()
+    found = json.loads(ZipSource(path).comment)
+    assert found.pop("mine", None) == kept.get("mine")
+    assert found["ome"].pop("version") == version
+    assert found["ome"].pop("zipFile") == {"centralDirectory": {"jsonFirst": True}}
+    assert found["ome"] == kept.get("ome", {})
+
+
+def test_a_comment_that_is_no_json_is_kept(tmp_path):
+    path = write_zip(tmp_path / "a.ozx", comment=b"of Tuesday")
+    sink = sink_of(ZipSource(path))
+    sink.delete("0/c/0")
+    sink.commit()
+    assert ZipSource(path).comment == b"of Tuesday"
+
+
+def test_a_nested_root_stays_where_it_is(tmp_path):
+    path = write_zip(tmp_path / "a.zip", root="image")
+    sink = sink_of(ZipSource(path, "image"))
+    sink.put("0/c/0", b"new")
+    sink.put("0/c/2", b"more")
+    assert sink.source.names("0/c") == ("0", "1", "2")
+    sink.commit()
+    assert set(content(path)) == {
+        f"image/{key}"
+        for key in ("zarr.json", "0/zarr.json", "0/c/0", "0/c/1", "0/c/2")
+    }
+    assert sink.source.get("0/c/0") == b"new"
+
+
+def test_dates_modes_and_names_are_kept(tmp_path):
+    path = tmp_path / "a.ozx"
+    with zipfile.ZipFile(path, "w") as archive:
+        entry = zipfile.ZipInfo("zarr.json", (2021, 5, 6, 7, 8, 10))
+        entry.external_attr = 0o600 << 16
+        archive.writestr(entry, document())
+        archive.writestr("Größe/0", b"x")
+    path.chmod(0o640)
+    sink = sink_of(ZipSource(path))
+    sink.put("ß", b"new")
+    sink.commit()
+    with zipfile.ZipFile(path) as archive:
+        entry = archive.getinfo("zarr.json")
+        assert entry.date_time == (2021, 5, 6, 7, 8, 10)
+        assert entry.external_attr == 0o600 << 16
+        assert archive.read("Größe/0") == b"x"
+        assert archive.read("ß") == b"new"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_leads_to_the_archive_that_is_written(tmp_path, path):
+    link = tmp_path / "link.ozx"
+    link.symlink_to(path)
+    sink = sink_of(ZipSource(link))
+    sink.put("0/c/0", b"new")
+    sink.commit()
+    assert link.is_symlink()
+    assert content(path)["0/c/0"] == b"new"
+
+
+def test_reads_under_way_end_in_the_old_archive(path):
+    source = ZipSource(path)
+    old = source.archive
+    entry = old.entry("0/c/0")
+    sink = sink_of(source)
+    sink.put("0/c/0", b"new")
+    sink.commit()
+    assert old.read("0/c/0", entry, verify=True) == b"a" * 70_000
+
+
+def test_readers_go_on_while_it_is_written_again_and_again(path):
+    source = ZipSource(path)
+    wrong, stop = [], threading.Event()
+
+    def read():
+        while not stop.is_set():
+            data = source.get("0/c/0")
+            if data not in (b"a" * 70_000, b"b" * 50, b"c" * 90_000):
+                wrong.append(data)
+            if source.get("0/c/1") != bytes(range(256)) * 10_000:
+                wrong.append("1")
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for one in readers:
+        one.start()
+    sink = sink_of(source)
+    for number in range(12):
+        sink.put("0/c/0", b"c" * 90_000 if number % 2 else b"b" * 50)
+        sink.commit()
+    stop.set()
+    for one in readers:
+        one.join()
+    assert not wrong
+
+
+def test_an_object_that_others_changed_is_refused_and_the_rest_is_kept(path):
+    source = ZipSource(path)
+    sink = sink_of(source)
+    assert sink.mark("0/c/0") is not None
+    sink.put("0/c/0", b"mine")
+    sink.put("0/c/2", b"mine")
+    other = sink_of(ZipSource(path))
+    other.put("0/c/0", b"theirs")
+    other.put("0/c/1", b"theirs")
+    # As in another process: nothing tells `source`.
+    monitored = source.archive
+    other.commit()
+    source._archive = monitored
+    with pytest.raises(ConflictError, match=r"a\.ozx/0/c/0 was changed"):
+        sink.commit()
+    assert content(path)["0/c/0"] == b"theirs"
+    assert "0/c/2" not in content(path)
+    assert sink.commit()
+    assert content(path) == content(path) | {
+        "0/c/0": b"theirs",
+        "0/c/1": b"theirs",
+        "0/c/2": b"mine",
+    }
+
+
+def test_what_others_do_to_other_objects_is_kept(path):
+    source = ZipSource(path)
+    sink = sink_of(source)
+    sink.put("0/c/0", b"mine")
+    with zipfile.ZipFile(path, "a") as archive:  # in place
+        archive.writestr("0/c/7", b"theirs")
+    assert sink.commit()
+    assert content(path)["0/c/0"] == b"mine"
+    assert content(path)["0/c/7"] == b"theirs"
+
+
+def test_what_others_write_meanwhile_is_not_lost(path, monkeypatch):
+    """The archive is replaced while the new one is being written."""
+    sink = sink_of(ZipSource(path))
+    sink.put("0/c/0", b"mine")
+    from napari_ngff.store import rewriting
+
+    write, calls = rewriting.write_archive, []
+
+    def meanwhile(*args):
+        calls.append(1)
+        if len(calls) == 1:
+            with zipfile.ZipFile(path, "a") as archive:
+                archive.writestr("0/c/7", b"theirs")
+        return write(*args)
+
+    monkeypatch.setattr(rewriting, "write_archive", meanwhile)
+    assert sink.commit()
+    assert len(calls) == 2
+    assert content(path)["0/c/0"] == b"mine"
+    assert content(path)["0/c/7"] == b"theirs"
+
+
+def test_two_sinks_in_threads_lose_nothing(path):
+    def write(number):
+        sink = sink_of(ZipSource(path))
+        for step in range(5):
+            sink.put(f"{number}/c/{step}", f"{number} {step}".encode())
+            sink.commit()
+
+    writers = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join()
+    new = content(path)
+    assert all(
+        new[f"{n}/c/{s}"] == f"{n} {s}".encode() for n in range(4) for s in range(5)
+    )
+
+
+def test_a_stop_leaves_the_old_archive_and_what_waits(path):
+    before = path.read_bytes()
+    sink = sink_of(ZipSource(path))
+    sink.put("0/c/0", b"new")
+    told = []
+
+    def goes_on(done, total):
+        told.append((done, total))
+        return False
+
+    assert sink.commit(goes_on) is False
+    assert path.read_bytes() == before
+    assert sink.uncommitted
+    assert sink.commit(lambda done, total: not told.append((done, total)))
+    assert content(path)["0/c/0"] == b"new"
+    assert told[-1][0] == told[-1][1]
+    assert os.listdir(path.parent) == ["a.ozx"]
+
+
+def test_a_disk_without_room_says_how_much_is_needed(path, monkeypatch):
+    before = path.read_bytes()
+    sink = sink_of(ZipSource(path))
+    sink.put("0/c/0", b"new")
+    usage = shutil.disk_usage(path.parent)._replace(free=1_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(OSError, match="3 MB are needed, 1 MB are free") as caught:
+        sink.commit()
+    assert caught.value.errno == errno.ENOSPC
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == ["a.ozx"]
+    monkeypatch.undo()
+    assert sink.commit()
+
+
+def test_an_error_of_the_disk_leaves_the_old_archive(path, monkeypatch):
+    before = path.read_bytes()
+    sink = sink_of(ZipSource(path))
+    sink.put("0/c/0", b"new")
+
+    def broken(*args):
+        raise OSError(errno.EIO, "broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        with pytest.raises(OSError, match="broken"):
+            sink.commit()
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == ["a.ozx"]
+    assert sink.commit()
+
+
+def test_bytes_that_do_not_arrive_are_noticed(path, monkeypatch):
+    before = path.read_bytes()
+    sink = sink_of(ZipSource(path))
+    sink.put("0/c/0", b"new")
+    from napari_ngff.store import archive_writer
+
+    whole = archive_writer.write_at
+
+    def flipped(handle, data, at):
+        whole(handle, data.replace(b"new", b"old"), at)
+
+    monkeypatch.setattr(archive_writer, "write_at", flipped)
+    with pytest.raises(ValueError, match="wrong checksum at 0/c/0"):
+        sink.commit()
+    assert path.read_bytes() == before
+
+
+def test_an_archive_that_is_gone_is_not_made_again(path):
+    sink = sink_of(ZipSource(path))
+    sink.put("0/c/0", b"new")
+    path.rename(path.with_name("b.ozx"))
+    with pytest.raises(NodeNotFoundError, match=r"no file .*a\.ozx any more"):
+        sink.commit()
+    assert os.listdir(path.parent) == ["b.ozx"]
+    path.with_name("b.ozx").rename(path)
+    assert sink.commit()
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may do anything")
+def test_no_permission_says_so(path):
+    sink = sink_of(ZipSource(path))
+    sink.put("0/c/0", b"new")
+    path.parent.chmod(0o500)
+    try:
+        with pytest.raises(AccessError, match="No permission to write"):
+            sink.commit()
+    finally:
+        path.parent.chmod(0o700)
+
+
+def test_encrypted_entries_are_refused(path):
+    data = bytearray(path.read_bytes())
+    at = data.index(b"0/c/1", data.index(b"PK\1\2")) - 46
+    struct.pack_into("<H", data, at + 8, 1)
+    path.write_bytes(data)
+    sink = sink_of(ZipSource(path))
+    sink.put("0/c/0", b"new")
+    with pytest.raises(UnsupportedError, match=r"0/c/1 .* is encrypted"):
+        sink.commit()
+
+
+def test_litter_of_a_killed_writer_is_swept_and_that_of_another_is_not(path):
+    import fcntl
+
+    litter = path.with_name(f".a.ozx.77-0{PART}")
+    others = path.with_name(f".b.ozx.77-0{PART}")
+    busy = path.with_name(f".a.ozx.88-0{PART}")
+    for one in (litter, others, busy):
+        one.write_bytes(b"half")
+    sink = sink_of(ZipSource(path))
+    with busy.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        sink.sweep("")
+        assert not litter.exists()
+        assert busy.exists()
+    assert others.exists()
+    sink.put("0/c/0", b"new")
+    sink.commit()
+    assert not busy.exists()
+
+
+def test_replacing_a_folder(path):
+    sink = sink_of(ZipSource(path))
+    sink.put("0.aside/zarr.json", b"[]")
+    sink.put("0.aside/c/0", b"new")
+    sink.replace("0", "0.aside")
+    sink.commit()
+    new = content(path)
+    assert {k: v for k, v in new.items() if k != "zarr.json"} == {
+        "0/zarr.json": b"[]",
+        "0/c/0": b"new",
+    }
+
+
+def test_zarr_writes_through_the_sink(tmp_path):
+    root = zarr.create_group(
+        str(tmp_path / "in"), attributes={"ome": {"version": "0.5"}}
+    )
+    root.create_array("0", data=np.arange(12).reshape(3, 4), chunks=(2, 2))
+    path = pack(tmp_path / "in", tmp_path / "a.ozx")
+    sink = sink_of(ZipSource(path))
+    array = zarr.open_array(sink.store(), path="0", mode="r+")
+    array[0] = 7
+    assert array[0].tolist() == [7] * 4
+    sink.commit()
+    with zarr.storage.ZipStore(path, mode="r") as store:
+        pixels = zarr.open_array(store, path="0", mode="r")[:]
+    assert pixels.tolist() == [[7] * 4, [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+@pytest.mark.slow
+def test_more_than_four_gibibytes(tmp_path):
+    """Sizes and offsets that only ZIP64 holds; the file is sparse where it can be."""
+    path = tmp_path / "a.ozx"
+    large, first = 2**32 + 5, tmp_path / "in"
+    first.mkdir()
+    (first / "zarr.json").write_bytes(document())
+    with (first / "large").open("wb") as file:
+        file.truncate(large)
+    (first / "zz").write_bytes(b"behind")
+    pack(first, path)
+    sink = sink_of(ZipSource(path))
+    sink.put("0", b"new")
+    assert sink.commit()
+    source = ZipSource(path)
+    assert isinstance(sink, ArchiveSink)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.getinfo("large").file_size == large
+        assert archive.getinfo("zz").header_offset > 2**32
+        assert archive.read("zz") == source.get("zz") == b"behind"
+        assert archive.read("0") == b"new"
+    assert source.get("large", -3) == b"\0\0\0"
