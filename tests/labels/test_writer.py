@@ -270,14 +270,14 @@ def test_failure_of_the_disk_leaves_the_rest_to_be_saved(label, monkeypatch):
 
     writer = open_writer(label, 4)
     add(writer, blob((0, 0), (50, 70), 7))
-    put, count = FolderSink.put, iter(range(1000))
+    write, count = FolderSink.write_aside, iter(range(1000))
 
-    def full(self, key, data):
+    def full(self, path, data, flush):
         if next(count) > 6:
             raise OSError(28, "No space left on device")
-        put(self, key, data)
+        return write(self, path, data, flush)
 
-    monkeypatch.setattr(FolderSink, "put", full)
+    monkeypatch.setattr(FolderSink, "write_aside", full)
     with pytest.raises(OSError, match="No space left"):
         writer.save()
     assert writer.unsaved

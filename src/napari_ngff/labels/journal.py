@@ -105,6 +105,7 @@ class Journal:
         self._written: tuple[Edit, ...] = ()
         self._guard = threading.RLock()
         self._closed = False
+        self._unsecured = False
         self._version = 0
         self._file: IO[str] | None = None
         self._open = contextlib.ExitStack()
@@ -154,13 +155,24 @@ class Journal:
         """Do `sync` if anything happened."""
         if self.canvas.version != self._version:
             self.sync()
+        self.secure()
+
+    def secure(self) -> None:
+        """Return once all that was noted is on the disk."""
+        with self._guard:
+            if self._unsecured and not self._closed:
+                self._flush()
 
     def saving(self, edits: tuple[Edit, ...]) -> None:
-        """Note that a save of these edits begins."""
+        """Note that a save of these edits begins; `secure` before it replaces any."""
         self._note("saving", edits)
 
     def saved(self, edits: tuple[Edit, ...]) -> None:
-        """Note that they are in the file, at all levels."""
+        """Note that they are in the file, on the disk, at all levels.
+
+        A loss of power may take this note away: then edits are recovered that the file
+        has already, which changes nothing.
+        """
         self._note("saved", edits)
 
     def _note(self, word: str, edits: tuple[Edit, ...]) -> None:
@@ -174,7 +186,8 @@ class Journal:
             known = in_common(edits, self._written) == len(edits)
             extra = [] if known else [dump_edit(edit) for edit in edits]
             self._append({word: len(edits), "edits": extra})
-            self._flush()
+            self._file.flush()
+            self._unsecured = True
 
     def _append(self, record: dict[str, Any]) -> None:
         assert self._file is not None
@@ -184,6 +197,7 @@ class Journal:
         assert self._file is not None
         self._file.flush()
         os.fsync(self._file.fileno())
+        self._unsecured = False
 
     def close(self) -> None:
         """Write the last edits and leave the journal to be recovered."""

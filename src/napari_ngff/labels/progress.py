@@ -60,12 +60,19 @@ class Round:
     refused: list[str] = field(default_factory=list)
     cancelled: bool = False
     conflict: bool = False
+    done: dict[int, int] = field(default_factory=dict)
 
     def goes_on(self) -> bool:
         """Whether it shall not be stopped."""
         if not self.cancelled and self.cancel is not None and self.cancel():
             self.cancelled = True
         return not self.cancelled
+
+    def tell(self, level: int, total: int) -> None:
+        """Tell that one more object of a level is done."""
+        self.done[level] = self.done.get(level, 0) + 1
+        if self.progress is not None:
+            self.progress(level, self.done[level], total)
 
     def outcome(self, problems: tuple[Problem, ...]) -> Outcome:
         """Say what was done."""

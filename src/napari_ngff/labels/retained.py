@@ -14,8 +14,9 @@ import tempfile
 import threading
 import weakref
 import zlib
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +25,12 @@ from numcodecs import Zstd
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray, open_array
+from napari_ngff.store.layout import ChunkKeys, Layout
 from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.writing import Encoded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from napari_ngff.labels.grid import Box
     from napari_ngff.store.lazy import ArraySource
@@ -53,18 +56,23 @@ CODEC = Zstd(1)
 
 @dataclass(frozen=True, slots=True)
 class _Record:
+    """Where a block is; `layout` is None where it is kept in our own way."""
+
     offset: int
     length: int
     shape: tuple[int, ...]
     dtype: str
     constant: int | None
+    layout: Layout | None
 
 
 class Retained:
     """Blocks that were overwritten, compressed in a file that only grows.
 
-    Safe to use from several threads. In memory there are some 300 bytes per block. A
-    record that a crash cut off is left out when the file is opened again.
+    A block is kept as its file held it where that was compressed: it is neither decoded
+    nor encoded for this. Safe to use from several threads. In memory there are some 300
+    bytes per block. A record that a crash cut off is left out when the file is opened
+    again.
 
     Parameters
     ----------
@@ -72,7 +80,7 @@ class Retained:
         Opens the file for reading and appending, in binary, when there is something to
         keep; it is closed with this object. By default one that is gone then.
     durable
-        Whether each block must be on the disk before `put` returns.
+        Whether `secure` has to bring them to the disk.
     """
 
     def __init__(
@@ -82,6 +90,7 @@ class Retained:
         self._opened: IO[bytes] | None = None
         self._finalizer: Any = None
         self._durable = durable
+        self._unsecured = False
         self._lock = threading.Lock()
         self._records: dict[tuple[int, Cell], _Record] = {}
 
@@ -103,30 +112,33 @@ class Retained:
     def __len__(self) -> int:
         return len(self._records)
 
-    def put(self, level: int, cell: Cell, block: Array) -> None:
+    def put(self, level: int, cell: Cell, block: Array | Encoded) -> None:
         """Keep a block; one that is kept already stays."""
         with self._lock:
             if (level, cell) in self._records:
                 return
-        first = block.flat[0]
-        constant = int(first) if (block == first).all() else None
-        data = b""
-        if constant is None:
-            data = bytes(CODEC.encode(np.ascontiguousarray(block)))
-        head = {
-            "level": level,
-            "cell": cell,
-            "shape": block.shape,
-            "dtype": block.dtype.str,
-            "constant": constant,
-            "length": len(data),
-            "crc": zlib.crc32(data),
-        }
+        head: dict[str, Any] = {"level": level, "cell": cell, "shape": block.shape}
+        if isinstance(block, Encoded):
+            layout, data = block.layout, block.data
+            head |= {
+                "dtype": layout.dtype.str,
+                "constant": None,
+                "chunks": layout.chunks,
+                "order": layout.order,
+                "steps": layout.steps,
+            }
+        else:
+            first = block.flat[0]
+            constant = int(first) if (block == first).all() else None
+            data = b""
+            if constant is None:
+                data = bytes(CODEC.encode(np.ascontiguousarray(block)))
+            head |= {"dtype": block.dtype.str, "constant": constant}
+        head |= {"length": len(data), "crc": zlib.crc32(data)}
+        record = _record(head, 0)
         with self._lock:
             start = self._append(head, data)
-            self._records[level, cell] = _Record(
-                start, len(data), block.shape, block.dtype.str, constant
-            )
+            self._records[level, cell] = replace(record, offset=start)
 
     def _append(self, head: dict[str, Any], data: bytes) -> int:
         """Write a record; return where its bytes begin."""
@@ -134,21 +146,34 @@ class Retained:
         start = self._file.seek(0, os.SEEK_END)
         self._file.write(line + data)
         self._file.flush()
-        if self._durable:
-            os.fsync(self._file.fileno())
+        self._unsecured = True
         return start + len(line)
+
+    def secure(self) -> None:
+        """Return once all that was kept is on the disk."""
+        with self._lock:
+            waiting, self._unsecured = self._unsecured, False
+        if not waiting or not self._durable:
+            return
+        try:
+            os.fsync(self._file.fileno())
+        except BaseException:
+            self._unsecured = True
+            raise
 
     def get(self, level: int, cell: Cell) -> Array | None:
         """Return a block as it was; None where it was never overwritten."""
         record = self._records.get((level, cell))
         if record is None:
             return None
-        dtype = np.dtype(record.dtype)
+        dtype = np.dtype(record.dtype).newbyteorder("=")
         if record.constant is not None:
             return np.full(record.shape, record.constant, dtype)
         with self._lock:
             self._file.seek(record.offset)
             data = self._file.read(record.length)
+        if record.layout is not None:
+            return Encoded(record.layout, data, record.shape).decode()
         raw = CODEC.decode(data)
         return np.frombuffer(raw, dtype).reshape(record.shape).copy()
 
@@ -182,14 +207,43 @@ class Retained:
             if "shape" not in head:
                 self._records.pop(place, None)
                 continue
-            self._records[place] = _Record(
-                start,
-                len(data),
-                tuple(head["shape"]),
-                head["dtype"],
-                head["constant"],
-            )
+            self._records[place] = _record(head, start)
         self._file.truncate(end)
+
+
+def _record(head: Mapping[str, Any], offset: int) -> _Record:
+    """Read what is written before a block."""
+    layout = None
+    if "steps" in head:
+        steps = tuple((str(name), int(size)) for name, size in head["steps"])
+        layout = _layout(head["dtype"], tuple(head["chunks"]), head["order"], steps)
+    shape = tuple(head["shape"])
+    constant = head["constant"]
+    return _Record(offset, head["length"], shape, head["dtype"], constant, layout)
+
+
+@cache
+def _layout(
+    dtype: str,
+    chunks: tuple[int, ...],
+    order: Literal["C", "F"],
+    steps: tuple[tuple[str, int], ...],
+) -> Layout:
+    """Describe no more than how one chunk is decoded; the same object for all."""
+    kind = np.dtype(dtype)
+    return Layout(
+        zarr_format=3,
+        shape=chunks,
+        dtype=kind,
+        chunks=chunks,
+        shards=None,
+        fill_value=kind.type(0),
+        dimension_names=None,
+        codecs=(),
+        keys=ChunkKeys("", "/"),
+        order=order,
+        steps=steps,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,16 +11,15 @@ of a stored object twice; for all, some 500 bytes per chunk that is touched.
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from copy import copy
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
-from napari_ngff.labels.cells import box_of, cell_at, inside, overlap
+from napari_ngff.labels.cells import box_of
 from napari_ngff.labels.progress import Outcome, Progress, Round, in_common
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.labels.retained import (
@@ -30,15 +29,16 @@ from napari_ngff.labels.retained import (
     fresh,
     on_error_of,
 )
+from napari_ngff.labels.rewrite import Backlog, Files, Rewrite
 from napari_ngff.labels.snapshot import Snapshot, touched
 from napari_ngff.labels.verdict import errors_of
 from napari_ngff.labels.widening import widen
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray
 from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.store.sink import Sink, sink_of
+from napari_ngff.store.sink import sink_of
+from napari_ngff.store.staged import StagedFolder, staged
 from napari_ngff.store.watched import Watched
-from napari_ngff.store.workers import share
 from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.grid import Box
     from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.reduce import Method
-    from napari_ngff.labels.retained import Cell, Retained
+    from napari_ngff.labels.retained import Retained
     from napari_ngff.labels.snapshot import Order
     from napari_ngff.metadata.model import Problem
 
@@ -103,16 +102,12 @@ class LabelWriter:
             found = [array_of(level.source) for level in canvas.levels]
             files = [array for array, _ in found], found[0][1]
         self.arrays, self.order = tuple(files[0]), files[1]
-        self.sink: Sink = sink_of(self.arrays[0].source)
+        self.sink = staged(sink_of(self.arrays[0].source))
         self.journal: Journal | None = None
         self.register: Callable[[], None] | None = None
         self._watched = Watched(self.sink)
         self._saved: tuple[Edit, ...] = ()
-        # Cells of level 0 that are still to be written; and for each coarser level the
-        # cells of the next finer one that changed and are not in it yet.
-        self._pending: set[Cell] = set()
-        self._stale: list[set[Cell]] = [set() for _ in self.arrays]
-        self._lock = threading.Lock()
+        self._backlog = Backlog.empty(len(self.arrays))
         self.reductions = tuple(
             Reduction.of(
                 fine.shape, coarse.shape, method, None if ratios is None else ratios[i]
@@ -146,9 +141,8 @@ class LabelWriter:
         """Make a writer of the same files that keeps what is overwritten elsewhere."""
         twin = copy(self)
         twin.retained = retained
-        twin._pending, twin._stale = set(), [set() for _ in self.arrays]
+        twin._backlog = Backlog.empty(len(self.arrays))
         twin._saved = ()
-        twin._lock = threading.Lock()
         twin._read_through()
         return twin
 
@@ -171,8 +165,7 @@ class LabelWriter:
 
     @property
     def _incomplete(self) -> bool:
-        lacks = bool(self._pending) or any(self._stale)
-        return lacks or self.sink.uncommitted or self.register is not None
+        return bool(self._backlog) or self.sink.uncommitted or self.register is not None
 
     @property
     def unsaved_edits(self) -> tuple[Edit, ...]:
@@ -209,9 +202,8 @@ class LabelWriter:
                     for one in known
                 ):
                     self.retained.drop(0, cell)
-            self._pending.add(cell)
-        for number in range(1, len(self.arrays)):
-            self._stale[number].update(self.retained.cells(number - 1))
+            self._backlog.pending.add(cell)
+        self._backlog.doubt(self.retained)
         if saving:
             for one in self.arrays:
                 self.sink.sweep(one.path)
@@ -237,6 +229,8 @@ class LabelWriter:
             and saving again goes on from there.
         """
         edits = self.canvas.edits
+        if isinstance(self.sink, StagedFolder):
+            self.sink.guard = self._secure
         if self.journal is not None:
             self.journal.saving(edits)
         if self.canvas.dtype != self.arrays[0].dtype:
@@ -245,17 +239,18 @@ class LabelWriter:
         same = in_common(self._saved, edits)
         changed = self._saved[same:] + edits[same:]
         cells = touched(changed, snapshot.grid, self.order, cell_shape(self.arrays[0]))
-        self._pending.update(cells)
+        self._backlog.pending.update(cells)
         self._saved = edits
         state = Round(progress, cancel)
         known = self._errors()
-        self._save_finest(snapshot, state)
-        for number in range(1, len(self.arrays)):
-            if state.goes_on():
-                self._save_coarser(number, state)
+        try:
+            self._rewrite(snapshot, state).run()
+        except OSError:
+            with suppress(OSError):
+                if isinstance(self.sink, StagedFolder):
+                    self._commit(state)
+            raise
         self._commit(state)
-        if state.conflict:
-            self.reload()
         if self.journal is not None and not self._incomplete:
             self.journal.saved(edits)
         new = tuple(one for one in self._errors() if one not in known)
@@ -264,21 +259,40 @@ class LabelWriter:
     def _errors(self) -> tuple[Problem, ...]:
         return errors_of(self.sink.source, self.arrays[0].path)
 
+    def _rewrite(self, snapshot: Snapshot, state: Round) -> Rewrite:
+        marks = self._watched.marks
+        files = Files(
+            self.arrays, self.order, self.reductions, self.sink, marks, self._secure
+        )
+        return Rewrite(files, self.retained, self._backlog, snapshot, state)
+
+    def _secure(self) -> None:
+        """Bring to the disk what could restore each block that is overwritten."""
+        self.retained.secure()
+        if self.journal is not None:
+            self.journal.secure()
+
     def _commit(self, state: Round) -> None:
         """Save what was put; with it what makes the labels known, once complete."""
-        complete = not (self._pending or any(self._stale))
-        if self.register is not None and complete:
-            self.register()
+        register = None if self._backlog else self.register
+        in_folder = isinstance(self.sink, StagedFolder)
+        if not in_folder:
+            self._secure()
+            if register is not None:
+                register()
         try:
             done = self.sink.commit(state.writes)
         except ConflictError as error:
             state.refuse(error)
-            for number in range(1, len(self.arrays)):
-                self._stale[number].update(self.retained.cells(number - 1))
-            return
+            self._backlog.doubt(self.retained)
+            done = True
         state.cancelled |= not done
-        if complete and done:
+        if register is not None and done and not self._backlog:
+            if in_folder:
+                register()
             self.register = None
+        if state.conflict:
+            self.reload()
 
     def _widen(self, dtype: np.dtype[Any]) -> None:
         arrays = list(self.arrays)
@@ -307,94 +321,7 @@ class LabelWriter:
                 if writer.key(writer.unit_of(cell)) in changed:
                     self.retained.drop(number, cell)
                     if number == 0:
-                        self._pending.add(cell)
+                        self._backlog.pending.add(cell)
         for level, _ in zip(self.canvas.levels, self.arrays, strict=False):
             array_of(level.source)[0].refresh()
         self.canvas.reread()
-
-    # The levels.
-
-    def _save_finest(self, snapshot: Snapshot, state: Round) -> None:
-        writer = ArrayWriter(self.arrays[0], self.sink)
-
-        def change(box: Box, block: Any) -> bool:
-            cell = cell_at(box, writer.cell)
-            before = self.retained.get(0, cell)
-            before = block if before is None else before
-            new = snapshot.applied(box, before, self.order)
-            if np.array_equal(new, block):
-                return False
-            self._replace(0, cell, block, new)
-            return True
-
-        self._each(0, writer, writer.by_unit(self._pending), change, state)
-
-    def _replace(self, number: int, cell: Cell, block: Any, new: Any) -> None:
-        """Put new voxels into a block, keeping the old ones and noting the change."""
-        self.retained.put(number, cell, block)
-        block[...] = new
-        if number + 1 < len(self.arrays):
-            with self._lock:
-                self._stale[number + 1].add(cell)
-
-    def _save_coarser(self, number: int, state: Round) -> None:
-        stale = self._stale[number]
-        if not stale:
-            return
-        reduction = self.reductions[number - 1]
-        fine = fresh(self.arrays[number - 1], self.sink.source)
-        writer = ArrayWriter(self.arrays[number], self.sink)
-        targets = reduction.cells(stale, cell_shape(fine), writer.cell)
-
-        def change(box: Box, block: Any) -> bool:
-            cell = cell_at(box, writer.cell)
-            new = block.copy()
-            for _, target in targets[cell]:
-                part = overlap(target, box)
-                pixels = fine.read(reduction.sources(part))
-                new[inside(part, box)] = reduction.reduce(pixels, part)
-            if np.array_equal(new, block):
-                return False
-            self._replace(number, cell, block, new)
-            return True
-
-        left = set(targets)
-        self._each(number, writer, writer.by_unit(left), change, state, left)
-        remaining = {finer for cell in left for finer, _ in targets[cell]}
-        stale.intersection_update(remaining)
-
-    def _each(
-        self,
-        number: int,
-        writer: ArrayWriter,
-        units: dict[Cell, set[Cell]],
-        change: Callable[[Box, Any], bool],
-        state: Round,
-        left: set[Cell] | None = None,
-    ) -> None:
-        """Update units in several threads; take what is done out of `left`."""
-        left = self._pending if left is None else left
-        done = 0
-
-        def step(unit: Cell) -> None:
-            nonlocal done
-            cells = units[unit]
-            key = writer.key(unit)
-            expected = self._watched.marks.get(key, True)
-            try:
-                written = writer.update(unit, cells, change, expected)
-            except (CorruptDataError, ConflictError) as error:
-                with self._lock:
-                    state.refuse(error)
-                return
-            with self._lock:
-                left.difference_update(cells)
-                state.blocks += written
-                done += 1
-                if written:
-                    self._watched.marks[key] = writer.written.pop(key)
-                if state.progress is not None:
-                    state.progress(number, done, len(units))
-
-        planned = takewhile(lambda _: state.goes_on(), units)
-        share(planned, step, len(units), writer.concurrency)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,16 +28,55 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.store.chunks import Box, ChunkedArray
-    from napari_ngff.store.layout import Shape
+    from napari_ngff.store.layout import Layout, Shape
     from napari_ngff.store.sink import Mark, Sink
 
-__all__ = ["ArrayWriter", "Change"]
+__all__ = ["MEMORY", "ArrayWriter", "Change", "Encoded", "Keep"]
 
 Array = npt.NDArray[Any]
 
 Change = Callable[["Box", Array], bool]
 """Given the box of a cell, cut at the array's border, and its voxels to change in
 place; returns whether it changed any."""
+
+
+MEMORY = 48 * 2**20
+"""Bytes that the decoded chunks of all threads take at most, unless one takes more."""
+
+COPIES = 6
+"""Of a decoded chunk that are there at once, in each thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Voxels of a cell as a file holds them.
+
+    Attributes
+    ----------
+    layout
+        How they are decoded.
+    data
+        The stored bytes of its chunk.
+    shape
+        Of the cell, cut at the array's border.
+    """
+
+    layout: Layout
+    data: bytes
+    shape: Shape
+
+    def decode(self) -> Array:
+        """Decode them: native byte order, writable."""
+        chunk = self.layout.decode(self.data)
+        part = chunk[tuple(map(slice, self.shape))]
+        return part.astype(self.layout.dtype.newbyteorder("="))
+
+
+Seen = tuple[str, "Mark | None"]
+"""Key of an object, and the state in which it was read."""
+
+Keep = Callable[["Shape", "Array | Encoded"], None]
+"""Given the position of a cell, and what stood there before it is written."""
 
 
 class ArrayWriter:
@@ -48,6 +88,8 @@ class ArrayWriter:
         What it has read and cached is not affected: see `ChunkedArray.refresh`.
     sink
         Where to write; by default the one for the array's source.
+    keep
+        Told what is overwritten before that is done; see `Keep`.
 
     Attributes
     ----------
@@ -66,8 +108,11 @@ class ArrayWriter:
         Where it is gone.
     """
 
-    def __init__(self, array: ChunkedArray, sink: Sink | None = None) -> None:
+    def __init__(
+        self, array: ChunkedArray, sink: Sink | None = None, keep: Keep | None = None
+    ) -> None:
         self.array = array
+        self._keep = keep
         self.sink = sink_of(array.source) if sink is None else sink
         source = self.sink.source
         self.unit: Shape = array.shards or array.chunks
@@ -79,11 +124,21 @@ class ArrayWriter:
         if array.direct:
             raw = source.get(join(array.path, DOCUMENTS[array.zarr_format]))
             if raw is None:
-                raise NodeNotFoundError(
-                    f"There is no array any more at {source.name}/{array.path}."
-                )
+                raise self._gone()
             self._encoder = Encoder.of(raw, array.layout)
             self._settle_separator()
+
+    def _gone(self) -> NodeNotFoundError:
+        return NodeNotFoundError(
+            f"There is no array any more at {self.sink.root}/{self.array.path}. Nothing"
+            " is made anew there; bring back what was moved or deleted, and save again."
+        )
+
+    def _taken(self, key: str) -> ConflictError:
+        return ConflictError(
+            f"{self.sink.root}/{key} was changed by another program since it was read."
+            " It is left as it is."
+        )
 
     def _settle_separator(self) -> None:
         """Find out how keys of v2 are written where the document does not say."""
@@ -154,29 +209,45 @@ class ArrayWriter:
         key = self.key(unit)
         before = self.sink.mark(key)
         if expected is not True and before != expected:
-            raise ConflictError(
-                f"{self.sink.root}/{key} was changed by another program since it was"
-                " read. It is left as it is."
-            )
+            raise self._taken(key)
         if self._encoder is None:
             changed = self._update_by_zarr(cells, change)
         elif self.array.layout.index is None:
-            changed = self._update_chunk(key, unit, cells, change)
+            changed = self._update_chunk((key, before), unit, cells, change)
         else:
-            changed = self._update_shard(key, unit, cells, change)
+            changed = self._update_shard((key, before), unit, cells, change)
         if changed:
             self.written[key] = self.sink.mark(key)
         return changed
 
-    def _put(self, key: str, data: bytes | None) -> None:
+    def _put(self, seen: Seen, data: bytes | None) -> None:
+        key, before = seen
+        if not self._objects.present():
+            raise self._gone()
+        if self.sink.mark(key) != before:
+            raise self._taken(key)
         if data is None:
             self.sink.delete(key)
         else:
             self.sink.put(key, data)
 
+    def _kept(self, cell: Shape, data: bytes | None) -> None:
+        """Tell what is about to be overwritten, as it is stored where that is small."""
+        if self._keep is None:
+            return
+        layout = self.array.layout
+        shape = tuple(stop - start for start, stop in self.box(cell))
+        if data is None:
+            fill = np.asarray(layout.fill_value, self.array.dtype)
+            self._keep(cell, np.broadcast_to(fill, shape))
+            return
+        encoded = Encoded(layout, data, shape)
+        packed = any(name != "crc32c" for name, _ in layout.steps)
+        self._keep(cell, encoded if packed else encoded.decode())
+
     def _update_chunk(
         self,
-        key: str,
+        seen: Seen,
         unit: Shape,
         cells: Iterable[Shape],
         change: Change,
@@ -184,16 +255,17 @@ class ArrayWriter:
         if unit not in cells:
             return False
         data = self._objects.whole(unit)
-        chunk = self._decoded(key, data)
+        chunk = self._decoded(seen[0], data)
         if not self._change(chunk, unit, change):
             return False
+        self._kept(unit, data)
         assert self._encoder is not None
-        self._put(key, self._encoder.encode(chunk))
+        self._put(seen, self._encoder.encode(chunk))
         return True
 
     def _update_shard(
         self,
-        key: str,
+        seen: Seen,
         unit: Shape,
         cells: Iterable[Shape],
         change: Change,
@@ -201,13 +273,15 @@ class ArrayWriter:
         assert self._encoder is not None
         grid = self.array.layout.index
         assert grid is not None
-        chunks = self._stored(key, unit)
+        chunks = self._stored(seen[0], unit)
         changed = False
         for cell in cells:
             inside = tuple(i % n for i, n in zip(cell, grid.grid, strict=True))
-            chunk = self._decoded(key, chunks.get(inside))
+            old = chunks.get(inside)
+            chunk = self._decoded(seen[0], old)
             if not self._change(chunk, cell, change):
                 continue
+            self._kept(cell, old)
             changed = True
             data = self._encoder.encode(chunk)
             if data is None:
@@ -215,7 +289,7 @@ class ArrayWriter:
             else:
                 chunks[inside] = data
         if changed:
-            self._put(key, encode_shard(grid, chunks))
+            self._put(seen, encode_shard(grid, chunks))
         return changed
 
     def _stored(self, key: str, unit: Shape) -> dict[Shape, bytes]:
@@ -281,7 +355,10 @@ class ArrayWriter:
             # Codecs of other packages raise anything on damaged bytes.
             except Exception as error:
                 raise self._error(self.key(self.unit_of(cell)), str(error)) from error
+            before = block.copy()
             if change(box, block):
+                if self._keep is not None:
+                    self._keep(cell, before)
                 self._zarr[region] = block
                 changed = True
         return changed
@@ -289,4 +366,7 @@ class ArrayWriter:
     @property
     def concurrency(self) -> int:
         """How many units at once pay; zarr-python has threads of its own."""
-        return self._objects.source.concurrency if self.array.direct else 1
+        if not self.array.direct:
+            return 1
+        room = MEMORY // (COPIES * self.array.layout.chunk_nbytes)
+        return max(1, min(room, self._objects.source.concurrency))

@@ -1,0 +1,107 @@
+"""Parts of coarser levels, made from blocks while these are at hand.
+
+What was just written need not be read again for the next level. Parts are kept
+compressed, and only as many as there is room for; the rest is read.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from numcodecs import Zstd
+
+from napari_ngff.labels.cells import inside, overlap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from napari_ngff.labels.cells import Cell
+    from napari_ngff.labels.grid import Box
+    from napari_ngff.labels.reduce import Reduction
+
+__all__ = ["Carried"]
+
+Array = npt.NDArray[Any]
+
+ROOM = 8 * 2**20
+"""Bytes of all parts together."""
+
+SMALL = 4096
+"""Bytes that are not worth compressing."""
+
+CODEC = Zstd(1)
+
+
+class Carried:
+    """The parts of one save; safe to use from several threads.
+
+    Parameters
+    ----------
+    reductions
+        From each level to the next.
+    room
+        Bytes for all parts.
+    """
+
+    def __init__(self, reductions: Sequence[Reduction], room: int = ROOM) -> None:
+        self._reductions = reductions
+        self._room = room
+        self._parts: dict[tuple[int, Cell], tuple[Box, str, bytes]] = {}
+        self._lock = threading.Lock()
+
+    def put(self, number: int, cell: Cell, box: Box, block: Array) -> None:
+        """Make what the next level has of a block, if it follows from that alone.
+
+        Parameters
+        ----------
+        number
+            Of its level.
+        cell, box
+            Its place there.
+        block
+            The new voxels.
+        """
+        if number == len(self._reductions):
+            return
+        reduction = self._reductions[number]
+        target = reduction.targets(box)
+        if target is None:
+            return
+        sources = reduction.sources(target)
+        if overlap(sources, box) != sources:
+            return
+        part = reduction.reduce(block[inside(sources, box)], target)
+        raw = np.ascontiguousarray(part)
+        data = raw.tobytes() if raw.nbytes <= SMALL else bytes(CODEC.encode(raw))
+        with self._lock:
+            if self._room >= len(data):
+                self._room -= len(data)
+                self._parts[number, cell] = target, part.dtype.str, data
+
+    def get(self, number: int, cell: Cell, part: Box) -> Array | None:
+        """Return a part of the next level; None where it is to be read.
+
+        Parameters
+        ----------
+        number, cell
+            Place of the block that it was made from.
+        part
+            Of the next level, inside of what the block reaches.
+        """
+        found = self._parts.get((number, cell))
+        if found is None:
+            return None
+        target, dtype, data = found
+        shape = [stop - start for start, stop in target]
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        raw = data if size <= SMALL else CODEC.decode(data)
+        return np.frombuffer(raw, dtype).reshape(shape)[inside(part, target)]
+
+    def drop(self, number: int, cells: Iterable[Cell]) -> None:
+        """Forget what was made from blocks that were not written after all."""
+        with self._lock:
+            for cell in cells:
+                self._parts.pop((number, cell), None)
