@@ -1,130 +1,293 @@
 from __future__ import annotations
 
-import json
 import shutil
+import threading
 
 import numpy as np
 import pytest
 import zarr
 
-from napari_ngff import open_node, open_pyramid
-from napari_ngff.plate.layout import Tile, plate_tiles
-from napari_ngff.plate.mosaic import TileImages, open_mosaic
-from napari_ngff.viewer.samples import write_plate
+from napari_ngff import open_node
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.plate.arrangement import Arrangements
+from napari_ngff.plate.layout import map_plate
+from napari_ngff.plate.mosaic import Choice, open_mosaic
+from napari_ngff.plate.screen import Screen
+from napari_ngff.store.folder import FolderSource
+from plates import pixels, write_group, write_image, write_plate
 
 
-@pytest.fixture(scope="module", params=["0.4", "0.5"])
-def pristine(request, tmp_path_factory):
-    where = tmp_path_factory.mktemp("mosaic") / "plate.ome.zarr"
-    return write_plate(where, request.param, grid=(2, 3), fields=2, shape=(64, 48))
+def mosaic(root, wells=None, told=None, **choice):
+    node = open_node(root)
+    found = map_plate(node.metadata.plate).wells
+    chosen = [w for w in found if wells is None or w.path in wells]
+    told = told.append if told is not None else None
+    return open_mosaic(Arrangements(Screen(node)), chosen, Choice(**choice), told)
+
+
+def whole(source):
+    return source.read(tuple((0, size) for size in source.shape))
+
+
+def stored(folder, level=0):
+    return zarr.open_array(folder / str(level), mode="r")[...]
 
 
 @pytest.fixture
-def plate(pristine, tmp_path):
-    return shutil.copytree(pristine, tmp_path / "plate.ome.zarr")
-
-
-def mosaic(plate, told=None):
-    node = open_node(plate)
-    template = open_pyramid(open_node(plate / "A/1/0"))
-    tiles = plate_tiles(node.metadata.plate, "", (64, 48))
-    images = TileImages(tiles, node, "0")
-    return open_mosaic(template, images, told.append if told is not None else None)
-
-
-def field(plate, well, level, name="0"):
-    path = plate / well / name / str(level)
-    return zarr.open_array(path, mode="r")[...] if path.exists() else 0
-
-
-@pytest.mark.parametrize("level", [0, 1])
-def test_every_field_is_at_its_well(plate, level):
-    source = mosaic(plate).levels[level]
-    height, width = 64 >> level, 48 >> level
-    assert source.shape[-2:] == (2 * height, 3 * width)
-    for r, row in enumerate("AB"):
-        for c, column in enumerate("123"):
-            box = (
-                (0, source.shape[0]),
-                (r * height, (r + 1) * height),
-                (c * width, (c + 1) * width),
-            )
-            expected = field(plate, f"{row}/{column}", level)
-            np.testing.assert_array_equal(
-                source.read(box), expected + np.zeros_like(source.read(box))
-            )
-
-
-def test_a_window_over_borders(plate):
-    source = mosaic(plate).levels[0]
-    full = source.read(tuple((0, size) for size in source.shape))
-    assert full.any()
-    part = source.read(((1, 2), (50, 70), (40, 100)))
-    np.testing.assert_array_equal(part, full[1:2, 50:70, 40:100])
-
-
-def test_wells_may_miss_and_break_and_differ(plate):
-    shutil.rmtree(plate / "A" / "2")
-    (document,) = [
-        path for path in (plate / "A/3/0/0").iterdir() if path.name in ARRAY_DOCUMENTS
-    ]
-    document.write_text("{")
-    smaller = plate / "B/1/0/0"
-    kept = zarr.open_array(smaller, mode="r")[:, :20, :30]
-    zarr_format = 2 if document.name == ".zarray" else 3
-    shutil.rmtree(smaller)
-    array = zarr.create_array(
-        smaller, shape=kept.shape, dtype=kept.dtype, zarr_format=zarr_format
-    )
-    array[...] = kept
-    told = []
-    source = mosaic(plate, told).levels[0]
-    full = source.read(tuple((0, size) for size in source.shape))
-    source.read(tuple((0, size) for size in source.shape))
-    assert not full[:, :64, 48:].any()
-    np.testing.assert_array_equal(full[:, 64:84, :30], kept)
-    assert not full[:, 84:, :48].any()
-    assert ["A/3" in str(error) for error in told] == [True]
-
-
-ARRAY_DOCUMENTS = (".zarray", "zarr.json")
-
-
-def test_a_well_whose_field_has_another_name(plate):
-    well = plate / "B/1"
-    (well / "0").rename(well / "first")
-    (document,) = [p for p in well.iterdir() if p.name in (".zattrs", "zarr.json")]
-    text = document.read_text().replace('"path": "0"', '"path": "first"')
-    assert json.loads(text)
-    document.write_text(text)
-    source = mosaic(plate).levels[0]
-    found = source.read(((0, source.shape[0]), (64, 128), (0, 48)))
-    np.testing.assert_array_equal(found, field(plate, "B/1", 0, "first"))
-
-
-def test_opening_reads_nothing_of_the_other_wells(plate, monkeypatch):
-    node = open_node(plate)
-    template = open_pyramid(open_node(plate / "A/1/0"))
-    read = []
-    original = type(node.location.source).get
+def reads(monkeypatch):
+    """Keys that were read from folders."""
+    keys = []
+    read = FolderSource.get
 
     def counted(self, key, *arguments):
-        read.append(key)
-        return original(self, key, *arguments)
+        keys.append(key)
+        return read(self, key, *arguments)
 
-    monkeypatch.setattr(type(node.location.source), "get", counted)
-    tiles = plate_tiles(node.metadata.plate, "", (64, 48))
-    source = open_mosaic(template, TileImages(tiles, node, "0")).levels[0]
-    assert read == []
-    source.read(((0, 1), (70, 80), (100, 110)))
-    assert all(key.startswith("B/3/") for key in read)
+    monkeypatch.setattr(FolderSource, "get", counted)
+    return keys
 
 
-def test_tiles_at_positions(plate):
-    node = open_node(plate / "A/1")
-    template = open_pyramid(node.child("0"))
-    tiles = (Tile("A/1/0", (0.0, 0.0)), Tile("A/1/1", (10.0, 60.0)))
-    source = open_mosaic(template, TileImages(tiles, node)).levels[0]
-    assert source.shape[-2:] == (74, 108)
-    found = source.read(((0, source.shape[0]), (10, 74), (60, 108)))
-    np.testing.assert_array_equal(found, field(plate, "A/1", 0, "1"))
+def assert_in_place(root, joined, wells, shape, fields=4):
+    """Compare every field at every level with what zarr reads of it."""
+    across = int(np.ceil(np.sqrt(fields)))
+    for level, source in enumerate(joined.pyramid.levels):
+        picture = whole(source)
+        height, width = shape[-2] >> level, shape[-1] >> level
+        for path, (row, column) in wells.items():
+            for k in range(fields):
+                y = (row * across + k // across) * height
+                x = (column * across + k % across) * width
+                field = stored(root / path / str(k), level)
+                shown = picture[..., y : y + height, x : x + width]
+                np.testing.assert_array_equal(shown, field)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("placed", [True, False])
+def test_every_field_is_at_its_place_at_every_level(tmp_path, zarr_format, placed):
+    shape = (2, 16, 8)
+    root = write_plate(
+        tmp_path / "p", zarr_format, (2, 3), 4, shape, levels=3, placed=placed
+    )
+    wells = {f"{'AB'[r]}/{c + 1}": (r, c) for r in range(2) for c in range(3)}
+    joined = mosaic(root)
+    assert joined.pyramid.levels[0].shape == (2, 64, 48)
+    assert_in_place(root, joined, wells, shape)
+    assert not joined.misfits
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_missing_wells_are_empty_and_others_keep_their_places(tmp_path, zarr_format):
+    kept = ["A/2", "C/1", "C/5"]
+    root = write_plate(tmp_path / "p", zarr_format, (3, 5), wells=kept, levels=3)
+    joined = mosaic(root)
+    wells = {"A/2": (0, 1), "C/1": (2, 0), "C/5": (2, 4)}
+    assert_in_place(root, joined, wells, (1, 8, 8))
+    picture = whole(joined.pyramid.levels[0])
+    assert np.count_nonzero(picture) == 3 * 4 * 64
+    assert joined.pyramid.multiscale.levels[0].translation[-2:] == (0, 0)
+    part = mosaic(root, ["C/5"])
+    assert_in_place(root, part, {"C/5": (0, 0)}, (1, 8, 8))
+
+
+def test_a_window_over_borders_equals_the_whole(tmp_path):
+    root = write_plate(tmp_path / "p", shape=(1, 10, 10), levels=2, placed=False)
+    source = mosaic(root).pyramid.levels[0]
+    full = whole(source)
+    fine = source.read(((0, 1), (7, 33), (15, 48)))
+    np.testing.assert_array_equal(fine, full[:, 7:33, 15:48])
+
+
+def test_sizes_that_do_not_halve_stay_aligned(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(2, 2), shape=(1, 11, 7), levels=3)
+    joined = mosaic(root)
+    for level, (height, width) in enumerate([(11, 7), (6, 4), (3, 2)]):
+        picture = whole(joined.pyramid.levels[level])
+        assert picture.shape == (1, 4 * height, 4 * width)
+        for r, c, k in np.ndindex(2, 2, 4):
+            y, x = (2 * r + k // 2) * height, (2 * c + k % 2) * width
+            field = stored(root / f"{'AB'[r]}/{c + 1}/{k}", level)
+            shown = picture[..., y : y + height, x : x + width]
+            np.testing.assert_array_equal(shown, field)
+
+
+def test_wells_of_other_kinds(tmp_path):
+    """Fewer and more fields, smaller, deeper, other axes, types, levels and names."""
+    root = write_plate(tmp_path / "p", grid=(4, 5), fields=1, shape=(2, 12, 12))
+    others = {
+        "A/2": ("cyx", pixels(1, (2, 6, 12)), 2),
+        "A/3": ("cyx", pixels(2, (3, 12, 12)), 2),
+        "A/4": ("czyx", pixels(3, (2, 3, 12, 12)), 2),
+        "A/5": ("yx", pixels(4, (12, 12)), 2),
+        "B/1": ("cyx", pixels(5, (2, 12, 12), "u1"), 2),
+        "B/2": ("cyx", pixels(6, (2, 12, 12), "f4") + 70000, 2),
+        "B/3": ("cyx", pixels(7, (2, 12, 12)), 1),
+        "B/4": ("cyx", pixels(8, (2, 20, 12)), 2),
+    }
+    for path, (axes, data, levels) in others.items():
+        shutil.rmtree(root / path / "0")
+        write_image(root / path / "0", data, 3, axes, levels)
+    first = mosaic(root)
+    picture = whole(first.pyramid.levels[0])
+    assert picture.shape == (2, 48, 60)
+    assert picture.dtype == np.uint16
+    for path, (axes, data, _) in others.items():
+        y, x = "ABC".index(path[0]) * 12, (int(path[2]) - 1) * 12
+        seen = data[:, 0] if axes == "czyx" else data[:2]
+        seen = data[None] if axes == "yx" else seen[:, :12]
+        shown = picture[: len(seen)]
+        height = data.shape[-2] if path == "A/2" else 12
+        if path == "B/2":
+            seen = np.full_like(seen, 65535)
+        np.testing.assert_array_equal(shown[:, y : y + height, x : x + 12], seen, path)
+    coarse = whole(first.pyramid.levels[1])
+    np.testing.assert_array_equal(coarse[:, 6:12, 12:18], others["B/3"][1][:, ::2, ::2])
+    assert first.misfits == {"A/3", "B/2", "B/4"}
+
+    wells = map_plate(open_node(root).metadata.plate).wells
+    again = open_mosaic(first.tiles.arrangements, wells)
+    picture = whole(again.pyramid.levels[0])
+    assert picture.shape == (3, 80, 60)
+    assert picture.dtype == np.float32
+    assert not again.misfits
+    np.testing.assert_array_equal(picture[:2, 20:32, 12:24], others["B/2"][1])
+    np.testing.assert_array_equal(picture[:2, 20:40, 36:48], others["B/4"][1])
+    np.testing.assert_array_equal(picture[:, :12, 24:36], others["A/3"][1])
+
+
+def damage(root):
+    """Break one thing of each kind; returns the wells that can still be seen."""
+    shutil.rmtree(root / "A" / "1")
+    (root / "A/2/zarr.json").write_text("{")
+    (root / "A/3/0/zarr.json").write_text("[]")
+    (root / "B/1/0/0/zarr.json").write_text("{")
+    shutil.rmtree(root / "B/2/0")
+    write_group(root / "B/3", {"well": {"images": []}}, 3)
+    return {"C/1": (2, 0), "C/2": (2, 1), "C/3": (2, 2)}
+
+
+def test_what_is_broken_stays_empty_and_is_told_once(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(3, 3), fields=1, levels=2)
+    seen = damage(root)
+    told = []
+    joined = mosaic(root, told=told)
+    for _ in range(2):
+        picture = whole(joined.pyramid.levels[0])
+        assert not picture[:, :16].any()
+        whole(joined.pyramid.levels[1])
+    for path, (row, column) in seen.items():
+        part = picture[:, row * 8 : row * 8 + 8, column * 8 : column * 8 + 8]
+        np.testing.assert_array_equal(part, stored(root / path / "0"))
+    broken = sorted(error.key for error in told)
+    assert broken == ["A/2", "A/3", "B/1"]
+    problems = joined.tiles.arrangements.problems
+    assert sorted(problems) == ["A/1", "A/2", "A/3", "B/1", "B/2"]
+
+
+def test_no_well_can_be_read(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
+    for path in ("A/1", "A/2"):
+        shutil.rmtree(root / path)
+    with pytest.raises(UnsupportedError, match=r"A/1.*A/2"):
+        mosaic(root)
+
+
+def test_a_plate_is_opened_by_its_first_well_alone(tmp_path, reads):
+    root = write_plate(tmp_path / "p", grid=(4, 6), fields=4, levels=3)
+    source = mosaic(root).pyramid.levels[0]
+    # Plate; well, four images with an array each, two more levels; the first of each
+    # kind of document once more, to be parsed in full.
+    assert len(reads) == 1 + 1 + 4 * 2 + 2 + 4
+    assert {key.split("/")[0] for key in reads} == {"zarr.json", "A"}
+    reads.clear()
+    source.read(((0, 1), (50, 55), (20, 25)))
+    assert {key[:4] for key in reads} == {"D/2/"}
+
+
+def test_empty_wells_cost_one_read_each(tmp_path, reads):
+    root = write_plate(tmp_path / "p", grid=(8, 12), fields=2, levels=2)
+    for row in "BCDEFGH":
+        shutil.rmtree(root / row)
+    joined = mosaic(root)
+    reads.clear()
+    coarse = joined.pyramid.levels[-1]
+    picture = whole(coarse)
+    assert sum(not key.startswith("A") for key in reads) == 7 * 12
+    assert np.count_nonzero(picture) == 12 * 2 * 16
+    reads.clear()
+    whole(coarse)
+    assert not reads
+
+
+def test_acquisitions_are_apart(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(2, 2), fields=4, acquisitions=2)
+    for run in (0, 1):
+        picture = whole(mosaic(root, acquisition=run).pyramid.levels[0])
+        assert picture.shape == (1, 32, 32)
+        field = stored(root / "B/2" / str(run * 4 + 3))
+        np.testing.assert_array_equal(picture[:, 24:, 24:], field)
+    assert whole(mosaic(root).pyramid.levels[0]).shape == (1, 48, 48)
+
+
+def test_labels_of_half_of_the_wells(tmp_path):
+    root = write_plate(
+        tmp_path / "p",
+        grid=(2, 2),
+        labelled=lambda well: ("cells",) if well.endswith("2") else (),
+    )
+    joined = mosaic(root, inside="labels/cells")
+    for level, source in enumerate(joined.pyramid.levels):
+        picture, side = whole(source), 8 >> level
+        assert picture.dtype == np.uint32
+        assert not picture[:, : 2 * side].any()
+        field = stored(root / "B/2/3/labels/cells", level)
+        np.testing.assert_array_equal(picture[-side:, -side:], field)
+    with pytest.raises(UnsupportedError, match="labels/other"):
+        mosaic(root, inside="labels/other")
+
+
+def test_labels_of_coarser_voxels_lie_on_their_image(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=1, shape=(1, 8, 8))
+    for path in ("A/1", "A/2"):
+        write_group(root / path / "0/labels", {"labels": ["cells"]}, 3)
+        labels = pixels(3, (4, 4), "u4")
+        write_image(root / path / "0/labels/cells", labels, 3, "yx", 1)
+    source = mosaic(root, inside="labels/cells").pyramid.levels[0]
+    picture = whole(source)
+    assert picture.shape == (4, 8)
+    np.testing.assert_array_equal(picture[:, 4:], pixels(3, (4, 4)))
+
+
+def test_a_place_in_the_picture_is_a_field(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(2, 2))
+    joined = mosaic(root)
+    assert joined.at(-0.4, 7.4) == ("A/1", "0")
+    assert joined.at(31, 25) == ("B/2", "3")
+    assert joined.at(31, 32) is None
+
+
+def test_many_wells_may_be_drawn_elsewhere(tmp_path, reads):
+    root = write_plate(tmp_path / "p", grid=(4, 5), fields=1)
+    joined = mosaic(root)
+    asked = []
+
+    def defer(level, box):
+        asked.append((level, box))
+        return True
+
+    joined.tiles.defer = defer
+    source = joined.pyramid.levels[0]
+    box = tuple((0, size) for size in source.shape)
+    reads.clear()
+    assert not source.read(box).any()
+    assert not reads
+    ((level, wanted),) = asked
+    assert (level, wanted) == (source, box)
+    stopped = iter([False] * 7 + [True] * 100)
+    assert not source.draw(box, lambda: next(stopped))
+    assert np.count_nonzero(source.read(box)) == 7 * 64
+    helper = threading.Thread(target=source.draw, args=(box,))
+    helper.start()
+    helper.join()
+    assert source.read(box).all()
+    assert len(asked) == 2

@@ -267,6 +267,7 @@ def test_valid_plates_put_each_well_at_its_row_and_column(
     columns = [column["name"] for column in plate["columns"]]
     wanted = np.zeros_like(pixels(layer))
     height, width = SIZES[-2:]
+    places = []
     for well in plate["wells"]:
         # Before 0.4 there are no indices, and the path may begin with more folders.
         # Some cases name their rows by the columns' names: the indices count then.
@@ -279,7 +280,11 @@ def test_valid_plates_put_each_well_at_its_row_and_column(
                 ("row", "column"), names, (rows, columns), strict=True
             )
         ]
-        y, x = place[0] * height, place[1] * width
+        places.append(place)
+    # The picture begins at the first row and the first column that have a well.
+    first = np.min(places, axis=0)
+    for well, place in zip(plate["wells"], places, strict=True):
+        y, x = (place - first) * (height, width)
         wanted[y : y + height, x : x + width] = written[well["path"]]
     assert written
     assert all(wanted.max() >= field.max() for field in written.values())

@@ -17,11 +17,9 @@ __all__ = [
     "MapWell",
     "Offset",
     "PlateMap",
-    "Tile",
     "field_offsets",
     "grid_offsets",
     "map_plate",
-    "plate_tiles",
     "row_letters",
 ]
 
@@ -184,31 +182,13 @@ def _map_well(plate: Plate, well: WellReference, row: int, column: int) -> MapWe
     above, beside = plate.rows[well.row], plate.columns[well.column]
     if beside.isdecimal():
         beside = beside.zfill(2)
-    name = f"{above}-{beside}" if above[-1:].isdecimal() else above + beside
+    digits = above[-1:].isdecimal() and beside[:1].isdecimal()
+    name = f"{above}-{beside}" if digits else above + beside
     return MapWell(well.path, name, row, column)
 
 
 def _in_order(wells: list[MapWell]) -> tuple[MapWell, ...]:
     return tuple(sorted(wells, key=lambda well: (well.row, well.column)))
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One picture of a mosaic.
-
-    Attributes
-    ----------
-    path
-        Inner path of the well, or of the image itself where `well` is False.
-    offset
-        Along y and x, in voxels of level 0, not negative.
-    well
-        True where `path` is a well whose first field is meant.
-    """
-
-    path: str
-    offset: Offset
-    well: bool = False
 
 
 def grid_offsets(count: int, height: int, width: int) -> tuple[Offset, ...]:
@@ -244,32 +224,3 @@ def field_offsets(
     top = min(corner[0] for corner in corners)
     left = min(corner[1] for corner in corners)
     return tuple((y - top, x - left) for y, x in corners)
-
-
-def plate_tiles(
-    plate: Plate, root: str, size: tuple[int, int], row: str | None = None
-) -> tuple[Tile, ...]:
-    """Place the first field of every well at its row and column.
-
-    Parameters
-    ----------
-    plate
-        The screen.
-    root
-        Inner path of the plate's group.
-    size
-        Height and width of a well, in voxels of level 0.
-    row
-        First part of the path of the wells to take; None for all.
-    """
-    wells = [w for w in plate.wells if row is None or w.path.startswith(f"{row}/")]
-    top = min((well.row for well in wells), default=0) if row is not None else 0
-    height, width = size
-    return tuple(
-        Tile(
-            f"{root}/{well.path}" if root else well.path,
-            (float((well.row - top) * height), float(well.column * width)),
-            well=True,
-        )
-        for well in wells
-    )

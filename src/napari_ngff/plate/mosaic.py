@@ -1,224 +1,288 @@
-"""Many images of one kind as one lazy pyramid: a plate, a row, or a well."""
+"""Wells as one lazy picture: every field at its place, at every level.
+
+What the picture is like (axes, levels, size of a cell, type) comes from the first well
+that can be read. A well that turns out not to fit, when it is looked at, is cut to its
+cell and noted in `Mosaic.misfits`; opening the mosaic again makes room for all that is
+known by then. See docs/design/007-plate-mosaic.md.
+"""
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from napari_ngff.errors import ChunkError, NodeNotFoundError, OMEZarrError
-from napari_ngff.store.chunks import ChunkedArray, open_array
+from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.plate.mosaic_level import MosaicLevel
+from napari_ngff.plate.tiles import Bounds, Tile, Tiles
 from napari_ngff.store.node import read_node
-from napari_ngff.store.pyramid import Pyramid
-from napari_ngff.store.workers import LOCAL_CONCURRENCY
+from napari_ngff.store.pyramid import Pyramid, open_pyramid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from napari_ngff.plate.layout import Tile
-    from napari_ngff.store.lazy import Box
+    from napari_ngff.metadata.model import Multiscale
+    from napari_ngff.plate.arrangement import Arrangement, Arrangements, PlacedField
+    from napari_ngff.plate.layout import MapWell
+    from napari_ngff.plate.screen import FieldImage
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
 
-__all__ = ["MosaicLevel", "TileImages", "open_mosaic"]
+__all__ = ["Choice", "Mosaic", "open_mosaic"]
+
+MOST_REASONS = 3
+"""So many are told where nothing can be read."""
+
+ALL_READ = 16
+"""The documents of so few wells are all read at once: each gets a cell that fits."""
 
 
 @dataclass(frozen=True, slots=True)
-class TileImages:
-    """The images that the tiles of a mosaic show.
+class Choice:
+    """What of the wells is shown.
 
     Attributes
     ----------
-    tiles
-        With offsets along y and x in voxels of level 0.
-    node
-        Any group of the hierarchy: its source and zarr format hold for all tiles.
-    field
-        Path below a well of the field that the first one shows ("0"); others are
-        taken to have it too until they turn out not to.
+    acquisition
+        Id of the fields' acquisition; None for the fields of all.
     inside
-        Path below each image of what is shown: "" or "labels/<name>".
+        "" for the images, "labels/<name>" for labels of them.
     """
 
-    tiles: tuple[Tile, ...]
-    node: Node
-    field: str = ""
+    acquisition: int | None = None
     inside: str = ""
-
-    def open_array(self, tile: Tile, level: str) -> ChunkedArray | None:
-        """Open one array of a tile; None where the tile has none.
-
-        Raises
-        ------
-        OMEZarrError, OSError
-            Where it is there and cannot be read.
-        """
-        parts = (tile.path, self.field if tile.well else "", self.inside, level)
-        array = self._open("/".join(part for part in parts if part))
-        if array is not None or not tile.well:
-            return array
-        other = self._first_field(tile)
-        if other is None or other == self.field:
-            return None
-        parts = (tile.path, other, self.inside, level)
-        return self._open("/".join(part for part in parts if part))
-
-    def _open(self, path: str) -> ChunkedArray | None:
-        try:
-            return open_array(self.node.location.source, path, self.node.zarr_format)
-        except NodeNotFoundError:
-            return None
-
-    def _first_field(self, tile: Tile) -> str | None:
-        try:
-            place = type(self.node.location)(self.node.location.source, tile.path)
-            well = read_node(place, self.node.zarr_format).metadata.well
-        except NodeNotFoundError:
-            return None
-        return well.fields[0].path if well is not None and well.fields else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MosaicLevel:
-    """One level of a mosaic; the last two axes are y and x.
+class Mosaic:
+    """Wells, or the images of one well, as one pyramid.
 
-    Tiles of another size, or with fewer planes, are cropped or padded with 0.
+    Attributes
+    ----------
+    node
+        The image, or label image, that the picture was modelled on.
+    first
+        Path of the well of that image, and of the image in it.
+    pyramid
+        Levels are `MosaicLevel`; the last two axes are y and x.
+    tiles
+        The wells and their cells.
     """
 
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    chunks: tuple[int, ...]
-    images: TileImages
-    path: str
-    factors: tuple[float, float]
-    size: tuple[int, int]
-    on_error: OnError | None = None
-    _arrays: dict[str, ChunkedArray | None] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    node: Node
+    first: tuple[str | None, str]
+    pyramid: Pyramid
+    tiles: Tiles
 
-    def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a rectangle; only the tiles that it meets are opened."""
-        out = np.zeros([stop - start for start, stop in box], self.dtype)
-        met = [tile for tile in self.images.tiles if self._meets(tile, box)]
-        concurrency = self.images.node.location.source.concurrency
-        if concurrency > LOCAL_CONCURRENCY and len(met) > 1:
-            with ThreadPoolExecutor(concurrency) as pool:
-                list(pool.map(lambda tile: self._paste(tile, box, out), met))
-        else:
-            for tile in met:
-                self._paste(tile, box, out)
-        return out
+    @property
+    def known(self) -> tuple[Arrangement, ...]:
+        """The fields of the wells that were read by now."""
+        found = (self.tiles.known(tile) for tile in self.tiles.tiles)
+        return tuple(arrangement for arrangement in found if arrangement is not None)
 
-    def _corner(self, tile: Tile) -> tuple[int, int]:
-        y, x = (
-            round(at / factor)
-            for at, factor in zip(tile.offset, self.factors, strict=True)
-        )
-        return y, x
+    @property
+    def misfits(self) -> frozenset[str | None]:
+        """Wells that were found not to fit, by now."""
+        return frozenset(self.tiles.misfits)
 
-    def _meets(self, tile: Tile, box: Box) -> bool:
-        return all(
-            at < stop and at + size > start
-            for at, size, (start, stop) in zip(
-                self._corner(tile), self.size, box[-2:], strict=True
-            )
-        )
+    def at(self, y: float, x: float) -> tuple[str | None, str] | None:
+        """Tell which well, and which image in it, lie at a place; reads nothing.
 
-    def _paste(self, tile: Tile, box: Box, out: np.ndarray[Any, Any]) -> None:
-        try:
-            array = self._array(tile)
-            if array is None or array.ndim != len(self.shape):
-                return
-            origin = (0,) * (len(box) - 2) + self._corner(tile)
-            limit = (*self.shape[:-2], *self.size)
-            source, target = [], []
-            for at, full, most, (start, stop) in zip(
-                origin, array.shape, limit, box, strict=True
-            ):
-                first = max(start - at, 0)
-                last = min(stop - at, full, most)
-                if last <= first:
-                    return
-                source.append((first, last))
-                target.append(slice(first + at - start, last + at - start))
-            out[tuple(target)] = array.read(tuple(source), self.on_error)
-        except (OMEZarrError, OSError) as error:
-            if self.on_error is None:
-                raise
-            self.on_error(_tile_error(self.images.node, tile, error))
+        Parameters
+        ----------
+        y, x
+            In voxels of level 0 of the images, from the mosaic's corner.
 
-    def _array(self, tile: Tile) -> ChunkedArray | None:
-        with self._lock:
-            if tile.path in self._arrays:
-                return self._arrays[tile.path]
-        try:
-            array = self.images.open_array(tile, self.path)
-        except (OMEZarrError, OSError):
-            # Told once; asking again at every redraw would tell it again.
-            with self._lock:
-                self._arrays[tile.path] = None
-            raise
-        with self._lock:
-            return self._arrays.setdefault(tile.path, array)
+        Returns
+        -------
+        tuple or None
+            The image is "" where it is not known, or where there is none.
+        """
+        for tile in self.tiles.tiles:
+            at = y - tile.corner[0], x - tile.corner[1]
+            inside = [
+                -0.5 <= here < size - 0.5
+                for here, size in zip(at, self.tiles.cell, strict=True)
+            ]
+            if all(inside):
+                known = self.tiles.known(tile)
+                placed = known.at(*at) if known is not None else None
+                return tile.well, placed.field.path if placed is not None else ""
+        return None
 
 
 def open_mosaic(
-    template: Pyramid, images: TileImages, on_error: OnError | None = None
-) -> Pyramid:
-    """Join tiles into one pyramid.
+    arrangements: Arrangements,
+    wells: Sequence[MapWell] | None = None,
+    choice: Choice | None = None,
+    on_error: OnError | None = None,
+) -> Mosaic:
+    """Join wells into one picture.
+
+    Reads the plate's first readable well: its document, two documents of each of its
+    images and one for each further level of the first; of at most `ALL_READ` wells
+    all. Nothing of any other.
 
     Parameters
     ----------
-    template
-        The pyramid of one tile: the others are taken to have its axes (which end in
-        y and x), levels, type and voxel size.
-    images
-        What the tiles show.
+    arrangements
+        Of the screen.
+    wells
+        On the map, in the order in which they are looked at; None for the images of
+        the screen's own node.
+    choice
+        What to show.
     on_error
-        Told of each chunk or tile that cannot be read.
+        Told of each chunk that cannot be read, and once of each broken well.
+
+    Raises
+    ------
+    UnsupportedError
+        Where no well can be read, or none has the labels; the message says why.
     """
-    full = template.levels[0].shape
-    levels = []
-    for level, source in zip(template.multiscale.levels, template.levels, strict=True):
-        size = source.shape[-2], source.shape[-1]
-        factors = full[-2] / size[0], full[-1] / size[1]
-        corners = [
-            (round(t.offset[0] / factors[0]), round(t.offset[1] / factors[1]))
-            for t in images.tiles
-        ]
-        height = max((y for y, _ in corners), default=0) + size[0]
-        width = max((x for _, x in corners), default=0) + size[1]
-        levels.append(
-            MosaicLevel(
-                (*source.shape[:-2], height, width),
-                source.dtype,
-                (*source.chunks[:-2], *size),
-                images,
-                level.path,
-                factors,
-                size,
-                on_error,
-            )
+    choice = choice or Choice()
+    cells = _cells(wells)
+    paths = [path for path, _, _ in cells]
+    for path in paths if len(paths) <= ALL_READ else ():
+        arrangements.of(path, choice.acquisition)
+    found = _template(arrangements, paths, choice, on_error)
+    known = [a for p in paths if (a := arrangements.known(p, choice.acquisition))]
+    cell = (
+        max(math.ceil(a.size[0]) for a in known),
+        max(math.ceil(a.size[1]) for a in known),
+    )
+    top = min(row for _, row, _ in cells)
+    left = min(column for _, _, column in cells)
+    tiles = Tiles(
+        tuple(
+            Tile(path, ((row - top) * cell[0], (column - left) * cell[1]))
+            for path, row, column in cells
+        ),
+        cell,
+        arrangements,
+        choice.acquisition,
+        choice.inside,
+    )
+    images = list(_images(arrangements, known, choice))
+    bounds = _bounds(found.pyramid, images)
+    size = found.placed.image.size
+    levels = tuple(
+        MosaicLevel.of(tiles, bounds, found.pyramid, number, size, on_error)
+        for number in range(len(found.pyramid.levels))
+    )
+    corner = (float(top * cell[0]), float(left * cell[1]))
+    if wells is None or len(wells) == 1:
+        arrangement = arrangements.of(found.well, choice.acquisition)
+        corner = arrangement.corner
+    multiscale = _moved(found.pyramid.multiscale, found.placed.image, corner)
+    pyramid = Pyramid(multiscale, levels, found.pyramid.problems)
+    return Mosaic(found.node, (found.well, found.placed.field.path), pyramid, tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The image, or label image, that a mosaic is modelled on."""
+
+    well: str | None
+    placed: PlacedField
+    node: Node
+    pyramid: Pyramid
+
+
+def _cells(wells: Sequence[MapWell] | None) -> list[tuple[str | None, int, int]]:
+    if wells is None:
+        return [(None, 0, 0)]
+    return [(well.path, well.row, well.column) for well in wells]
+
+
+def _template(
+    arrangements: Arrangements,
+    paths: Sequence[str | None],
+    choice: Choice,
+    on_error: OnError | None,
+) -> Template:
+    """Open the first image that can be."""
+    reasons: list[str] = []
+    for path in paths:
+        for placed in arrangements.of(path, choice.acquisition).fields:
+            image = placed.image.location
+            place = image.joined(choice.inside) if choice.inside else image
+            try:
+                node = read_node(place, placed.image.zarr_format)
+                pyramid = open_pyramid(node, on_error=on_error)
+            except (OMEZarrError, OSError) as error:
+                reasons.append(str(error))
+                continue
+            if pyramid.levels[0].shape:
+                return Template(path, placed, node, pyramid)
+        problem = arrangements.problems.get(path)
+        if problem is not None:
+            reasons.append(f"{path}: {problem}" if path else problem)
+    more = f" And {len(reasons) - MOST_REASONS} more." * (len(reasons) > MOST_REASONS)
+    what = choice.inside or "image"
+    msg = f"There is no {what} that can be read. {' '.join(reasons[:MOST_REASONS])}"
+    raise UnsupportedError(msg.strip() + more)
+
+
+def _images(
+    arrangements: Arrangements,
+    known: Sequence[Arrangement],
+    choice: Choice,
+) -> Iterator[FieldImage]:
+    """List the images of the mosaic that were opened by now."""
+    for arrangement in known:
+        for placed in arrangement.fields:
+            if not choice.inside:
+                yield placed.image
+                continue
+            place = placed.image.location.joined(choice.inside)
+            label = arrangements.screen.known(place.path)
+            if label is not None:
+                yield label
+
+
+def _bounds(template: Pyramid, images: Sequence[FieldImage]) -> Bounds:
+    """Make room for all planes, channels and values of images that are known."""
+    names = template.multiscale.axis_names
+    lead = list(template.levels[0].shape[:-2])
+    dtype = template.levels[0].dtype
+    for image in images:
+        array = image.opened
+        if array is None:
+            continue
+        for i, name in enumerate(names[:-2]):
+            own = image.multiscale.axis_names
+            if name in own and len(own) == array.ndim:
+                lead[i] = max(lead[i], array.shape[own.index(name)])
+        joined = np.promote_types(dtype, array.dtype)
+        # Of uint64 and int64 numpy makes float64, which no label can be.
+        if joined.kind != "f" or "f" in (dtype.kind, array.dtype.kind):
+            dtype = joined
+    return Bounds(names, tuple(lead), dtype)
+
+
+def _moved(
+    multiscale: Multiscale, image: FieldImage, corner: tuple[float, float]
+) -> Multiscale:
+    """Let the mosaic begin where its first cell does instead of its model."""
+    first = image.multiscale.levels[0]
+    shift = [
+        at * abs(scale) - place
+        for at, scale, place in zip(
+            corner, first.scale[-2:], first.translation[-2:], strict=True
         )
-    return Pyramid(template.multiscale, tuple(levels), template.problems)
-
-
-def _tile_error(node: Node, tile: Tile, error: Exception) -> ChunkError:
-    if isinstance(error, ChunkError):
-        return error
-    return ChunkError(node.location.source.name, tile.path, str(error))
-
-
-def corner_in_voxels(pyramid: Pyramid) -> tuple[float, float]:
-    """Return where an image's voxel 0 lies along y and x, in its own voxels."""
-    level = pyramid.multiscale.levels[0]
-    y, x = (level.translation[i] / level.scale[i] for i in (-2, -1))
-    return y, x
-
-
-def tile_sizes(pyramids: Sequence[Pyramid]) -> list[tuple[int, int]]:
-    """Height and width of the first level of each, in voxels."""
-    return [(p.levels[0].shape[-2], p.levels[0].shape[-1]) for p in pyramids]
+    ]
+    levels = tuple(
+        replace(
+            level,
+            translation=(
+                *level.translation[:-2],
+                level.translation[-2] + shift[0],
+                level.translation[-1] + shift[1],
+            ),
+        )
+        for level in multiscale.levels
+    )
+    return replace(multiscale, levels=levels)

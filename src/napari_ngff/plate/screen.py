@@ -25,7 +25,7 @@ DOCUMENTS = {2: ".zattrs", 3: "zarr.json"}
 """Name of the document with a group's attributes, by zarr format."""
 
 KNOWN_DOCUMENTS = 16
-"""So many different documents of images are remembered."""
+"""So many different documents of images, and of wells, are remembered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ class FieldImage:
     location: Location
     zarr_format: int
     multiscale: Multiscale
-    _arrays: dict[int, ChunkedArray] = field(default_factory=dict)
+    _arrays: dict[int, ChunkedArray | Exception] = field(default_factory=dict)
 
     def array(self, level: int) -> ChunkedArray:
         """Open one level, by its index in `multiscale`; once.
@@ -55,12 +55,23 @@ class FieldImage:
         OMEZarrError, OSError
             Where it cannot be read.
         """
-        array = self._arrays.get(level)
-        if array is None:
+        found = self._arrays.get(level)
+        if found is None:
             path = self.location.key(self.multiscale.levels[level].path)
-            array = open_array(self.location.source, path, self.zarr_format)
-            array = self._arrays.setdefault(level, array)
-        return array
+            try:
+                found = open_array(self.location.source, path, self.zarr_format)
+            except (OMEZarrError, OSError) as error:
+                found = error
+            found = self._arrays.setdefault(level, found)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    @property
+    def opened(self) -> ChunkedArray | None:
+        """Level 0, where it was opened already."""
+        found = self._arrays.get(0)
+        return None if isinstance(found, Exception) else found
 
     @property
     def size(self) -> tuple[int, int]:
@@ -93,6 +104,7 @@ class Screen:
         self._fields: dict[str | None, tuple[Field, ...] | Exception] = {}
         self._images: dict[str, FieldImage | Exception] = {}
         self._known: list[tuple[Any, Multiscale]] = []
+        self._wells: dict[bytes, tuple[Field, ...]] = {}
 
     def fields(self, well: str | None) -> tuple[Field, ...]:
         """Read which images a well has: one document.
@@ -118,10 +130,29 @@ class Screen:
             raise found
         return found
 
+    def known(self, place: str) -> FieldImage | None:
+        """Give an image that was opened before, by its inner path; reads nothing."""
+        found = self._images.get(place)
+        return None if isinstance(found, Exception) else found
+
     def _read_fields(self, well: str | None) -> tuple[Field, ...]:
+        raw = b""
+        if well is not None:
+            # One look tells that there is no well; `child` would ask for more.
+            place = self.node.location.joined(well)
+            name = place.key(DOCUMENTS[self.node.zarr_format])
+            found = place.source.get(name)
+            if found is None:
+                msg = f"There is no well at {place}."
+                raise NodeNotFoundError(msg)
+            if found in self._wells:
+                return self._wells[found]
+            raw = found
         node = self.node if well is None else self.node.child(well)
         metadata = node.metadata
         if metadata.well is not None:
+            if len(self._wells) < KNOWN_DOCUMENTS:
+                self._wells[raw] = metadata.well.fields
             return metadata.well.fields
         if well is None and metadata.collection is not None:
             return tuple(Field(path) for path in node.series())

@@ -6,23 +6,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
-from napari_ngff.metadata.model import Kind, Problem
-from napari_ngff.plate.layout import Tile, field_offsets, plate_tiles
-from napari_ngff.plate.mosaic import (
-    TileImages,
-    corner_in_voxels,
-    open_mosaic,
-    tile_sizes,
-)
-from napari_ngff.store.pyramid import Pyramid, open_pyramid
+from napari_ngff.metadata.model import Kind, Problem, Severity
+from napari_ngff.plate.arrangement import Arrangements
+from napari_ngff.plate.layout import map_plate
+from napari_ngff.plate.mosaic import Choice, open_mosaic
+from napari_ngff.plate.screen import Screen
+from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.store.systems import scene_paths
 from napari_ngff.viewer.groups import Group, Reading, in_place, in_scene
 from napari_ngff.viewer.picture import Frame, Picture
+from napari_ngff.viewer.sidecars import with_sidecars
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from napari_ngff.metadata.model import Plate
+    from napari_ngff.plate.layout import MapWell
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
 
@@ -124,7 +123,8 @@ def _opened(node: Node, reading: Reading, name: str | None = None) -> Group | No
         return Group(None, (picture,))
     found = node.labels()
     reading.note(found.problems)
-    return Group(picture, tuple(_pictures(found.nodes, reading)))
+    labels = with_sidecars(node, _pictures(found.nodes, reading), reading)
+    return Group(picture, tuple(labels))
 
 
 def _source(node: Node, reading: Reading) -> Picture | None:
@@ -174,70 +174,66 @@ def _labels(node: Node, reading: Reading) -> list[Group]:
 
 def _well(node: Node, reading: Reading) -> list[Group]:
     """Join all fields of a well, at their places."""
-    assert node.metadata.well is not None
     reading.note(node.problems)
-    fields = node.children(f.path for f in node.metadata.well.fields)
-    reading.note(fields.problems)
-    opened = [(f, p) for f in fields.nodes if (p := reading.pyramid(f)) is not None]
-    if not opened:
-        return []
-    pyramids = [pyramid for _, pyramid in opened]
-    sizes = tile_sizes(pyramids)
-    offsets = field_offsets([corner_in_voxels(p) for p in pyramids], sizes)
-    tiles = tuple(
-        Tile(field.location.path, offset)
-        for (field, _), offset in zip(opened, offsets, strict=True)
-    )
-    first, template = opened[0]
     names = node.location.path.split("/")
     name = "".join(names[-2:]) or node.name
-    return [_mosaic(name, first, template, TileImages(tiles, node), reading)]
+    return _mosaic(name, node, None, reading)
 
 
 def _plate(node: Node, plate: Plate, row: str | None, reading: Reading) -> list[Group]:
-    """Join the first field of every well, or of every well of a row."""
+    """Join all fields of every well, or of every well of a row."""
     reading.note(node.problems)
-    for tile in plate_tiles(plate, node.location.path, (1, 1), row):
-        path = tile.path[len(node.location.path) :].strip("/")
-        wells = node.children([path])
-        reading.note(wells.problems)
-        for well in wells.nodes:
-            fields = well.metadata.well.fields if well.metadata.well else ()
-            found = well.children(f.path for f in fields[:1])
-            reading.note(found.problems)
-            for first in found.nodes:
-                template = reading.pyramid(first)
-                if template is None:
-                    continue
-                size = tile_sizes([template])[0]
-                tiles = plate_tiles(plate, node.location.path, size, row)
-                images = TileImages(tiles, node, fields[0].path)
-                title = plate.name or node.name
-                name = f"{title} {row}" if row is not None else title
-                return [_mosaic(name, first, template, images, reading)]
-    return []
+    title = plate.name or node.name
+    wells = map_plate(plate).wells
+    if row is not None:
+        title = f"{title} {row}"
+        wells = tuple(well for well in wells if well.path.startswith(f"{row}/"))
+    return _mosaic(title, node, wells, reading) if wells else []
 
 
 def _mosaic(
-    name: str, first: Node, template: Pyramid, images: TileImages, reading: Reading
-) -> Group:
-    """Join the tiles' images, and the labels that the first of them has."""
-    image = first.metadata.image
-    pyramid = open_mosaic(template, images, reading.on_error)
-    picture = Picture(name, first, pyramid, image.omero if image else None)
-    found = first.labels()
+    name: str, node: Node, wells: Sequence[MapWell] | None, reading: Reading
+) -> list[Group]:
+    """Join wells, and the labels that the first of their images has."""
+    arrangements = Arrangements(Screen(node))
+    try:
+        mosaic = open_mosaic(arrangements, wells, None, reading.on_error)
+    except UnsupportedError as error:
+        reading.messages.append(str(error))
+        return []
+    reading.note(_unread(node, arrangements))
+    reading.note(mosaic.node.problems + mosaic.pyramid.problems)
+    found = mosaic.node.labels()
     reading.note(found.problems)
     labels = []
-    for label in _pictures(found.nodes, reading):
-        inside = label.node.location.path[len(first.location.path) :].strip("/")
-        joined = open_mosaic(
-            label.pyramid, replace(images, inside=inside), reading.on_error
-        )
+    for label in found.nodes:
+        inside = label.location.path[len(mosaic.node.location.path) :].strip("/")
+        choice = Choice(inside=inside)
+        joined = open_mosaic(arrangements, wells, choice, reading.on_error)
         # Value 7 of one field is another object than value 7 of the next, so what the
         # first says of it does not hold for the rest.
-        info = label.label if len(images.tiles) == 1 else None
-        labels.append(replace(label, pyramid=joined, label=info))
-    return Group(picture, tuple(labels), Frame.of(pyramid))
+        image = label.metadata.image
+        alone = sum(len(a.fields) for a in joined.known) == 1
+        info = image.label if image is not None and alone else None
+        labels.append(Picture(label.name, label, joined.pyramid, None, info))
+    image = mosaic.node.metadata.image
+    omero = image.omero if image is not None else None
+    picture = Picture(name, mosaic.node, mosaic.pyramid, omero)
+    return [Group(picture, tuple(labels), Frame.of(mosaic.pyramid))]
+
+
+def _unread(node: Node, arrangements: Arrangements) -> list[Problem]:
+    """Describe the wells and fields that were in the way."""
+    return [
+        Problem(
+            "node-unreadable",
+            Severity.ERROR,
+            f"{node.location.key(well or '')}:",
+            text,
+            "Its place stays empty; all else is shown.",
+        )
+        for well, text in arrangements.problems.items()
+    ]
 
 
 def _collection(node: Node, reading: Reading) -> list[Group]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Kind, Problem, Severity
-from napari_ngff.plate.mosaic import MosaicLevel
+from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.check import walk
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.location import Location
@@ -136,7 +136,7 @@ def node_of(layer: Layer | None) -> Node | None:
         return None
     levels = origin.picture.pyramid.levels if origin.picture is not None else ()
     if levels and isinstance(levels[0], MosaicLevel):
-        return levels[0].images.node
+        return levels[0].tiles.arrangements.screen.node
     return origin.node
 
 

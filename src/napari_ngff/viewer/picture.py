@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.metadata.systems import Axis
-from napari_ngff.plate.mosaic import MosaicLevel
+from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.lazy import LazyArray, Window
 from napari_ngff.store.resampled import Bent, resampled
 from napari_ngff.viewer.placement import View, arranged

@@ -1,0 +1,188 @@
+"""The fields of a well at their places, from the documents of its images."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError
+from napari_ngff.plate.layout import field_offsets, grid_offsets
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.model import Field
+    from napari_ngff.plate.layout import Offset
+    from napari_ngff.plate.screen import FieldImage, Screen
+
+__all__ = ["Arrangement", "Arrangements", "PlacedField"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedField:
+    """A field of a well.
+
+    Attributes
+    ----------
+    field
+        Its path and acquisition.
+    image
+        The field, opened.
+    offset
+        From the well's upper left corner along y and x, in voxels of level 0.
+    """
+
+    field: Field
+    image: FieldImage
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrangement:
+    """The fields of a well that can be read, in file order.
+
+    Attributes
+    ----------
+    corner
+        Where the upper left corner lies by the transformations, along y and x, in
+        voxels of level 0.
+    size
+        Height and width of all fields together, in voxels of level 0.
+    problems
+        For each that cannot be read: its path and why.
+    missing
+        Whether nothing but absent groups is among the problems.
+    """
+
+    fields: tuple[PlacedField, ...] = ()
+    corner: Offset = (0.0, 0.0)
+    size: tuple[float, float] = (0.0, 0.0)
+    problems: tuple[tuple[str, str], ...] = ()
+    missing: bool = True
+
+    def at(self, y: float, x: float) -> PlacedField | None:
+        """Find the field at a place; the last of several, which is drawn on top."""
+        for placed in reversed(self.fields):
+            inside = [
+                start - 0.5 <= here < start + size - 0.5
+                for here, start, size in zip(
+                    (y, x), placed.offset, placed.image.size, strict=True
+                )
+            ]
+            if all(inside):
+                return placed
+        return None
+
+
+class Arrangements:
+    """Those of all wells of a screen, made once for each; from any thread.
+
+    Parameters
+    ----------
+    screen
+        Opens the images.
+
+    Attributes
+    ----------
+    problems
+        Why wells, or fields of them, cannot be shown; by the well's path.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self.problems: dict[str | None, str] = {}
+        self._made: dict[tuple[str | None, int | None], Arrangement] = {}
+        self._lock = threading.Lock()
+
+    def known(self, well: str | None, acquisition: int | None) -> Arrangement | None:
+        """Give what was made before; reads nothing."""
+        return self._made.get((well, acquisition))
+
+    def of(self, well: str | None, acquisition: int | None) -> Arrangement:
+        """Read the documents of a well and of its images, where not done before.
+
+        Parameters
+        ----------
+        well
+            As for `Screen.fields`.
+        acquisition
+            Only its fields; None for all.
+
+        Returns
+        -------
+        Arrangement
+            An empty one where the well cannot be read.
+        """
+        key = well, acquisition
+        found = self._made.get(key)
+        if found is None:
+            found = self._made.setdefault(key, self._arranged(well, acquisition))
+            if found.problems:
+                text = "; ".join(
+                    f"field {path}: {reason}" if path else reason
+                    for path, reason in found.problems
+                )
+                self.note(well, text)
+        return found
+
+    def note(self, well: str | None, text: str) -> None:
+        """Keep why something of a well is not shown; the first reason counts."""
+        with self._lock:
+            self.problems.setdefault(well, text)
+
+    def _arranged(self, well: str | None, acquisition: int | None) -> Arrangement:
+        try:
+            listed = self.screen.fields(well)
+        except (OMEZarrError, OSError) as error:
+            gone = isinstance(error, NodeNotFoundError)
+            return Arrangement(problems=(("", str(error)),), missing=gone)
+        if acquisition is not None:
+            listed = tuple(f for f in listed if f.acquisition == acquisition)
+        opened: dict[int, FieldImage] = {}
+        failed: dict[int, Exception] = {}
+
+        def open_field(index: int) -> None:
+            try:
+                image = self.screen.image(well, listed[index].path)
+                image.array(0)
+                opened[index] = image
+            except (OMEZarrError, OSError) as error:
+                failed[index] = error
+
+        concurrency = self.screen.node.location.source.concurrency
+        concurrency = concurrency if concurrency > LOCAL_CONCURRENCY else 1
+        share(iter(range(len(listed))), open_field, len(listed), concurrency)
+        return _placed(listed, opened, failed)
+
+
+def _placed(
+    listed: tuple[Field, ...],
+    opened: dict[int, FieldImage],
+    failed: dict[int, Exception],
+) -> Arrangement:
+    indices = sorted(opened)
+    corners = [opened[i].corner for i in indices]
+    sizes = [opened[i].size for i in indices]
+    offsets = field_offsets(corners, sizes) if indices else ()
+    top_left = corners[0] if corners else (0.0, 0.0)
+    if len(set(corners)) < len(corners):
+        # Those that are missing keep their places.
+        height = max(size[0] for size in sizes)
+        width = max(size[1] for size in sizes)
+        grid = grid_offsets(len(listed), height, width)
+        offsets = tuple(grid[i] for i in indices)
+    elif corners:
+        top_left = min(y for y, _ in corners), min(x for _, x in corners)
+    return Arrangement(
+        tuple(
+            PlacedField(listed[i], opened[i], offset)
+            for i, offset in zip(indices, offsets, strict=True)
+        ),
+        top_left,
+        (
+            max((o[0] + s[0] for o, s in zip(offsets, sizes, strict=True)), default=0),
+            max((o[1] + s[1] for o, s in zip(offsets, sizes, strict=True)), default=0),
+        ),
+        tuple((listed[i].path, str(failed[i])) for i in sorted(failed)),
+        all(isinstance(error, NodeNotFoundError) for error in failed.values()),
+    )

@@ -1,0 +1,321 @@
+"""One level of a mosaic: which wells a rectangle meets, and drawing them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError
+from napari_ngff.plate.view import View, view_of
+from napari_ngff.store.cache import ByteCache
+from napari_ngff.store.workers import share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from napari_ngff.plate.arrangement import PlacedField
+    from napari_ngff.plate.tiles import Bounds, Tile, Tiles
+    from napari_ngff.store.lazy import Box
+    from napari_ngff.store.pyramid import OnError, Pyramid
+
+__all__ = ["MosaicLevel"]
+
+PLANE_BYTES = 32 * 2**20
+"""Planes of a level of at most so many bytes are kept whole once they are drawn."""
+
+FEW = 4
+"""So many wells are drawn at once, in whatever thread asks for them."""
+
+Pixels = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Plane:
+    """One plane of a level, and which tiles have been drawn into it."""
+
+    pixels: Pixels
+    drawn: set[int] = field(default_factory=set)
+
+
+planes: ByteCache[Plane] = ByteCache(8 * PLANE_BYTES)
+tokens = itertools.count()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MosaicLevel:
+    """One level of a mosaic; see `napari_ngff.store.lazy.ArraySource`.
+
+    Attributes
+    ----------
+    factors
+        Voxels of level 0 of the images per voxel of this level, along y and x.
+    number
+        Of the level in the pyramid that the mosaic is modelled on.
+    model
+        That pyramid.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...]
+    tiles: Tiles
+    bounds: Bounds
+    factors: tuple[float, float]
+    number: int
+    model: Pyramid
+    on_error: OnError | None = None
+    _views: dict[str, View | None] = field(default_factory=dict)
+    _token: int = field(default_factory=lambda: next(tokens))
+
+    @classmethod
+    def of(
+        cls,
+        tiles: Tiles,
+        bounds: Bounds,
+        model: Pyramid,
+        number: int,
+        size: tuple[int, int],
+        on_error: OnError | None = None,
+    ) -> MosaicLevel:
+        """Lay out one level.
+
+        Parameters
+        ----------
+        size
+            Height and width of the image that `model` is of, or whose labels, in
+            voxels of its level 0.
+        """
+        source = model.levels[number]
+        factors = size[0] / source.shape[-2], size[1] / source.shape[-1]
+        far = [
+            max(tile.corner[axis] for tile in tiles.tiles) + tiles.cell[axis]
+            for axis in (0, 1)
+        ]
+        plane = [max(1, math.ceil(n / f)) for n, f in zip(far, factors, strict=True)]
+        lead = [
+            math.ceil(most * own / full)
+            for most, own, full in zip(
+                bounds.lead, source.shape, model.levels[0].shape, strict=False
+            )
+        ]
+        shape = (*lead, *plane)
+        chunks = (*source.chunks[:-2], *map(min, source.chunks[-2:], plane))
+        return cls(
+            shape, bounds.dtype, chunks, tiles, bounds, factors, number, model, on_error
+        )
+
+    def read(self, box: Box) -> Pixels:
+        """Read a rectangle; only the wells that it meets are opened."""
+        met = self.meeting(box)
+        nbytes = math.prod(self.shape[-2:]) * self.dtype.itemsize
+        if len(self.tiles.tiles) > FEW and nbytes <= PLANE_BYTES:
+            return self._read_planes(box, met)
+        out = np.zeros([stop - start for start, stop in box], self.dtype)
+        self._each(met, lambda number: self._paste(number, box, out))
+        return out
+
+    def draw(self, box: Box, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Draw what a rectangle needs, so that reading it costs nothing.
+
+        Parameters
+        ----------
+        stop
+            Asked before each well whether to leave the rest.
+
+        Returns
+        -------
+        bool
+            Whether all is drawn.
+        """
+        met = self.meeting(box)
+        for lead in self._leads(box):
+            plane = self._plane(lead)
+            left = [number for number in met if number not in plane.drawn]
+            self._draw(plane, lead, left, stop)
+        return not stop()
+
+    def meeting(self, box: Box) -> list[int]:
+        """List the tiles that a rectangle meets, by number."""
+        (top, bottom), (left, right) = box[-2:]
+        height, width = self.factors
+        found = []
+        for number, tile in enumerate(self.tiles.tiles):
+            y, x = tile.corner
+            if (
+                y < bottom * height + 1
+                and (y + self.tiles.cell[0] + 1) > top * height
+                and x < right * width + 1
+                and (x + self.tiles.cell[1] + 1) > left * width
+            ):
+                found.append(number)
+        return found
+
+    def _leads(self, box: Box) -> Iterable[tuple[int, ...]]:
+        return itertools.product(*(range(*span) for span in box[:-2]))
+
+    def _plane(self, lead: tuple[int, ...]) -> Plane:
+        key = self._token, lead
+        plane = planes.get(key)
+        if plane is None:
+            plane = Plane(np.zeros(self.shape[-2:], self.dtype))
+            planes.put(key, plane, plane.pixels.nbytes)
+        return plane
+
+    def _read_planes(self, box: Box, met: list[int]) -> Pixels:
+        out = np.empty([stop - start for start, stop in box], self.dtype)
+        area = tuple(slice(*span) for span in box[-2:])
+        for lead in self._leads(box):
+            plane = self._plane(lead)
+            left = [number for number in met if number not in plane.drawn]
+            if left and not self._deferred(left, box):
+                self._draw(plane, lead, left)
+            at = tuple(i - span[0] for i, span in zip(lead, box, strict=False))
+            out[at] = plane.pixels[area]
+        return out
+
+    def _deferred(self, left: list[int], box: Box) -> bool:
+        defer = self.tiles.defer
+        if defer is None or len(left) <= FEW:
+            return False
+        return threading.current_thread() is threading.main_thread() and defer(
+            self, box
+        )
+
+    def _draw(
+        self,
+        plane: Plane,
+        lead: tuple[int, ...],
+        numbers: list[int],
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        box = (*((i, i + 1) for i in lead), *((0, n) for n in self.shape[-2:]))
+        out = plane.pixels.reshape((1,) * len(lead) + plane.pixels.shape)
+
+        def draw(number: int) -> None:
+            if not stop():
+                self._paste(number, box, out)
+                plane.drawn.add(number)
+
+        self._each(numbers, draw)
+
+    def _each(self, numbers: list[int], step: Callable[[int], None]) -> None:
+        share(iter(numbers), step, len(numbers), self.tiles.concurrency)
+
+    def _paste(self, number: int, box: Box, out: Pixels) -> None:
+        """Draw one well, field over field in the order of the file."""
+        tile = self.tiles.tiles[number]
+        arrangement = self.tiles.read(tile, self.on_error)
+        limits = [
+            _rounded((c + n) / f)
+            for c, n, f in zip(tile.corner, self.tiles.cell, self.factors, strict=True)
+        ]
+        if any(
+            n > cell + 0.5
+            for n, cell in zip(arrangement.size, self.tiles.cell, strict=True)
+        ):
+            size = " x ".join(str(math.ceil(n)) for n in arrangement.size)
+            self.tiles.cut(tile, f"It is larger ({size}) than the first well.")
+        pieces: dict[int, tuple[tuple[slice, ...], Pixels]] = {}
+
+        def read(index: int) -> None:
+            piece = self._piece(tile, arrangement.fields[index], limits, box)
+            if piece is not None:
+                pieces[index] = piece
+
+        count = len(arrangement.fields)
+        share(iter(range(count)), read, count, self.tiles.concurrency)
+        for index in sorted(pieces):
+            target, pixels = pieces[index]
+            out[target] = pixels
+
+    def _piece(
+        self, tile: Tile, placed: PlacedField, limits: list[int], box: Box
+    ) -> tuple[tuple[slice, ...], Pixels] | None:
+        """Read what of a field is inside a rectangle, and say where in it."""
+        spans = self._spans(tile, placed, limits)
+        for (start, stop), (low, high) in zip(spans, box[-2:], strict=True):
+            if start >= high or stop <= low:
+                return None
+        try:
+            view = self._view(tile, placed)
+            if view is None:
+                return None
+            origins = [0] * (len(box) - 2) + [start for start, _ in spans]
+            ends = [*self.shape[:-2], *(stop for _, stop in spans)]
+            source, target = [], []
+            for i, (low, high) in enumerate(box):
+                first = max(low, origins[i])
+                last = min(high, ends[i], origins[i] + view.shape[i])
+                if last <= first:
+                    return None
+                source.append((first - origins[i], last - origins[i]))
+                target.append(slice(first - low, last - low))
+            pixels = view.read(tuple(source), self.on_error)
+        except (OMEZarrError, OSError) as error:
+            if self.on_error is None and not isinstance(error, NodeNotFoundError):
+                raise
+            if not isinstance(error, NodeNotFoundError):
+                reason = f"field {placed.field.path}: {error}"
+                self.tiles.tell(tile, reason, self.on_error)
+            return None
+        return tuple(target), _cast(pixels, self.dtype)
+
+    def _spans(
+        self, tile: Tile, placed: PlacedField, limits: list[int]
+    ) -> list[tuple[int, int]]:
+        """Start and stop of a field along y and x, in voxels of this level."""
+        spans = []
+        for axis in (0, 1):
+            at = tile.corner[axis] + placed.offset[axis]
+            end = at + placed.image.size[axis]
+            start = _rounded(at / self.factors[axis])
+            stop = max(start + 1, _rounded(end / self.factors[axis]))
+            spans.append((start, min(stop, limits[axis], self.shape[axis - 2])))
+        return spans
+
+    def _view(self, tile: Tile, placed: PlacedField) -> View | None:
+        """Find the array of a field that suits this level; None where there is none."""
+        path = placed.image.location.path
+        if path in self._views:
+            return self._views[path]
+        image = placed.image
+        try:
+            if self.tiles.inside:
+                screen = self.tiles.arrangements.screen
+                image = screen.image(tile.well, placed.field.path, self.tiles.inside)
+            view = view_of(image, placed.image.size, self)
+        except (OMEZarrError, OSError):
+            # Asking again at every redraw would tell it again.
+            self._views[path] = None
+            raise
+        self._views[path] = view
+        self._check(tile, placed, view)
+        return view
+
+    def _check(self, tile: Tile, placed: PlacedField, view: View) -> None:
+        lead = zip(view.shape, self.shape[:-2], strict=False)
+        if any(own > most for own, most in lead):
+            text = f"Field {placed.field.path} has more planes or channels, which"
+            self.tiles.cut(tile, f"{text} are not shown here.")
+        if not np.can_cast(view.dtype, self.dtype, "safe"):
+            text = f"Field {placed.field.path} has values of type {view.dtype}"
+            self.tiles.cut(tile, f"{text}, those beyond {self.dtype} are cut off.")
+
+
+def _rounded(value: float) -> int:
+    return math.floor(value + 0.5)
+
+
+def _cast(pixels: Pixels, dtype: np.dtype[Any]) -> Pixels:
+    """Change the type of pixels; values beyond its range become the nearest in it."""
+    if pixels.dtype == dtype or np.can_cast(pixels.dtype, dtype, "safe"):
+        return pixels
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        pixels = np.clip(np.nan_to_num(pixels), info.min, info.max)
+    return pixels.astype(dtype)

@@ -1,0 +1,123 @@
+"""The wells of a mosaic, and what it has room for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import ChunkError
+from napari_ngff.store.workers import LOCAL_CONCURRENCY
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from napari_ngff.plate.arrangement import Arrangement, Arrangements
+    from napari_ngff.store.lazy import Box
+    from napari_ngff.store.pyramid import OnError
+
+__all__ = ["Bounds", "Tile", "Tiles"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A well of a mosaic.
+
+    Attributes
+    ----------
+    well
+        Its path; None for the screen's own node.
+    corner
+        Along y and x from the mosaic's corner, in voxels of level 0 of the images.
+    """
+
+    well: str | None
+    corner: tuple[int, int]
+
+
+Defer = Callable[[Any, "Box"], bool]
+
+
+@dataclass(slots=True, eq=False)
+class Tiles:
+    """The wells of a mosaic, all its levels share them.
+
+    Attributes
+    ----------
+    tiles
+        Each takes a cell.
+    cell
+        Height and width, in voxels of level 0 of the images.
+    arrangements
+        Of the fields in the wells.
+    acquisition, inside
+        See `napari_ngff.plate.mosaic.Choice`.
+    defer
+        Asked in the main thread whether it will have a rectangle of many wells that
+        were not read yet drawn (by `MosaicLevel.draw`) elsewhere: what is missing is 0
+        then.
+    misfits
+        Wells that were cut, or whose values were: larger, deeper, of another type.
+    """
+
+    tiles: tuple[Tile, ...]
+    cell: tuple[int, int]
+    arrangements: Arrangements
+    acquisition: int | None = None
+    inside: str = ""
+    defer: Defer | None = None
+    misfits: set[str | None] = field(default_factory=set)
+    _told: set[str | None] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def concurrency(self) -> int:
+        """Threads that are of use: requests over a network wait, local reads do not."""
+        found = self.arrangements.screen.node.location.source.concurrency
+        return found if found > LOCAL_CONCURRENCY else 1
+
+    def known(self, tile: Tile) -> Arrangement | None:
+        """Give the fields of a well that was read before."""
+        return self.arrangements.known(tile.well, self.acquisition)
+
+    def read(self, tile: Tile, on_error: OnError | None) -> Arrangement:
+        """Read where the fields of a well are; tells once what is broken."""
+        found = self.arrangements.of(tile.well, self.acquisition)
+        if found.problems and not found.missing:
+            reasons = (f"field {p}: {r}" if p else r for p, r in found.problems)
+            self.tell(tile, "; ".join(reasons), on_error)
+        return found
+
+    def tell(self, tile: Tile, reason: str, on_error: OnError | None) -> None:
+        """Tell, once for each well, that something of it cannot be read."""
+        self.arrangements.note(tile.well, reason)
+        with self._lock:
+            new = tile.well not in self._told
+            self._told.add(tile.well)
+        if new and on_error is not None:
+            node = self.arrangements.screen.node
+            place = node.location.key(tile.well or "").rstrip("/")
+            on_error(ChunkError(node.location.source.name, place, reason))
+
+    def cut(self, tile: Tile, reason: str) -> None:
+        """Note that a well does not fit."""
+        self.misfits.add(tile.well)
+        self.arrangements.note(tile.well, reason)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounds:
+    """What a mosaic has room for.
+
+    Attributes
+    ----------
+    axes
+        Names; the last two are those of y and x.
+    lead
+        Sizes of the others at level 0.
+    """
+
+    axes: tuple[str, ...]
+    lead: tuple[int, ...]
+    dtype: np.dtype[Any]
