@@ -29,7 +29,15 @@ if TYPE_CHECKING:
     from napari_ngff.store.lazy import ArraySource
     from napari_ngff.store.source import Source
 
-__all__ = ["SIDE", "Look", "Place", "Preview", "PreviewReader", "composite"]
+__all__ = [
+    "SIDE",
+    "Look",
+    "Place",
+    "Preview",
+    "PreviewReader",
+    "TooLargeError",
+    "composite",
+]
 
 SIDE = 64
 """Longest side of a thumbnail in pixels."""
@@ -44,6 +52,11 @@ WHITE = (255, 255, 255)
 TWO_COLORS = ((255, 0, 255), (0, 255, 0))
 MANY_COLORS = ((0, 255, 255), (255, 255, 0), (255, 0, 255), (255, 0, 0))
 """As the layers have them where the file names none."""
+
+
+class TooLargeError(UnsupportedError):
+    """Even the coarsest level is too large for a thumbnail; nothing is wrong else."""
+
 
 Pixels = np.ndarray[Any, Any]
 Limits = tuple[float, float]
@@ -242,14 +255,14 @@ def reduced(array: ChunkedArray, pattern: Pattern) -> Pixels:
 
     Raises
     ------
-    UnsupportedError
+    TooLargeError
         Where the plane is too large to be read for a thumbnail.
     ChunkError
         Where a chunk cannot be read.
     """
     height, width = array.shape[-2:]
     if height * width > MOST_PIXELS:
-        raise UnsupportedError(
+        raise TooLargeError(
             f"The coarsest level, {array.path}, has {height} by {width} pixels: too"
             " many for a thumbnail. Add coarser levels."
         )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.plate.preview import composite
+from napari_ngff.plate.preview import TooLargeError, composite
+from napari_ngff.store.cache import ByteCache
 from napari_ngff.store.workers import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ __all__ = ["Contrast", "PreviewQueue", "Thumbnail"]
 FEW, MANY = 2, 8
 """Threads for a local source, where more only fight for the interpreter, and for a
 remote one, where each waits for answers."""
+
+LOADED = 64 * 2**20
+"""Bytes of pixels that are kept to be drawn anew when contrast moves."""
 
 PERCENTILES = (0.5, 99.7)
 SAMPLED = 512
@@ -39,9 +43,11 @@ class Thumbnail:
     Attributes
     ----------
     pixels
-        uint8, axes "yxc" with red, green, blue; None with `error`.
+        uint8, axes "yxc" with red, green, blue; None where there are none.
+    error
+        Why the image cannot be read, or "".
     summary
-        As of `Preview`.
+        As of `Preview`; or why there is no picture of an image that can be read.
     """
 
     pixels: np.ndarray[Any, Any] | None
@@ -126,29 +132,28 @@ class PreviewQueue:
         self._reading: set[Place] = set()
         self._contrast = Contrast()
         self._version = 0
-        self._loaded: dict[Place, Preview] = {}
-        self._failed: set[Place] = set()
-        self._drawn: dict[Place, int] = {}
+        self._loaded: ByteCache[Preview] = ByteCache(LOADED)
+        self._seen: set[Place] = set()
         self._out: dict[Place, Thumbnail] = {}
         self._closed = False
 
     def want(self, places: Iterable[Place]) -> None:
         """Ask for thumbnails, the most urgent first; forget what was asked before.
 
-        What is being read is finished; what is there already is not given again unless
-        its contrast has changed.
+        What is being read is finished. When contrast moves, all that were given come
+        once more.
         """
         with self._lock:
             if self._closed:
                 return
             self._wanted = deque(
-                place
-                for place in dict.fromkeys(places)
-                if place not in self._reading
-                and place not in self._failed
-                and self._drawn.get(place) != self._version
+                place for place in dict.fromkeys(places) if place not in self._reading
             )
-            self._start()
+            for _ in range(min(self._workers - self._running, len(self._wanted))):
+                self._running += 1
+                threading.Thread(
+                    target=self._work, name="napari-ngff-preview", daemon=True
+                ).start()
 
     def take(self) -> dict[Place, Thumbnail]:
         """Return what was made since the last call."""
@@ -162,26 +167,20 @@ class PreviewQueue:
             self._closed = True
             self._wanted.clear()
             self._out.clear()
-            self._loaded.clear()
-
-    def _start(self) -> None:
-        """Start as many threads as have something to do; the lock is held."""
-        for _ in range(min(self._workers - self._running, len(self._wanted))):
-            self._running += 1
-            threading.Thread(
-                target=self._work, name="napari-ngff-preview", daemon=True
-            ).start()
+            self._loaded.limit = 0
 
     def _work(self) -> None:
         while (place := self._next()) is not None:
             try:
                 preview = self._loaded.get(place) or self._reader.read(place)
+            except TooLargeError as error:
+                self._give(place, Thumbnail(None, "", str(error)), self._version)
             except (OMEZarrError, OSError) as error:
-                self._give(place, None, Thumbnail(None, str(error)))
+                self._give(place, Thumbnail(None, str(error)), self._version)
             except Exception as error:  # noqa: BLE001
                 # Zarr and its codecs raise whatever they like for damaged data; one
                 # thumbnail must not stop the others.
-                self._give(place, None, Thumbnail(None, repr(error)))
+                self._give(place, Thumbnail(None, repr(error)), self._version)
             else:
                 self._draw(place, preview)
 
@@ -195,32 +194,28 @@ class PreviewQueue:
             return place
 
     def _draw(self, place: Place, preview: Preview) -> None:
+        self._loaded.put(place, preview, preview.pixels.nbytes)
+        contrast = self._contrast if self._reader.alike else Contrast()
         with self._lock:
-            new = place not in self._loaded and not self._closed
-            self._loaded[place] = preview
-            contrast = self._contrast if self._reader.alike else Contrast()
-            if (new and contrast.add(preview)) and self._reader.alike:
+            moved = place not in self._seen and contrast.add(preview)
+            if moved and self._reader.alike:
                 self._version += 1
-                # Those drawn before come again, after all that is wanted.
+                # Those given before come again, after all that is wanted.
                 waiting = set(self._wanted)
-                self._wanted.extend(p for p in self._drawn if p not in waiting)
+                self._wanted.extend(p for p in self._seen if p not in waiting)
+            self._seen.add(place)
             limits = contrast.limits(preview)
             version = self._version
         picture = Thumbnail(composite(preview, limits), "", preview.summary)
-        self._give(place, version, picture)
+        self._give(place, picture, version)
 
-    def _give(self, place: Place, version: int | None, thumbnail: Thumbnail) -> None:
+    def _give(self, place: Place, thumbnail: Thumbnail, version: int) -> None:
         with self._lock:
             self._reading.discard(place)
             if self._closed:
-                self._loaded.clear()
                 return
-            if version is None:
-                self._failed.add(place)
-            else:
-                self._drawn[place] = version
-                if version != self._version:
-                    self._wanted.append(place)
+            if version != self._version:
+                self._wanted.append(place)
             tell = not self._out
             self._out[place] = thumbnail
         if tell:

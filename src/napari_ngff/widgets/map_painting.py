@@ -1,0 +1,296 @@
+"""How the map of a plate is drawn: cells, headers, marks and the legend."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QRect, Qt
+from qtpy.QtGui import QColor, QPainter, QPen
+
+from napari_ngff.plate.layout import MapWell, PlateMap
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    import numpy as np
+    from qtpy.QtGui import QImage
+
+__all__ = ["Colors", "Grid", "MapState", "Scale", "paint_legend", "paint_plate"]
+
+EMPTY = PlateMap((), (), ())
+LEGEND_HEIGHT = 34
+PAD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Colors:
+    """Colours of one theme of napari."""
+
+    background: QColor
+    gap: QColor
+    well: QColor
+    line: QColor
+    text: QColor
+    chosen: QColor
+    mark: QColor
+    broken: QColor
+
+    @classmethod
+    def of(cls, theme: str) -> Colors:
+        """Take them from a theme by its name."""
+        from napari.utils.theme import get_theme
+
+        found = get_theme(theme)
+
+        def color(name: str) -> QColor:
+            return QColor(*getattr(found, name).as_rgb_tuple()[:3])
+
+        dark = found.type == "dark"
+        return cls(
+            color("background"),
+            color("foreground"),
+            color("secondary"),
+            color("highlight"),
+            color("text"),
+            QColor("#ffd166" if dark else "#b34700"),
+            QColor("#06d6a0" if dark else "#00745a"),
+            QColor("#ff5c5c" if dark else "#c1121f"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Colours for values.
+
+    Attributes
+    ----------
+    limits
+        Values of the first and the last colour.
+    colors
+        uint8, one row of red, green, blue per step.
+    title
+        What the values are, with their unit.
+    """
+
+    limits: tuple[float, float]
+    colors: np.ndarray[Any, Any]
+    title: str = ""
+
+    def color(self, value: float) -> QColor:
+        """Colour of a value; beyond the limits that of the nearer one."""
+        low, high = self.limits
+        part = (value - low) / (high - low) if high > low else 0.5
+        step = round(min(max(part, 0.0), 1.0) * (len(self.colors) - 1))
+        return QColor(*(int(c) for c in self.colors[step][:3]))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Where cells are, in pixels of the viewport.
+
+    Attributes
+    ----------
+    side
+        Of a cell.
+    left, top
+        Width and height of the headers.
+    x, y
+        How far the cells are scrolled.
+    """
+
+    rows: int
+    columns: int
+    side: int
+    left: int
+    top: int
+    x: int = 0
+    y: int = 0
+
+    def cell(self, row: int, column: int) -> QRect:
+        """Square of a cell, its gap to the next one left out."""
+        gap = 1 if self.side > 4 else 0
+        return QRect(
+            self.left + column * self.side - self.x,
+            self.top + row * self.side - self.y,
+            self.side - gap,
+            self.side - gap,
+        )
+
+    def at(self, x: float, y: float) -> tuple[int, int]:
+        """Row and column of a point; -1 in a header, and beyond the last outside."""
+        row = -1 if y < self.top else int(y - self.top + self.y) // self.side
+        column = -1 if x < self.left else int(x - self.left + self.x) // self.side
+        return row, column
+
+    def within(self, rect: QRect) -> tuple[range, range]:
+        """Rows and columns of the cells that a rectangle touches."""
+        top, left = self.at(max(rect.left(), self.left), max(rect.top(), self.top))
+        bottom, right = self.at(
+            max(rect.right(), self.left), max(rect.bottom(), self.top)
+        )
+        return (
+            range(max(top, 0), min(bottom + 1, self.rows)),
+            range(max(left, 0), min(right + 1, self.columns)),
+        )
+
+
+@dataclass(slots=True)
+class MapState:
+    """All that the map of a plate shows; wells are told apart by their paths.
+
+    Attributes
+    ----------
+    shown
+        Wells that a filter lets through; None for all.
+    values
+        Of a column; with `scale` they take the place of the pictures. None, and wells
+        that are not in it, are missing values.
+    """
+
+    map: PlateMap = EMPTY
+    wells: dict[tuple[int, int], MapWell] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    pictures: dict[str, QImage] = field(default_factory=dict)
+    selected: frozenset[str] = frozenset()
+    current: str | None = None
+    hovered: str | None = None
+    pinned: Collection[str] = ()
+    shown: Collection[str] | None = None
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    scale: Scale | None = None
+
+    def value(self, path: str) -> float | None:
+        """Value of a well; None where it is missing or no number."""
+        value = self.values.get(path)
+        return None if value is None or math.isnan(value) else value
+
+
+def paint_plate(
+    painter: QPainter, state: MapState, grid: Grid, colors: Colors, area: QRect
+) -> None:
+    """Draw the cells in an area, and all headers."""
+    painter.fillRect(area, colors.background)
+    if not state.map.rows:
+        return
+    rows, columns = grid.within(area)
+    for row in rows:
+        for column in columns:
+            well = state.wells.get((row, column))
+            rect = grid.cell(row, column)
+            if well is None:
+                painter.fillRect(rect, colors.gap)
+            else:
+                paint_well(painter, state, well.path, rect, colors)
+    paint_headers(painter, state.map, grid, colors, area)
+
+
+def paint_well(
+    painter: QPainter, state: MapState, path: str, rect: QRect, colors: Colors
+) -> None:
+    """Draw one well: value or picture, then what is said about it."""
+    scale = state.scale
+    dimmed = state.shown is not None and path not in state.shown
+    crossed = None
+    if dimmed:
+        painter.setOpacity(0.25)
+    picture = state.pictures.get(path)
+    if scale is not None:
+        value = state.value(path)
+        painter.fillRect(rect, colors.gap if value is None else scale.color(value))
+        crossed = colors.line if value is None else None
+    elif picture is not None:
+        painter.fillRect(rect, Qt.GlobalColor.black)
+        painter.drawImage(fitted(picture, rect), picture)
+    else:
+        painter.fillRect(rect, colors.well)
+    if path in state.problems:
+        crossed = colors.broken
+    if crossed is not None:
+        painter.setPen(QPen(crossed, max(1, rect.width() // 14)))
+        painter.drawLine(rect.topLeft(), rect.bottomRight())
+        painter.drawLine(rect.topRight(), rect.bottomLeft())
+    painter.setOpacity(1)
+    if path in state.selected or path == state.current:
+        width = min(3, max(1, rect.width() // 8)) if path == state.current else 1
+        outline(painter, rect, colors.chosen, width)
+    elif path == state.hovered:
+        outline(painter, rect, colors.text, 1)
+    if path in state.pinned:
+        dot = max(3, rect.width() // 4)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(colors.mark)
+        painter.drawEllipse(rect.right() - dot, rect.top() + 1, dot, dot)
+
+
+def fitted(picture: QImage, rect: QRect) -> QRect:
+    """Largest rectangle of a picture's proportions in the middle of another."""
+    size = picture.size().scaled(rect.size(), Qt.AspectRatioMode.KeepAspectRatio)
+    found = QRect(0, 0, max(1, size.width()), max(1, size.height()))
+    found.moveCenter(rect.center())
+    return found
+
+
+def outline(painter: QPainter, rect: QRect, color: QColor, width: int) -> None:
+    """Draw a frame inside a rectangle."""
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for i in range(width):
+        painter.setPen(color)
+        painter.drawRect(rect.adjusted(i, i, -1 - i, -1 - i))
+
+
+def paint_headers(
+    painter: QPainter, plate: PlateMap, grid: Grid, colors: Colors, area: QRect
+) -> None:
+    """Draw the names of rows and columns; as many as there is room for."""
+    metrics = painter.fontMetrics()
+    center = Qt.AlignmentFlag.AlignCenter
+    painter.setPen(colors.text)
+    if area.top() < grid.top:
+        painter.fillRect(area.left(), 0, area.width(), grid.top, colors.background)
+        wide = max(metrics.horizontalAdvance(name) for name in plate.columns) + 4
+        step = -(-wide // grid.side)
+        for i in range(0, grid.columns, step):
+            x = grid.cell(0, i).x()
+            if x + grid.side > grid.left:
+                rect = QRect(x, 0, grid.side * step, grid.top)
+                rect.setWidth(grid.side if step == 1 else wide)
+                painter.drawText(rect, center, plate.columns[i])
+    if area.left() < grid.left:
+        painter.fillRect(0, area.top(), grid.left, area.height(), colors.background)
+        step = -(-metrics.height() // grid.side)
+        for i in range(0, grid.rows, step):
+            y = grid.cell(i, 0).y()
+            if y + grid.side > grid.top:
+                high = max(grid.side, metrics.height())
+                y -= (high - grid.side) // 2
+                painter.drawText(QRect(0, y, grid.left, high), center, plate.rows[i])
+    painter.fillRect(0, 0, grid.left, grid.top, colors.background)
+
+
+def paint_legend(painter: QPainter, scale: Scale, rect: QRect, colors: Colors) -> None:
+    """Draw the colours of a scale with its limits and its title."""
+    painter.fillRect(rect, colors.background)
+    bar = rect.adjusted(PAD, PAD, -PAD, -painter.fontMetrics().height() - PAD)
+    count = len(scale.colors)
+    for i in range(bar.width()):
+        step = i * (count - 1) // max(1, bar.width() - 1)
+        color = QColor(*(int(c) for c in scale.colors[step][:3]))
+        painter.fillRect(bar.left() + i, bar.top(), 1, bar.height(), color)
+    below = QRect(
+        bar.left(), bar.bottom() + 1, bar.width(), rect.bottom() - bar.bottom()
+    )
+    painter.setPen(colors.text)
+    middle = Qt.AlignmentFlag.AlignVCenter
+    texts = zip(
+        (f"{scale.limits[0]:.4g}", scale.title, f"{scale.limits[1]:.4g}"),
+        (
+            Qt.AlignmentFlag.AlignLeft,
+            Qt.AlignmentFlag.AlignHCenter,
+            Qt.AlignmentFlag.AlignRight,
+        ),
+        strict=True,
+    )
+    for text, side in texts:
+        painter.drawText(below, side | middle, text)
