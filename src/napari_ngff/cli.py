@@ -1,4 +1,4 @@
-"""The command ``napari-ngff``: info, tree, check, view, demo.
+"""The command ``napari-ngff``: info, tree, check, merge, view, demo.
 
 Exit codes: 0 done, 1 it could not be read or is not valid, 2 the call was wrong.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff import __version__
 from napari_ngff.commands.check import add_check
+from napari_ngff.commands.merge import add_merge
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.node import Node, open_node
 from napari_ngff.store.summary import branches, summary
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     tree.set_defaults(run=_tree)
 
     add_check(commands)
+    add_merge(commands)
 
     view = commands.add_parser("view", help="open in napari")
     view.add_argument("paths", metavar="PATH", nargs="+")

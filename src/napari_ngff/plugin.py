@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.picture import LayerData
 
 __all__ = [
+    "edit_copy",
     "get_reader",
     "make_default_reader",
     "new_labels",
@@ -62,6 +63,14 @@ def new_labels(viewer: Viewer) -> None:
 
     use_workers()
     show_new_labels(viewer)
+
+
+def edit_copy(viewer: Viewer) -> None:
+    """Copy the active, read-only labels beside their image, and paint on the copy."""
+    from napari_ngff.viewer.sidecars import edit_copy as start
+
+    use_workers()
+    start(viewer)
 
 
 def make_default_reader() -> None:

@@ -10,6 +10,7 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.cli import main
+from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels import creation, replacement
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.node import open_node
@@ -185,12 +186,20 @@ def test_a_taken_name_is_refused_and_a_free_one_offered(copy, told):
     assert len([n.name for n in open_node(path).labels().nodes]) == 4
 
 
-def test_older_versions_are_told_to_convert(copy, told):
+def test_labels_of_older_versions_go_to_a_sidecar(copy, told, tmp_path):
     path = copy("old.ome.zarr")
     layer = painted(path)
-    assert not layer.saver.save_now()
-    assert "Convert it to 0.4 or newer" in told[0]
+    assert layer.saver.save_now(), told
     assert not (path / "labels/mine").exists()
+    assert main(["check", str(tmp_path / "old.labels.ome.zarr")]) == 0
+    again = layers_of(path).layers["mine"]
+    np.testing.assert_array_equal(np.asarray(again.data[0]), np.asarray(layer.data[0]))
+
+
+def test_in_the_image_older_versions_are_told_to_convert(copy):
+    path = copy("old.ome.zarr")
+    with pytest.raises(UnsupportedError, match=r"Convert it to 0\.4 or newer"):
+        painted(path, sidecar=False)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
-from napari_ngff.labels.home import LabelHome, home_in
+from napari_ngff.labels.home import LabelHome, home_in, why_not_created
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.labels.replacement import (
     UNFINISHED,
@@ -27,7 +27,6 @@ from napari_ngff.labels.replacement import (
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.store.sink import FolderSink
@@ -146,17 +145,18 @@ def create_labels(
     """
     home = home or home_in(image)
     source = home.source
-    if not isinstance(source, FolderSource):
-        raise UnsupportedError(f"{source.name} is no folder, and cannot be written.")
+    reason = why_not_created(source)
+    if reason:
+        raise UnsupportedError(reason)
     pyramid = open_pyramid(image)
     shapes, chunks, multiscale = _planned(pyramid, name, level)
     # Or refuse now.
     dump_image(Image((multiscale,), label=LabelInfo()), home.version)
     if {"/", "\\"} & set(name) or not name.strip(". "):
         raise ValueError(f"{name!r} is no name of a folder. Choose another.")
-    sink = FolderSink(source.root)
+    sink = FolderSink(source.name)
     path = home.path(name)
-    make_room(f"{source.root}/{path}", replace=replace)
+    make_room(f"{source.name}/{path}", replace=replace)
     sink.put(f"{path}/{UNFINISHED}", b"")
     for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
         names = multiscale.axis_names

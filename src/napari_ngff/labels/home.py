@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import Location, is_url
 from napari_ngff.store.node import read_node
 from napari_ngff.store.objects import join
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
     from napari_ngff.store.source import Source
 
-__all__ = ["LabelHome", "home_in", "written_version"]
+__all__ = ["LabelHome", "home_in", "why_not_created", "written_version"]
 
 VERSIONS = ("0.4", "0.5", "0.6")
 
@@ -126,6 +127,13 @@ def home_in(image: Node) -> LabelHome:
         " where labels lie. Convert it to 0.4 or newer, and make labels for that."
     )
     raise UnsupportedError(msg)
+
+
+def why_not_created(source: Source) -> str:
+    """Say why no label images can be made in a hierarchy; "" where they can."""
+    if isinstance(source, FolderSource):
+        return ""
+    return f"{source.name} is no folder, and cannot be written."
 
 
 def written_version(stated: str) -> str:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,7 +21,8 @@ import numpy as np
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.labels.cells import box_of
-from napari_ngff.labels.creation import put_array, put_group, stated
+from napari_ngff.labels.creation import enter, put_array, put_group, stated
+from napari_ngff.labels.sidecar import remember, sidecar_home
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.chunks import open_array
@@ -35,10 +39,14 @@ if TYPE_CHECKING:
     from napari_ngff.store.layout import Shape
     from napari_ngff.store.node import Node
 
-__all__ = ["GoesOn", "Replica", "size_of"]
+__all__ = ["MOST_COPIED", "GoesOn", "Replica", "copy_labels", "size_of"]
 
 GoesOn = Callable[[int, int], bool]
 """Told how many objects are done, and of how many; returns whether to go on."""
+
+
+MOST_COPIED = 16 * 2**30
+"""Bytes of voxels, of all levels. Labels are stored in a twentieth of that or less."""
 
 
 def size_of(label: Node) -> int:
@@ -58,6 +66,70 @@ def arrays_of(label: Node) -> dict[str, ChunkedArray]:
     return {
         path: open_array(source, place.key(path), label.zarr_format) for path in paths
     }
+
+
+def copy_labels(
+    label: Node,
+    image: Node,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    limit: int | None = MOST_COPIED,
+    goes_on: GoesOn | None = None,
+) -> Node | None:
+    """Copy a label image into the sidecar of its image, to be edited there.
+
+    Parameters
+    ----------
+    label, image
+        Groups of the label image and of its image.
+    folder
+        Where the sidecar is to be; see `sidecar_home`.
+    limit
+        Bytes of decoded voxels that are copied at most; None for any number.
+    goes_on
+        Told of progress; returns whether to go on.
+
+    Returns
+    -------
+    Node or None
+        The copy; None where it was told not to go on, and nothing is left.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it is too large, or there can be no sidecar.
+    FileExistsError
+        Where the sidecar has one of this name already.
+    ChunkError, OSError
+        Where a block cannot be read, or the system refuses to write.
+    """
+    home = sidecar_home(image, folder)
+    name = label.name
+    if name in home.names():
+        msg = f"{home.source.name} has a copy of {name} already. Open {image} again."
+        raise FileExistsError(msg)
+    size = size_of(label)
+    if limit is not None and size > limit:
+        msg = (
+            f"{label} holds {size / 2**30:.3g} GiB, and would have to be copied whole"
+            f" before it can be edited; up to {limit / 2**30:.3g} GiB are. Download it"
+            " and open the copy, or make new labels and paint what is to change."
+        )
+        raise UnsupportedError(msg)
+    root, aside = home.source.name, f".{home.entry(name)}.copying"
+    place = f"{root}/{aside}"
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        if not Replica(label, home, name, aside).write(goes_on):
+            return None
+        os.rename(place, f"{root}/{home.path(name)}")
+        enter(FolderSink(root), home, name)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):
+            os.rmdir(root)  # where it was made for this copy alone
+    remember(image, home)
+    return home.node(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 from platformdirs import user_data_path
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
-from napari_ngff.labels.home import LabelHome, home_in, written_version
+from napari_ngff.labels.home import LabelHome, home_in, why_not_created, written_version
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import Location, is_url
 from napari_ngff.store.node import Node, read_node
 from napari_ngff.store.objects import join
-from napari_ngff.store.sink import FolderSink, sink_of
+from napari_ngff.store.sink import FolderSink
 
 __all__ = [
     "Address",
@@ -133,10 +133,12 @@ def why_elsewhere(image: Node) -> str:
     """
     try:
         home_in(image)
-        sink_of(image.location.source)
     except UnsupportedError as error:
         return str(error)
     place = image.location
+    reason = why_not_created(place.source)
+    if reason:
+        return reason
     folder = join(place.source.name, place.path)
     archive = os.path.dirname(place.source.name)
     for path in (join(folder, "labels"), folder, archive):

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.blank import Blank
 from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.sidecar import attached, home_of_new
 from napari_ngff.store.lazy import LazyArray
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from napari.layers import Image
 
+    from napari_ngff.labels.home import LabelHome
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.paint import OMEZarrLabels
 
@@ -43,11 +47,14 @@ class LabelTarget:
         The image's group; None where the image is not of an OME-Zarr.
     level
         Level of the image that is the finest of the labels.
+    home
+        The group that will list them; None where there is none.
     """
 
     node: Node | None
     name: str
     level: int = 0
+    home: LabelHome | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LabelTarget:
         return self
@@ -72,11 +79,12 @@ def name_problem(name: str, taken: Sequence[str] = ()) -> str:
 
 
 def taken_names(layer: Image) -> list[str]:
-    """List the names of the label images that the layer's image has."""
+    """List the label images that the layer's image has, in sidecars, too."""
     origin = layer.metadata.get(KEY)
     if not isinstance(origin, LayerOrigin):
         return []
-    return [node.name for node in origin.node.labels().nodes]
+    own = [node.name for node in origin.node.labels().nodes]
+    return [*own, *attached(origin.node).labels]
 
 
 def free_name(layer: Image, others: Sequence[str] = ()) -> str:
@@ -88,7 +96,12 @@ def free_name(layer: Image, others: Sequence[str] = ()) -> str:
 
 
 def new_labels(
-    layer: Image, name: str | None = None, *, level: int = 0, dtype: Any = np.uint16
+    layer: Image,
+    name: str | None = None,
+    *,
+    level: int = 0,
+    dtype: Any = np.uint16,
+    sidecar: bool | str | os.PathLike[str] | None = None,
 ) -> OMEZarrLabels:
     """Make empty labels for an image layer; add them with ``viewer.add_layer``.
 
@@ -106,11 +119,16 @@ def new_labels(
         paint and to save.
     dtype
         Type of integers; it widens by itself where a label does not fit.
+    sidecar
+        True for an OME-Zarr of their own next to the image, or the folder in which
+        that shall be; False for the image itself, None for that where it can be.
 
     Raises
     ------
     ValueError
         Where the name cannot be used, or there is no such level.
+    UnsupportedError
+        Where labels cannot go where `sidecar` says.
     """
     from napari.utils.transforms import Affine
 
@@ -137,6 +155,8 @@ def new_labels(
     ).linear_matrix
     origin = layer.metadata.get(KEY)
     node = origin.node if isinstance(origin, LayerOrigin) else None
+    order = _order(layer)
+    home = None if order is None else _home(node, sidecar)
     labels = OMEZarrLabels(
         Canvas(sources),
         name=name,
@@ -148,10 +168,24 @@ def new_labels(
         affine=layer.affine,
         units=layer.units,
         axis_labels=layer.axis_labels,
-        metadata={TARGET: LabelTarget(node, name, level)},
+        metadata={TARGET: LabelTarget(node, name, level, home)},
     )
-    attach_new(labels, node, name, level, _order(layer))
+    attach_new(labels, node, name, level, order, home)
     return labels
+
+
+def _home(
+    node: Node | None, sidecar: bool | str | os.PathLike[str] | None
+) -> LabelHome | None:
+    """Choose where labels go; None where nobody has asked for what cannot be."""
+    if node is None:
+        return None
+    try:
+        return home_of_new(node, sidecar)
+    except UnsupportedError:
+        if sidecar is not None:
+            raise
+        return None  # whoever saves them is told
 
 
 def _order(layer: Image) -> tuple[int | None, ...] | None:

@@ -26,6 +26,11 @@ __all__ = ["as_layer", "as_layers", "why_read_only"]
 
 INSTEAD = "To paint all the same, use File ▸ New Layer ▸ New OME-Zarr labels."
 
+COPY = (
+    "To paint on a copy that is kept beside it, use Layers ▸ Annotate ▸ Edit a copy of"
+    " OME-Zarr labels."
+)
+
 
 def as_layers(layers: list[LayerData]) -> list[Any]:
     """Make layers that can be painted of labels, and leave the rest as tuples.
@@ -111,8 +116,8 @@ def why_read_only(source: ArraySource) -> str:
         return f"{whole}; open one of them to paint. {INSTEAD}"
     store = inner.array.source
     if not isinstance(store, FolderSource):
-        return f"{store.name} cannot be written in place. {INSTEAD}"
+        return f"{store.name} cannot be written in place. {COPY}"
     path = os.path.join(store.root, inner.array.path)
     if not os.access(path, os.W_OK):
-        return f"there is no permission to write {path}. {INSTEAD}"
+        return f"there is no permission to write {path}. {COPY}"
     return ""

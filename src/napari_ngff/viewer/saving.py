@@ -10,6 +10,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.creation import METHOD, create_labels
 from napari_ngff.labels.journal import Journal
 from napari_ngff.labels.reduce import method_named
+from napari_ngff.labels.sidecar import home_of_new, remember
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.viewer.new_labels import name_problem
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -18,6 +19,7 @@ from napari_ngff.viewer.saver import LayerSaver
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from napari_ngff.labels.home import LabelHome
     from napari_ngff.metadata.model import Multiscale
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.paint import OMEZarrLabels
@@ -59,6 +61,7 @@ def attach_new(
     name: str,
     level: int,
     order: Sequence[int | None] | None,
+    home: LabelHome | None = None,
 ) -> None:
     """Let a new layer create its label image when it is saved for the first time.
 
@@ -75,6 +78,8 @@ def attach_new(
     order
         The image's axis for each of the layer, None for a new one; None where the
         layer shows something else than the image's own voxels.
+    home
+        Where the label image goes; by default where that can be, at the first save.
     """
 
     def create(layer: OMEZarrLabels) -> tuple[LabelWriter, Finish]:
@@ -85,7 +90,9 @@ def attach_new(
             )
             raise UnsupportedError(msg)
         chosen = renamed(layer.name, name)
-        made = create_labels(image, chosen, layer.canvas.dtype, level)
+        target = home or home_of_new(image, None)
+        made = create_labels(image, chosen, layer.canvas.dtype, level, target)
+        remember(image, target)
         assert image.metadata.image is not None
         channel = image.metadata.image.multiscales[0].channel_axis
         own = tuple(
@@ -94,7 +101,7 @@ def attach_new(
         files = made.arrays, own
         assert layer.saver is not None
         if chosen != name:
-            layer.saver.keep_at(store, image.location.key(f"labels/{chosen}"))
+            layer.saver.keep_at(target.source.name, target.path(chosen))
         retained = layer.saver.journal.retained
         writer = LabelWriter(layer.canvas, retained, METHOD, made.ratios, files)
 
@@ -102,12 +109,14 @@ def attach_new(
 
         def finish() -> None:
             made.register()
-            metadata[KEY] = LayerOrigin(image.child(f"labels/{chosen}"))
+            metadata[KEY] = LayerOrigin(target.node(chosen))
 
         return writer, finish
 
     store, path = "", name
-    if image is not None:
+    if home is not None:
+        store, path = home.source.name, home.path(name)
+    elif image is not None:
         place = image.location
         store, path = place.source.name, place.key(f"labels/{name}")
     journal = Journal(store, path, layer.canvas)
