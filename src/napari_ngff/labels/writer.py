@@ -276,6 +276,8 @@ class LabelWriter:
         """Save what was put; with it what makes the labels known, once complete."""
         register = None if self._backlog else self.register
         in_folder = isinstance(self.sink, StagedFolder)
+        if not in_folder and self._backlog and self.register is not None:
+            return  # an archive is not written anew for half a label image
         if not in_folder:
             self._secure()
             if register is not None:
