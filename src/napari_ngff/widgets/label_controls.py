@@ -26,9 +26,11 @@ class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
 
     def __init__(self, layer: OMEZarrLabels) -> None:
         super().__init__(layer)
-        button = self._label_control.new_label_button
-        button.clicked.disconnect()
-        button.clicked.connect(self._on_new_label)
+        # napari 0.8 has no such button.
+        button = getattr(self._label_control, "new_label_button", None)
+        if button is not None:
+            button.clicked.disconnect()
+            button.clicked.connect(self._on_new_label)
         self.brush_unit = QComboBox(self)
         self.brush_unit.addItems(UNITS)
         self.brush_unit.setCurrentIndex(int(layer.brush_on_screen))
