@@ -17,6 +17,11 @@ def canvas(viewer):
     return viewer.window._qt_viewer.canvas
 
 
+def camera(viewer):
+    # napari 0.8 has no scene in between.
+    return getattr(viewer, "scene", viewer).camera
+
+
 def pump(milliseconds=20):
     QTest.qWait(milliseconds)
 

@@ -9,7 +9,7 @@ from napari.utils.colormaps import DirectLabelColormap
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
-from mouse import drag, pump
+from mouse import camera, drag, pump
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.paint import OMEZarrLabels
@@ -51,8 +51,8 @@ def test_shuffled_colours_are_napari_s_at_every_level(viewer, direct):
     colormap = DirectLabelColormap(color_dict=colors) if direct else None
     if colormap is not None:
         labels.colormap = colormap
-    viewer.scene.camera.center = (0, 64, 96)
-    viewer.scene.camera.zoom = 4
+    camera(viewer).center = (0, 64, 96)
+    camera(viewer).zoom = 4
     before = picture(viewer)
     button = viewer.window._qt_viewer.controls.widgets[labels].colormap_update
     for level in (0, 1, 2):

@@ -12,7 +12,7 @@ import pytest
 from napari.layers import Labels
 from qtpy.QtWidgets import QApplication
 
-from mouse import canvas, on_canvas, pump
+from mouse import camera, canvas, on_canvas, pump
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.paint import OMEZarrLabels
@@ -50,8 +50,8 @@ def test_the_pointer_paints_where_it_goes(viewer, zoom):
     labels = viewer.add_layer(OMEZarrLabels(Canvas([Empty(s) for s in sizes])))
     labels.mode, labels.selected_label = "paint", 3
     labels.brush_size = size = round(14 / zoom)
-    viewer.scene.camera.center = (0, MIDDLE, MIDDLE)
-    viewer.scene.camera.zoom = zoom
+    camera(viewer).center = (0, MIDDLE, MIDDLE)
+    camera(viewer).zoom = zoom
     viewer.window._qt_window.raise_()
     pump(300)
     corners = [(-60, -80), (-60, 90), (70, 90), (70, -80)]
