@@ -12,14 +12,15 @@ from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt, QThreadPool
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QMessageBox
 
 from mouse import drag, pump
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer import saver
+from napari_ngff.viewer import save_report
 from napari_ngff.viewer.new_labels import new_labels
 from napari_ngff.viewer.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.widgets import questions
+from napari_ngff.widgets.questions import CANCEL, DISCARD, RECOVER, SAVE
 from napari_ngff.widgets.unsaved import Guard
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -113,38 +114,39 @@ def painted(viewer, folder):
 def answer(monkeypatch, button):
     asked = []
 
-    def question(parent, title, text, *buttons):
+    def ask(parent, title, text, answers):
+        assert button in (*answers, CANCEL)
         asked.append(text)
         return button
 
-    monkeypatch.setattr(QMessageBox, "question", question)
+    monkeypatch.setattr(questions, "ask", ask)
     return asked
 
 
 def test_removing_asks_and_cancel_keeps_the_layer(viewer, painted, monkeypatch):
-    asked = answer(monkeypatch, QMessageBox.StandardButton.Cancel)
+    asked = answer(monkeypatch, CANCEL)
     viewer.layers.remove_selected()
-    assert asked == ["There are edits that are not saved in: nuclei."]
+    assert "There are edits that are not saved in: nuclei." in asked[0]
     assert painted in viewer.layers
     assert painted.unsaved
 
 
 def test_removing_asks_and_saves(viewer, painted, folder, monkeypatch):
-    answer(monkeypatch, QMessageBox.StandardButton.Save)
+    answer(monkeypatch, SAVE)
     viewer.layers.remove_selected()
     assert painted not in viewer.layers
     assert (stored(folder) == 77).any()
 
 
 def test_removing_asks_and_discards(viewer, painted, folder, monkeypatch):
-    answer(monkeypatch, QMessageBox.StandardButton.Discard)
+    answer(monkeypatch, DISCARD)
     viewer.layers.remove_selected()
     assert painted not in viewer.layers
     assert not (stored(folder) == 77).any()
 
 
 def test_closing_the_window_asks(viewer, painted, monkeypatch):
-    asked = answer(monkeypatch, QMessageBox.StandardButton.Cancel)
+    asked = answer(monkeypatch, CANCEL)
     window = viewer.window._qt_window
     assert len(window.findChildren(Guard)) == 1
     window.close(quit_app=False, confirm_need=True)
@@ -153,7 +155,7 @@ def test_closing_the_window_asks(viewer, painted, monkeypatch):
 
 
 def test_nothing_is_asked_where_all_is_saved(viewer, painted, monkeypatch):
-    asked = answer(monkeypatch, QMessageBox.StandardButton.Cancel)
+    asked = answer(monkeypatch, CANCEL)
     assert painted.saver.save_now()
     viewer.layers.remove_selected()
     assert asked == []
@@ -162,12 +164,12 @@ def test_nothing_is_asked_where_all_is_saved(viewer, painted, monkeypatch):
 
 def test_failure_is_told_with_its_reason(viewer, painted, folder, monkeypatch):
     told = []
-    monkeypatch.setattr(saver, "show_error", told.append)
+    monkeypatch.setattr(save_report, "show_error", told.append)
 
-    def full(self, key, data):
-        raise OSError(28, "No space left on device", key)
+    def full(self, path, data, flush):
+        raise OSError(28, "No space left on device", path)
 
-    monkeypatch.setattr("napari_ngff.store.sink.FolderSink.put", full)
+    monkeypatch.setattr("napari_ngff.store.sink.FolderSink.write_aside", full)
     assert not painted.saver.save_now()
     assert "nuclei was not saved" in told[0]
     assert "No space left on device" in told[0]
@@ -181,16 +183,16 @@ def test_failure_is_told_with_its_reason(viewer, painted, folder, monkeypatch):
 def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     viewer, painted, folder, monkeypatch
 ):
-    monkeypatch.setattr(QMessageBox, "question", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(questions, "ask", lambda *_: pytest.fail("asked"))
     pixels = np.asarray(painted.data[0])
     painted.saver.journal.close()  # as a dead process leaves it
     viewer.layers.clear()
-    asked = answer(monkeypatch, QMessageBox.StandardButton.Cancel)
+    asked = answer(monkeypatch, CANCEL)
     opened(viewer, folder)
     pump(50)
     assert "Recover 1 edits of nuclei?" in asked[0]
     viewer.layers.clear()
-    asked = answer(monkeypatch, QMessageBox.StandardButton.Yes)
+    asked = answer(monkeypatch, RECOVER)
     layer = opened(viewer, folder)
     pump(50)
     assert len(asked) == 1
@@ -202,18 +204,18 @@ def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     assert layer.saver.save_now()
     assert (stored(folder) == pixels).all()
     viewer.layers.clear()
-    asked = answer(monkeypatch, QMessageBox.StandardButton.Yes)
+    asked = answer(monkeypatch, RECOVER)
     opened(viewer, folder)
     pump(50)
     assert asked == []
 
 
 def test_discarded_edits_are_not_offered(viewer, painted, folder, monkeypatch):
-    answer(monkeypatch, QMessageBox.StandardButton.Discard)
+    answer(monkeypatch, DISCARD)
     painted.saver.journal.sync()
     viewer.layers.remove_selected()
     viewer.layers.clear()
-    asked = answer(monkeypatch, QMessageBox.StandardButton.Yes)
+    asked = answer(monkeypatch, RECOVER)
     opened(viewer, folder)
     pump(50)
     assert asked == []
