@@ -245,7 +245,10 @@ def dump_channel(channel: Channel, index: int) -> JSON:
 
 
 def dump_label(label: LabelInfo, version: str) -> JSON:
-    """Return the ``image-label`` block, without empty lists (``minItems`` is 1)."""
+    """Return the ``image-label`` block, without empty lists (``minItems`` is 1).
+
+    Without a `LabelInfo.source` no image is named.
+    """
     content: JSON = {"version": version} if version <= "0.5" else {}
     colors: dict[int, JSON] = {
         int(value): {"rgba": [int(byte) for byte in rgba]}
@@ -263,7 +266,7 @@ def dump_label(label: LabelInfo, version: str) -> JSON:
     for key, entries in (("colors", colors), ("properties", properties)):
         if entries:
             content[key] = [{"label-value": v} | entry for v, entry in entries.items()]
-    return content | {"source": {"image": label.source}}
+    return content | ({"source": {"image": label.source}} if label.source else {})
 
 
 def dump_properties(value: int, row: JSON) -> JSON:

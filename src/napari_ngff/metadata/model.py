@@ -225,7 +225,8 @@ class LabelInfo:
     properties
         Label value -> its other keys, in file order.
     source
-        Path of the labelled image's group relative to the label's, "../../" by default.
+        Path of the labelled image's group relative to the label's, "../../" by default;
+        "" to name none when written.
     """
 
     colors: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)

@@ -1,0 +1,200 @@
+"""How a new pyramid is cut: shapes of its levels, chunks, shards, and what to read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.metadata.model import Level
+from napari_ngff.store.cascade import coarser_shape
+from napari_ngff.store.creation import NewArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from napari_ngff.metadata.model import Axis
+    from napari_ngff.store.layout import Shape
+
+__all__ = ["Outline"]
+
+COARSEST = 256
+"""An axis is halved until it has at most so many voxels."""
+
+FLAT = 512
+"""Side of a chunk along y and x where planes stay as they are."""
+
+DEEP = (16, 256, 256)
+"""Sides of a chunk along z, y and x where z is halved, too."""
+
+SMALLEST, LARGEST = 128, 1024
+"""Bounds for the side of a chunk that follows the source's."""
+
+IN_SHARD = 4
+"""Chunks of a shard along y and x, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """Shapes of a new pyramid; axes are the image's, y and x the last two.
+
+    Attributes
+    ----------
+    shapes
+        Of the levels, the finest first.
+    factors
+        Voxels of the next finer level in one voxel, per axis, for all but the first.
+    chunk
+        Shape of a chunk, of which a level has less where it is smaller.
+    tile
+        What is read at once: whole chunks, and the source's chunks as a whole.
+    sharded
+        Whether several chunks become one stored object.
+    """
+
+    shapes: tuple[Shape, ...]
+    factors: tuple[Shape, ...]
+    chunk: Shape
+    tile: Shape
+    sharded: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        shape: Shape,
+        axes: Sequence[Axis],
+        scale: Sequence[float],
+        source: Shape,
+        *,
+        sharded: bool = False,
+        levels: int | None = None,
+    ) -> Outline:
+        """Choose them.
+
+        y and x are halved at each level until both have at most `COARSEST` voxels. z
+        is halved with them where it has more, and voxels are not longer along z.
+        A chunk has `FLAT` voxels along y and x, or `DEEP`; where the source is read in
+        chunks of its own, a length near to that which divides them.
+
+        Parameters
+        ----------
+        shape
+            In voxels.
+        axes, scale
+            Their types; size of a voxel in their units.
+        source
+            Shape of what the source reads at once; 1 where that does not matter.
+        sharded
+            Whether to join up to `IN_SHARD` chunks along y and x.
+        levels
+            How many, where that is given: halving goes on, or stops, so.
+        """
+        spatial = [axis.type == "space" for axis in axes]
+        z = len(shape) - 3 if len(shape) > 2 and spatial[-3] else None
+        factors: list[Shape] = []
+        shapes, voxel = [shape], list(scale)
+        while _goes_on(shapes, levels):
+            step = [1] * len(shape)
+            step[-2:] = 2, 2
+            last = shapes[-1]
+            if z is not None and last[z] > COARSEST and voxel[z] <= max(voxel[-2:]):
+                step[z] = 2
+            factors.append(tuple(step))
+            shapes.append(coarser_shape(last, factors[-1]))
+            voxel = [size * f for size, f in zip(voxel, step, strict=True)]
+        deep = z is not None and any(step[z] > 1 for step in factors)
+        wanted = [1] * (len(shape) - 3) + list(DEEP if deep else (1, FLAT, FLAT))
+        wanted = wanted[-len(shape) :]
+        chunk = tuple(
+            one if one == 1 else _side(theirs, size, one)
+            for one, theirs, size in zip(wanted, source, shape, strict=True)
+        )
+        tile = tuple(
+            c * math.ceil(min(theirs, size) / c)
+            for c, theirs, size in zip(chunk, source, shape, strict=True)
+        )
+        return cls(tuple(shapes), tuple(factors), chunk, tile, sharded)
+
+    def levels(
+        self, scale: Sequence[float], translation: Sequence[float]
+    ) -> tuple[Level, ...]:
+        """Place the levels: a voxel lies in the middle of those that it stands for.
+
+        Parameters
+        ----------
+        scale, translation
+            Of level 0, in the axes' units.
+        """
+        total = [1] * len(scale)
+        levels = []
+        for number in range(len(self.shapes)):
+            if number:
+                steps = self.factors[number - 1]
+                total = [n * f for n, f in zip(total, steps, strict=True)]
+            pairs = list(zip(scale, total, strict=True))
+            levels.append(
+                Level(
+                    str(number),
+                    tuple(float(size * n) for size, n in pairs),
+                    tuple(
+                        float(start + (n - 1) / 2 * size)
+                        for start, (size, n) in zip(translation, pairs, strict=True)
+                    ),
+                )
+            )
+        return tuple(levels)
+
+    def arrays(
+        self, dtype: np.dtype[Any], names: tuple[str, ...], *, shuffle: bool
+    ) -> list[tuple[str, NewArray]]:
+        """Describe the arrays of all levels, each with its path in the group."""
+        arrays = []
+        for number, shape in enumerate(self.shapes):
+            chunk = tuple(min(c, n) for c, n in zip(self.chunk, shape, strict=True))
+            shard = None
+            if self.sharded:
+                grid = coarser_shape(shape, chunk)
+                many = [1] * (len(shape) - 2) + [min(IN_SHARD, n) for n in grid[-2:]]
+                shard = tuple(c * n for c, n in zip(chunk, many, strict=True))
+            new = NewArray(shape, chunk, dtype, names, shard, shuffle)
+            arrays.append((str(number), new))
+        return arrays
+
+    @property
+    def steps(self) -> list[tuple[Shape, Shape, Shape]]:
+        """Shape of a level, shape of the next one, and the factors between them."""
+        pairs = zip(pairwise(self.shapes), self.factors, strict=True)
+        return [(fine, coarse, factors) for (fine, coarse), factors in pairs]
+
+
+def _goes_on(shapes: Sequence[Shape], levels: int | None) -> bool:
+    if levels is not None:
+        return len(shapes) < levels
+    return max(shapes[-1][-2:]) > COARSEST
+
+
+def _side(source: int, size: int, wanted: int) -> int:
+    """Choose the side of a chunk: even, so that it holds whole blocks.
+
+    Parameters
+    ----------
+    source
+        Side of the source's chunk; 1 where that does not matter.
+    size
+        Of the axis.
+    wanted
+        Side without a source.
+    """
+    if source >= size or source < 2:
+        return wanted
+    largest = min(LARGEST, 2 * wanted)
+    smallest = min(SMALLEST, wanted // 2)
+    if source <= largest:
+        fitting = source * max(1, wanted // source)
+        return fitting if fitting % 2 == 0 else wanted
+    parts = range(math.ceil(source / largest), source // smallest + 1)
+    even = [source // n for n in parts if source % n == 0 and source // n % 2 == 0]
+    return even[0] if even else wanted

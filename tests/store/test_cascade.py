@@ -1,0 +1,204 @@
+"""All levels in one pass: equal to making each of the whole level before it."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from napari_ngff.labels.reduce import Reduction
+from napari_ngff.metadata.model import Axis
+from napari_ngff.store.cascade import Cascade, Mean, coarser_shape
+from napari_ngff.store.creation import NewArray
+from napari_ngff.store.draft import Draft
+from napari_ngff.store.outline import Outline
+
+ZYX = (Axis("z", "space"), Axis("y", "space"), Axis("x", "space"))
+
+
+@dataclass
+class Pixels:
+    """A source that knows what was read of it."""
+
+    array: np.ndarray
+    chunks: tuple[int, ...] = ()
+
+    def __post_init__(self):
+        self.shape, self.dtype = self.array.shape, self.array.dtype
+        self.boxes = []
+
+    def read(self, box):
+        self.boxes.append(box)
+        return self.array[tuple(slice(*span) for span in box)]
+
+
+def blocks_of(array, factors):
+    """Voxels of each block, by plain loops; the last ones may be smaller."""
+    shape = coarser_shape(array.shape, factors)
+    for place in np.ndindex(shape):
+        part = tuple(
+            slice(i * f, (i + 1) * f) for i, f in zip(place, factors, strict=True)
+        )
+        yield place, array[part]
+
+
+def write(path, pixels, factors, chunks, reducer, *, version="0.5", **options):
+    """Write a pyramid; return its levels as zarr-python reads them."""
+    tile = options.pop("tile", chunks)
+    concurrency = options.pop("concurrency", 2)
+    shapes = [pixels.shape]
+    for step in factors:
+        shapes.append(coarser_shape(shapes[-1], step))
+    names = tuple("tczyx"[-len(chunks) :])
+    arrays = [
+        (str(i), NewArray(shape, chunks, pixels.dtype, names, **options))
+        for i, shape in enumerate(shapes)
+    ]
+    reducers = [
+        (reducer(fine, coarse, step), step)
+        for (fine, coarse), step in zip(
+            itertools.pairwise(shapes), factors, strict=True
+        )
+    ]
+    with Draft(path) as draft:
+        cascade = Cascade(draft, arrays, reducers, version, tile)
+        cascade.write(Pixels(pixels), concurrency=concurrency)
+        assert all(not level.partial and not level.shards for level in cascade._levels)
+    return [zarr.open_array(path / str(i), mode="r")[...] for i in range(len(shapes))]
+
+
+def mean(_fine, _coarse, step):
+    return Mean(step)
+
+
+def mode(fine, coarse, step):
+    return Reduction.of(fine, coarse, "mode", step)
+
+
+def nearest(fine, coarse, step):
+    return Reduction.of(fine, coarse, "nearest", step)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.data())
+def test_each_level_is_made_of_the_whole_one_before(tmp_path_factory, data):
+    shape = data.draw(st.tuples(*[st.integers(1, 40)] * 3))
+    halved = data.draw(st.sampled_from([(1, 2, 2), (2, 2, 2)]))
+    chunks = data.draw(st.tuples(*[st.sampled_from([2, 4, 6, 8])] * 3))
+    times = data.draw(st.tuples(*[st.integers(1, 3)] * 3))
+    tile = tuple(c * n for c, n in zip(chunks, times, strict=True))
+    reducer = data.draw(st.sampled_from([mode, nearest, mean]))
+    shards = data.draw(st.sampled_from([None, (1, 2, 2), (2, 1, 3)]))
+    if shards is not None:
+        shards = tuple(c * n for c, n in zip(chunks, shards, strict=True))
+    seed = data.draw(st.integers(0, 99))
+    pixels = np.random.default_rng(seed).integers(0, 4, shape).astype(np.uint16)
+    path = tmp_path_factory.mktemp("cascade") / "new"
+    levels = write(
+        path, pixels, [halved] * 3, chunks, reducer, shards=shards, tile=tile
+    )
+    assert (levels[0] == pixels).all()
+    for fine, coarse in itertools.pairwise(levels):
+        step = reducer(fine.shape, coarse.shape, halved)
+        box = tuple((0, n) for n in coarse.shape)
+        whole = step.reduce(fine, box)
+        np.testing.assert_array_equal(coarse, whole[tuple(map(slice, coarse.shape))])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int8", "uint16", "int32", "int64", "uint64", "float32"]
+)
+def test_mean_is_that_of_the_voxels_of_a_block(dtype):
+    dtype = np.dtype(dtype)
+    random = np.random.default_rng(1)
+    if dtype.kind == "f":
+        pixels = random.normal(0, 1e4, (3, 7, 8)).astype(dtype)
+    else:
+        info = np.iinfo(dtype)
+        pixels = random.integers(info.min, info.max, (3, 7, 8), dtype, endpoint=True)
+    step = (2, 2, 2)
+    shape = coarser_shape(pixels.shape, step)
+    found = Mean(step).reduce(pixels, tuple((0, n) for n in shape))
+    assert found.dtype == dtype
+    assert found.shape == shape
+    for place, block in blocks_of(pixels, step):
+        if dtype.kind == "f":
+            assert found[place] == pytest.approx(block.mean(), rel=1e-5)
+        else:
+            total = sum(int(v) for v in block.ravel())
+            nearest_one = (2 * total + block.size) // (2 * block.size)
+            assert int(found[place]) == nearest_one
+
+
+def test_nothing_is_stored_of_what_is_empty(tmp_path):
+    pixels = np.zeros((64, 64), np.uint32)
+    pixels[:16, :16] = 7
+    write(tmp_path / "new", pixels, [(2, 2)], (16, 16), mode)
+    stored = [p for p in (tmp_path / "new" / "0").rglob("*") if p.is_file()]
+    assert sorted(p.name for p in stored) == ["0", "zarr.json"]
+
+
+def test_version_0_4_is_zarr_v2(tmp_path):
+    pixels = np.arange(70 * 50, dtype=np.int16).reshape(70, 50)
+    levels = write(
+        tmp_path / "new", pixels, [(2, 2)], (32, 32), mean, version="0.4", shuffle=True
+    )
+    assert (levels[0] == pixels).all()
+    assert (tmp_path / "new" / "0" / ".zarray").exists()
+    assert (tmp_path / "new" / "0" / "1" / "1").exists()
+
+
+def test_source_is_read_once_in_its_own_chunks(tmp_path):
+    pixels = np.ones((8, 600, 600), np.uint8)
+    outline = Outline.of(pixels.shape, ZYX, (1, 1, 1), (4, 300, 300))
+    source = Pixels(pixels)
+    with Draft(tmp_path / "new") as draft:
+        arrays = outline.arrays(pixels.dtype, ("z", "y", "x"), shuffle=False)
+        reducers = [(Mean(step), step) for _, _, step in outline.steps]
+        Cascade(draft, arrays, reducers, "0.5", outline.tile).write(source)
+    assert outline.tile == (4, 300, 300)
+    assert len(source.boxes) == len(set(source.boxes)) == 8
+    assert {a % 300 for box in source.boxes for a, _ in box[1:]} == {0}
+
+
+@pytest.mark.parametrize("size", [2048, 4096])
+def test_memory_does_not_grow_with_the_image(tmp_path, size):
+    class Computed(Pixels):
+        def read(self, box):
+            y, x = (np.arange(*span, dtype=np.uint32) for span in box)
+            return (y[:, None] // 40) * 1000 + x // 40
+
+    source = Computed(np.broadcast_to(np.uint32(0), (size, size)))
+    outline = Outline.of((size, size), ZYX[1:], (1, 1), (1, 1), levels=5)
+    arrays = outline.arrays(source.dtype, ("y", "x"), shuffle=False)
+    reducers = [
+        (Reduction.of(fine, coarse, "mode", step), step)
+        for fine, coarse, step in outline.steps
+    ]
+    with Draft(tmp_path / "new") as draft:
+        cascade = Cascade(draft, arrays, reducers, "0.5", outline.tile)
+        tracemalloc.start()
+        cascade.write(source, concurrency=2)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 32e6
+
+
+def test_an_error_of_the_source_ends_it(tmp_path):
+    class Broken(Pixels):
+        def read(self, box):
+            raise OSError("The source is gone.")
+
+    outline = Outline.of((600, 600), ZYX[1:], (1, 1), (1, 1))
+    arrays = outline.arrays(np.dtype("uint8"), ("y", "x"), shuffle=False)
+    with pytest.raises(OSError, match="gone"), Draft(tmp_path / "new") as draft:
+        Cascade(draft, arrays, [(Mean((2, 2)), (2, 2))] * 2, "0.5", (512, 512)).write(
+            Broken(np.zeros((600, 600), np.uint8))
+        )
+    assert list(tmp_path.iterdir()) == []
