@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
+from dataclasses import replace as changed
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import CorruptDataError, UnsupportedError
-from napari_ngff.labels.home import LabelHome, home_in, why_not_created
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.labels.home import LabelHome, home_in
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.labels.replacement import (
     UNFINISHED,
@@ -29,7 +30,7 @@ from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
-from napari_ngff.store.sink import FolderSink
+from napari_ngff.store.sink import sink_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import Pyramid
+    from napari_ngff.store.sink import Sink
 
 __all__ = ["METHOD", "NewLabels", "create_labels"]
 
@@ -54,6 +56,8 @@ ZSTD = 1
 @dataclass(frozen=True, slots=True)
 class NewLabels:
     """A label image whose arrays are there and whose group is not.
+
+    In an archive nothing is written before `register` and a commit of the sink.
 
     Attributes
     ----------
@@ -83,6 +87,8 @@ class NewLabels:
     def register(self) -> None:
         """Write the group's metadata, and then enter it into the list of labels.
 
+        In an archive both wait for a commit of the sink; see `Sink.commit`.
+
         Raises
         ------
         CorruptDataError
@@ -91,17 +97,17 @@ class NewLabels:
             Where the system refuses to write.
         """
         home, path = self.home, self.home.path(self.name)
-        sink = FolderSink(home.source.name)
+        sink = sink_of(home.source)
         label = LabelInfo(source=home.source_image(self.name))
         info = Image((self.multiscale,), label=label)
         put_group(sink, path, stated(dump_image(info, home.version), home))
         enter(sink, home, self.name)
-        drop_replaced(f"{sink.root}/{path}")
+        drop_replaced(sink, path)
         sink.delete(f"{path}/{UNFINISHED}")
 
     def abandon(self) -> None:
         """Remove what is not registered; a label image that it replaces is back."""
-        put_back(f"{self.home.source.name}/{self.home.path(self.name)}")
+        put_back(sink_of(self.home.source), self.home.path(self.name))
 
 
 def create_labels(
@@ -144,24 +150,23 @@ def create_labels(
         Where the system refuses to write.
     """
     home = home or home_in(image)
-    source = home.source
-    reason = why_not_created(source)
-    if reason:
-        raise UnsupportedError(reason)
+    sink = sink_of(home.source)
+    # In an archive: what is put there is seen through the sink alone, until all is.
+    home = changed(home, source=sink.source)
     pyramid = open_pyramid(image)
     shapes, chunks, multiscale = _planned(pyramid, name, level)
     # Or refuse now.
     dump_image(Image((multiscale,), label=LabelInfo()), home.version)
     if {"/", "\\"} & set(name) or not name.strip(". "):
         raise ValueError(f"{name!r} is no name of a folder. Choose another.")
-    sink = FolderSink(source.name)
     path = home.path(name)
-    make_room(f"{source.name}/{path}", replace=replace)
+    make_room(sink, path, replace=replace)
     sink.put(f"{path}/{UNFINISHED}", b"")
     for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
         names = multiscale.axis_names
         put_array(sink, f"{path}/{one.path}", (shape, size, dtype, names), home)
-    arrays = (open_array(source, f"{path}/{one.path}") for one in multiscale.levels)
+    places = (f"{path}/{one.path}" for one in multiscale.levels)
+    arrays = (open_array(home.source, place) for place in places)
     return NewLabels(home, name, multiscale, tuple(arrays))
 
 
@@ -209,7 +214,7 @@ def _level(number: int, scale: Any, translation: Any, factors: Any) -> Level:
 
 
 def put_array(
-    sink: FolderSink,
+    sink: Sink,
     path: str,
     kind: tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any], tuple[str, ...]],
     home: LabelHome,
@@ -264,7 +269,7 @@ def put_array(
     sink.put(f"{path}/zarr.json", _json(document))
 
 
-def put_group(sink: FolderSink, path: str, attributes: JSON) -> None:
+def put_group(sink: Sink, path: str, attributes: JSON) -> None:
     """Write the metadata of a group: of zarr v3 where its attributes have "ome"."""
     if "ome" not in attributes:
         sink.put(join(path, ".zgroup"), _json({"zarr_format": 2}))
@@ -280,7 +285,7 @@ def stated(attributes: JSON, home: LabelHome) -> JSON:
     return attributes
 
 
-def enter(sink: FolderSink, home: LabelHome, name: str) -> None:
+def enter(sink: Sink, home: LabelHome, name: str) -> None:
     """Append a name to the list of labels; whatever else stands there stays.
 
     Raises
@@ -297,7 +302,7 @@ def enter(sink: FolderSink, home: LabelHome, name: str) -> None:
 
 
 def change_list(
-    sink: FolderSink, home: LabelHome, change: Callable[[list[str]], list[str]]
+    sink: Sink, home: LabelHome, change: Callable[[list[str]], list[str]]
 ) -> None:
     """Change the list of labels and nothing else of its document.
 

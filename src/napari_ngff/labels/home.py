@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import Location, is_url
 from napari_ngff.store.node import read_node
 from napari_ngff.store.objects import join
+from napari_ngff.store.sink import sink_of
 
 if TYPE_CHECKING:
     from napari_ngff.store.node import Node
@@ -131,9 +131,11 @@ def home_in(image: Node) -> LabelHome:
 
 def why_not_created(source: Source) -> str:
     """Say why no label images can be made in a hierarchy; "" where they can."""
-    if isinstance(source, FolderSource):
-        return ""
-    return f"{source.name} is no folder, and cannot be written."
+    try:
+        sink_of(source)
+    except UnsupportedError as error:
+        return str(error)
+    return ""
 
 
 def written_version(stated: str) -> str:

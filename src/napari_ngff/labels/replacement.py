@@ -1,7 +1,8 @@
 """The place of a new label image, and what stood there before.
 
 What is to be replaced is moved aside, and is gone only when the new label image is
-whole and in the list. A creation that was interrupted is undone by the next.
+whole and in the list. A creation that was interrupted is undone by the next. In an
+archive all of it waits in the sink, and nothing has to be moved or undone.
 """
 
 from __future__ import annotations
@@ -9,8 +10,15 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NameTakenError
+from napari_ngff.store.sink import FolderSink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari_ngff.store.sink import Sink
 
 __all__ = ["REPLACED", "UNFINISHED", "drop_replaced", "make_room", "put_back"]
 
@@ -23,13 +31,15 @@ REPLACED = ".replaced"
 DOCUMENTS = frozenset(("zarr.json", ".zattrs"))
 
 
-def make_room(folder: str, *, replace: bool) -> None:
+def make_room(sink: Sink, path: str, *, replace: bool) -> None:
     """Make sure that nothing is at a place, or refuse.
 
     Parameters
     ----------
-    folder
-        Of the new label image.
+    sink
+        Of the hierarchy.
+    path
+        Of the new label image there.
     replace
         Whether to move aside what is there.
 
@@ -40,30 +50,49 @@ def make_room(folder: str, *, replace: bool) -> None:
     OSError
         Where the system refuses to move it.
     """
-    put_back(folder)
+    put_back(sink, path)
+    above, _, name = path.rpartition("/")
+    if not isinstance(sink, FolderSink):
+        siblings = sink.source.names(above) or ()
+        if name not in siblings:
+            return
+        if not replace:
+            raise _taken(name, f"{sink.root}/{above}", siblings)
+        sink.clear(path)
+        return
+    folder = f"{sink.root}/{path}"
     if not os.path.lexists(folder):
         return
     aside = f"{folder}{REPLACED}"
     if replace and not os.path.lexists(aside):
         os.rename(folder, aside)
         return
-    parent, name = os.path.split(folder)
-    taken = {other.lower() for other in os.listdir(parent)}
+    what = f"{name}{REPLACED}" if replace else name
+    parent = os.path.dirname(folder)
+    raise _taken(name, parent, os.listdir(parent), what)
+
+
+def _taken(
+    name: str, parent: str, siblings: Iterable[str], what: str = ""
+) -> NameTakenError:
+    taken = {other.lower() for other in siblings}
     numbers = range(2, len(taken) + 3)
     free = next(f"{name}-{n}" for n in numbers if f"{name}-{n}".lower() not in taken)
-    what = f"{name}{REPLACED}" if replace else name
-    msg = f"There is something named {what} in {parent} already. {free} is free."
-    raise NameTakenError(msg, name, free)
+    msg = f"There is something named {what or name} in {parent} already."
+    return NameTakenError(f"{msg} {free} is free.", name, free)
 
 
-def put_back(folder: str) -> None:
+def put_back(sink: Sink, path: str) -> None:
     """Remove a label image that was not finished; what it replaces is there again.
 
     Where all of it is there what it replaces goes.
     """
+    if not isinstance(sink, FolderSink):
+        return
+    folder = f"{sink.root}/{path}"
     names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if UNFINISHED in names and names & DOCUMENTS:
-        drop_replaced(folder)
+        drop_replaced(sink, path)
     elif UNFINISHED in names:
         shutil.rmtree(folder)
     # Killed between the two moves, there is no folder.
@@ -71,8 +100,10 @@ def put_back(folder: str) -> None:
         os.rename(f"{folder}{REPLACED}", folder)
 
 
-def drop_replaced(folder: str) -> None:
+def drop_replaced(sink: Sink, path: str) -> None:
     """Remove what was moved aside, now that the new label image is in the list."""
+    if not isinstance(sink, FolderSink):
+        return
     # It is whole and harmless where the system does not let it go.
     with suppress(OSError):
-        shutil.rmtree(f"{folder}{REPLACED}")
+        shutil.rmtree(f"{sink.root}/{path}{REPLACED}")
