@@ -12,6 +12,7 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.lazy import LazyArray
+from napari_ngff.store.ozx import ZipSource
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.resampled import ResampledLevel
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -115,9 +116,16 @@ def why_read_only(source: ArraySource) -> str:
         whole = "this picture is put together from several files"
         return f"{whole}; open one of them to paint. {INSTEAD}"
     store = inner.array.source
-    if not isinstance(store, FolderSource):
+    places: tuple[str, ...]
+    if isinstance(store, FolderSource):
+        places = (os.path.join(store.root, inner.array.path),)
+    elif isinstance(store, ZipSource):
+        # It is written anew beside the old one, and renamed.
+        file = os.path.realpath(store.path)
+        places = file, os.path.dirname(file)
+    else:
         return f"{store.name} cannot be written in place. {COPY}"
-    path = os.path.join(store.root, inner.array.path)
-    if not os.access(path, os.W_OK):
-        return f"there is no permission to write {path}. {COPY}"
+    for path in places:
+        if not os.access(path, os.W_OK):
+            return f"there is no permission to write {path}. {COPY}"
     return ""

@@ -107,8 +107,9 @@ def attach_new(
 
         metadata = layer.metadata
 
+        writer.register = made.register
+
         def finish() -> None:
-            made.register()
             metadata[KEY] = LayerOrigin(target.node(chosen))
 
         return writer, finish
