@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from napari_ngff.store.chunks import Box, ChunkedArray
     from napari_ngff.store.sink import Sink
 
-__all__ = ["widen", "widened"]
+__all__ = ["ASIDE", "widen", "widened"]
 
 ASIDE = ".widening"
+"""Ends the name of the folder where the new array is made."""
 
 
 def widen(arrays: list[ChunkedArray], dtype: np.dtype[Any], sink: Sink) -> None:

@@ -32,7 +32,7 @@ from napari_ngff.labels.retained import (
 from napari_ngff.labels.rewrite import Backlog, Files, Rewrite
 from napari_ngff.labels.snapshot import Snapshot, touched
 from napari_ngff.labels.verdict import errors_of
-from napari_ngff.labels.widening import widen
+from napari_ngff.labels.widening import ASIDE, widen
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray
 from napari_ngff.store.pyramid import LevelSource
@@ -207,6 +207,7 @@ class LabelWriter:
         if saving:
             for one in self.arrays:
                 self.sink.sweep(one.path)
+                self.sink.clear(f"{one.path}{ASIDE}")
 
     def save(
         self,

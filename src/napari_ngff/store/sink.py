@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.errors import AccessError, UnsupportedError
+from napari_ngff.store.exchange import exchange
 from napari_ngff.store.folder import FolderSource
 
 if TYPE_CHECKING:
@@ -223,12 +224,15 @@ class FolderSink:
         shutil.rmtree(f"{self.root}/{path}", ignore_errors=True)
 
     def replace(self, path: str, by: str) -> None:
-        """Rename a folder to where another is; see `Sink.replace`.
+        """Put a folder in the place of another; see `Sink.replace`.
 
-        Between two renames there is an instant with neither; the old one is then at
-        ``<path>.before``.
+        In one step on Linux and macOS. Elsewhere there is an instant between two
+        renames with neither; the old one is then at ``<path>.before``.
         """
         place, new = f"{self.root}/{path}", f"{self.root}/{by}"
+        if exchange(place, new):
+            shutil.rmtree(new, ignore_errors=True)
+            return
         kept = f"{place}.before"
         shutil.rmtree(kept, ignore_errors=True)
         os.rename(place, kept)

@@ -1,0 +1,40 @@
+"""Two folders swap their names in one step, or stay as they are."""
+
+import os
+
+import pytest
+
+from napari_ngff.store import exchange as module
+from napari_ngff.store.exchange import exchange
+from napari_ngff.store.sink import FolderSink
+
+
+@pytest.fixture
+def folders(tmp_path):
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "who").write_text(name)
+    return tmp_path
+
+
+def test_folders_are_swapped(folders):
+    if not exchange(str(folders / "old"), str(folders / "new")):
+        pytest.skip("this system cannot")
+    assert (folders / "old/who").read_text() == "new"
+    assert (folders / "new/who").read_text() == "old"
+
+
+def test_a_missing_folder_is_refused(folders):
+    if not exchange(str(folders / "old"), str(folders / "new")):
+        pytest.skip("this system cannot")
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        exchange(str(folders / "old"), str(folders / "nothing"))
+
+
+@pytest.mark.parametrize("swaps", [True, False])
+def test_a_folder_takes_the_place_of_another(folders, monkeypatch, swaps):
+    if not swaps:
+        monkeypatch.setattr(module, "_swap", lambda *_: module.errno.ENOSYS)
+    FolderSink(str(folders)).replace("old", "new")
+    assert os.listdir(folders) == ["old"]
+    assert (folders / "old/who").read_text() == "new"
