@@ -14,7 +14,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels import creation, replacement
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.node import open_node
-from napari_ngff.viewer import saver
+from napari_ngff.viewer import save_report
 from napari_ngff.viewer.new_labels import new_labels
 from napari_ngff.viewer.painted import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
@@ -49,7 +49,7 @@ def layers_of(path):
 def told(monkeypatch):
     messages = []
     for name in ("show_error", "show_warning", "show_info"):
-        monkeypatch.setattr(saver, name, messages.append)
+        monkeypatch.setattr(save_report, name, messages.append)
     return messages
 
 

@@ -120,6 +120,11 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             return self.saver.unsaved(self)
         return self.canvas.log.end > 0
 
+    @property
+    def painting(self) -> bool:
+        """Whether a stroke is being drawn, which is no step of undo yet."""
+        return bool(self._block_history)
+
     def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
         """Tell as napari does, and whether edits are unsaved or why there are none."""
         status: dict[str, str] = super().get_status(*arguments, **keywords)

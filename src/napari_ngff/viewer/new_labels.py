@@ -17,15 +17,23 @@ from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from napari.layers import Image
+    from napari.layers import Image, Layer
 
     from napari_ngff.labels.home import LabelHome
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.paint import OMEZarrLabels
 
-__all__ = ["TARGET", "LabelTarget", "free_name", "name_problem", "new_labels"]
+__all__ = [
+    "TARGET",
+    "LabelTarget",
+    "free_name",
+    "is_shown",
+    "name_problem",
+    "new_labels",
+    "taken_names",
+]
 
 TARGET = "ome-zarr-target"
 """Where a layer's ``metadata`` keeps its `LabelTarget`."""
@@ -87,12 +95,25 @@ def taken_names(layer: Image) -> list[str]:
     return [*own, *attached(origin.node).labels]
 
 
-def free_name(layer: Image, others: Sequence[str] = ()) -> str:
-    """Propose a name that is not taken."""
+def free_name(layer: Image, others: Sequence[str] = (), wish: str = "labels") -> str:
+    """Propose a name that is not taken, similar to what is wished for."""
     taken = [*taken_names(layer), *others]
     numbers = range(1, len(taken) + 2)
-    names = ["labels", *(f"labels-{number + 1}" for number in numbers)]
+    names = [wish, *(f"{wish}-{number + 1}" for number in numbers)]
     return next(name for name in names if not name_problem(name, taken))
+
+
+def is_shown(layers: Iterable[Layer], place: tuple[str, str]) -> bool:
+    """Tell whether one of some layers shows a group.
+
+    Parameters
+    ----------
+    place
+        Where its hierarchy is, and its path there.
+    """
+    origins = [layer.metadata.get(KEY) for layer in layers]
+    nodes = [one.node.location for one in origins if isinstance(one, LayerOrigin)]
+    return place in [(node.source.name, node.path) for node in nodes]
 
 
 def new_labels(
@@ -102,6 +123,7 @@ def new_labels(
     level: int = 0,
     dtype: Any = np.uint16,
     sidecar: bool | str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
 ) -> OMEZarrLabels:
     """Make empty labels for an image layer; add them with ``viewer.add_layer``.
 
@@ -122,6 +144,8 @@ def new_labels(
     sidecar
         True for an OME-Zarr of their own next to the image, or the folder in which
         that shall be; False for the image itself, None for that where it can be.
+    overwrite
+        Whether the first save may replace a label image of that name.
 
     Raises
     ------
@@ -136,7 +160,8 @@ def new_labels(
     from napari_ngff.viewer.saving import attach_new
 
     name = free_name(layer) if name is None else name
-    problem = name_problem(name, taken_names(layer))
+    taken = [one for one in taken_names(layer) if not (overwrite and one == name)]
+    problem = name_problem(name, taken)
     if problem:
         raise ValueError(problem)
     ndim = layer.ndim
@@ -171,6 +196,8 @@ def new_labels(
         metadata={TARGET: LabelTarget(node, name, level, home)},
     )
     attach_new(labels, node, name, level, order, home)
+    if overwrite and labels.saver is not None:
+        labels.saver.replaces = name
     return labels
 
 

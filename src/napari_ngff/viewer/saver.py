@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import time
+import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from napari.utils.notifications import show_error, show_info, show_warning
+import numpy as np
 
-from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.errors import NameTakenError, OMEZarrError, UnsupportedError
+from napari_ngff.labels.description import write_label_info
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
+from napari_ngff.labels.progress import ARCHIVE
+from napari_ngff.labels.verdict import errors_of
 from napari_ngff.viewer import session
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.save_report import Reporter, SaveResult
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from napari_ngff.labels.progress import Outcome
     from napari_ngff.labels.writer import LabelWriter
+    from napari_ngff.viewer.description import Description, Said
     from napari_ngff.viewer.paint import OMEZarrLabels
 
 __all__ = ["Finish", "LayerSaver"]
@@ -50,6 +57,18 @@ class LayerSaver:
         For the status: what the last save did, or how far this one is.
     running
         Whether a save is going on.
+    fraction
+        How much of it is done, 0 to 1.
+    partial
+        Whether a save has begun that is not complete: some of it is in the file.
+    wanted
+        Whether edits that are not saved shall be kept for later when the layer goes.
+    description
+        Colours and properties; None where they are not saved.
+    replaces
+        Name of a label image that new labels may replace; "" for none.
+    abandon
+        Undoes a creation that was not completed.
     """
 
     def __init__(
@@ -64,11 +83,21 @@ class LayerSaver:
         self._finish: Finish | None = None
         self._again = False
         self._cancelled = False
+        self._quiet = self._asks = False
+        self._released = False
+        self._working = threading.Lock()
+        self._reporter = Reporter()
         self.journal = journal
         self._settle(writer)
         weakref.finalize(layer, self.release)
         self.note = ""
         self.running = False
+        self.fraction = 0.0
+        self.partial = False
+        self.wanted = True
+        self.description: Description | None = None
+        self.replaces = ""
+        self.abandon: Finish | None = None
 
     def _settle(self, writer: LabelWriter | None) -> None:
         self.writer = writer
@@ -76,9 +105,10 @@ class LayerSaver:
             writer.journal = self.journal
 
     def unsaved(self, layer: OMEZarrLabels) -> bool:
-        """Whether the file is not what the layer shows."""
+        """Whether the file is not what the layer shows, colours included."""
         self.journal.canvas = layer.canvas
-        return self._lacks()
+        said = self.description is not None and self.description.changed
+        return said or self._lacks()
 
     def _lacks(self) -> bool:
         canvas = self.journal.canvas
@@ -134,60 +164,118 @@ class LayerSaver:
         self.journal.sync()
         older.remove()
 
+    # What becomes of the edits when the layer goes.
+
+    def keep(self) -> None:
+        """Leave the edits in the journal, to be recovered, and do nothing more."""
+        self._leave()
+
     def discard(self) -> None:
         """Forget the edits: nobody wants to recover them."""
-        self.journal.remove()
+        self.wanted = False
+        self._leave()
+
+    def _leave(self) -> None:
+        self.cancel()
+        with self._working:  # until the blocks at hand are written
+            self.release()
 
     def release(self) -> None:
         """Let go of the journal, as the layer is gone; what lacks can be recovered."""
-        if self._lacks():
+        if self._released:
+            return
+        self._released = True
+        if self._lacks() and self.wanted:
             self.journal.close()
         else:
             self.journal.remove()
+        if self._finish is not None and self.abandon is not None:
+            self.abandon()
 
     # Saving.
 
-    def save(self) -> None:
-        """Save in a worker, and tell the user; what is painted meanwhile next time."""
+    def save(self, *, quiet: bool = False) -> None:
+        """Save in a worker, and tell the user; what is painted meanwhile next time.
+
+        Parameters
+        ----------
+        quiet
+            Whether nobody asked for it: then nothing is asked, and only what went
+            wrong is told, once.
+        """
         if self.running:
-            self._again = True
+            self._again = not quiet
             return
-        self.running = True
-        session.run(self._work, self._done)
+        said = self._begin(quiet, asks=not quiet)
+        session.watch(self)
+        session.run(lambda: self._work(said), self._done)
 
     def save_now(self) -> bool:
         """Save in this thread; tell whether nothing is unsaved any more."""
         layer = self._layer()
-        while self.running:  # in a worker
-            time.sleep(0.01)
-        self.running = True
-        self._done(self._work())
+        self._done(self._work(self._begin()))
         return layer is None or not self.unsaved(layer)
 
     def cancel(self) -> None:
         """Stop a save; the next one goes on from there."""
+        self._again = False
         self._cancelled = True
 
-    def _work(self) -> Outcome | Exception | None:
+    def _begin(self, quiet: bool = False, asks: bool = False) -> Said | None:
+        self.running = True
+        self._cancelled = False
+        self._quiet, self._asks = quiet, asks
+        self.fraction = 0.0
+        self.note = "saving 0 %"
+        return None if self.description is None else self.description.said()
+
+    def _work(self, said: Said | None) -> SaveResult | None:
         layer = self._layer()
         if layer is None:
             return None
-        self._cancelled = False
-        self.note = "saving"
+        with self._working:
+            try:
+                outcome = self._save(layer)
+            # Whatever it is, the user must hear that it was not saved.
+            except Exception as error:  # noqa: BLE001
+                return SaveResult(error=error)
+            if outcome.cancelled:
+                return SaveResult(outcome)
+            return self._say(layer, said, outcome)
+
+    def _save(self, layer: OMEZarrLabels) -> Outcome:
+        if self.writer is None:
+            self._settle(self._created(layer))
+        assert self.writer is not None
+        self.partial = True
+        self.writer.follow(layer.canvas)
+        outcome = self.writer.save(self._progress, lambda: self._cancelled)
+        if self._finish is not None and not (outcome.cancelled or outcome.refused):
+            self._finish()
+            self._finish = None
+            array = self.writer.arrays[0]
+            problems = errors_of(array.source, array.path)
+            outcome = replace(outcome, problems=problems)
+        self.partial = outcome.cancelled or bool(outcome.refused)
+        return outcome
+
+    def _say(
+        self, layer: OMEZarrLabels, said: Said | None, outcome: Outcome
+    ) -> SaveResult:
+        """Write colours and properties, where there are others than in the file."""
+        origin = layer.metadata.get(KEY)
+        if self.description is None or said is None:
+            return SaveResult(outcome)
+        if not isinstance(origin, LayerOrigin):  # new, and not registered yet
+            return SaveResult(outcome)
+        before = self.description.info
+        info = said.info(before)
         try:
-            if self.writer is None:
-                self._settle(self._created(layer))
-            assert self.writer is not None
-            self.writer.follow(layer.canvas)
-            outcome = self.writer.save(self._progress, lambda: self._cancelled)
-            if self._finish is not None and not outcome.cancelled:
-                self._finish()
-                self._finish = None
-            return outcome
+            if info != before:
+                write_label_info(origin.node, info)
         except (OMEZarrError, OSError, ValueError) as error:
-            return error
-        finally:
-            self.running = False
+            return SaveResult(outcome, unsaid=error)
+        return SaveResult(outcome, info=info)
 
     def _created(self, layer: OMEZarrLabels) -> LabelWriter:
         if self._create is None:
@@ -196,31 +284,41 @@ class LayerSaver:
         return writer
 
     def _progress(self, level: int, done: int, total: int) -> None:
-        self.note = f"saving level {level}: {done} of {total} blocks"
+        """Tell how far a save is: the levels take as long as they are large."""
+        self.fraction = done / max(total, 1)
+        if level != ARCHIVE and self.writer is not None:
+            sizes = [float(np.prod(array.shape)) for array in self.writer.arrays]
+            before, own = sum(sizes[:level]), sizes[level]
+            self.fraction = (before + own * self.fraction) / max(sum(sizes), 1)
+        self.note = f"saving {self.fraction:.0%}".replace("%", " %")
 
-    def _done(self, result: Outcome | Exception | None) -> None:
+    def _done(self, result: SaveResult | None) -> None:
         layer = self._layer()
         if layer is None or result is None:
+            self.running = False
             return
-        now = time.strftime("%H:%M")
-        if isinstance(result, Exception):
-            self.note = f"not saved {now}"
-            taken = isinstance(result, FileExistsError)
-            hint = " Rename the layer, and save again." if taken else ""
-            show_error(f"{layer.name} was not saved: {result}{hint}")
-        elif result.refused:
-            count = len(result.refused)
-            self.note = f"saved {now} - all but {count} blocks"
-            more = "\n".join(result.refused[:5])
-            show_warning(
-                f"{layer.name}: {count} blocks were not saved, all others were. Their"
-                f" edits are kept; save again when the cause is mended.\n{more}"
-            )
-            layer.refresh()
+        self._take_note(layer, result)
+        chosen = None
+        if isinstance(result.error, NameTakenError) and self._asks:
+            chosen = session.name_taken(layer, result.error)
+        again, self._again, self.running = self._again, False, False
+        if chosen is None:
+            self.note = self._reporter.report(layer.name, result, quiet=self._quiet)
         else:
-            word = "cancelled" if result.cancelled else "saved"
-            self.note = f"{word} {now} - {result.blocks} blocks"
-            show_info(f"{layer.name}: {self.note}")
-        if self._again:
-            self._again = False
+            self.note = ""
+            again = bool(chosen)
+            self.replaces = chosen
+            layer.name = chosen or layer.name
+        if again:
             self.save()
+
+    def _take_note(self, layer: OMEZarrLabels, result: SaveResult) -> None:
+        """Let the layer know what is in the file now."""
+        if result.info is not None and self.description is not None:
+            self.description.saved(result.info)
+            origin = layer.metadata[KEY]
+            if origin.picture is not None:
+                picture = replace(origin.picture, label=result.info)
+                layer.metadata[KEY] = replace(origin, picture=picture)
+        if result.outcome is not None and result.outcome.refused:
+            layer.refresh()

@@ -12,6 +12,7 @@ from napari_ngff.labels.journal import Journal
 from napari_ngff.labels.reduce import method_named
 from napari_ngff.labels.sidecar import home_of_new, remember
 from napari_ngff.labels.writer import LabelWriter
+from napari_ngff.viewer.description import Description
 from napari_ngff.viewer.new_labels import name_problem
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saver import LayerSaver
@@ -53,6 +54,7 @@ def attach(layer: OMEZarrLabels) -> None:
         layer.editable = False
         return
     layer.saver = LayerSaver(layer, journal, writer)
+    layer.saver.description = Description(layer, origin.picture.label)
 
 
 def attach_new(
@@ -91,7 +93,12 @@ def attach_new(
             raise UnsupportedError(msg)
         chosen = renamed(layer.name, name)
         target = home or home_of_new(image, None)
-        made = create_labels(image, chosen, layer.canvas.dtype, level, target)
+        saver = layer.saver
+        assert saver is not None
+        replace = chosen == saver.replaces
+        dtype = layer.canvas.dtype
+        made = create_labels(image, chosen, dtype, level, target, replace=replace)
+        saver.abandon = made.abandon
         remember(image, target)
         assert image.metadata.image is not None
         channel = image.metadata.image.multiscales[0].channel_axis
@@ -99,10 +106,9 @@ def attach_new(
             a if a is None or channel is None or a < channel else a - 1 for a in order
         )
         files = made.arrays, own
-        assert layer.saver is not None
         if chosen != name:
-            layer.saver.keep_at(target.source.name, target.path(chosen))
-        retained = layer.saver.journal.retained
+            saver.keep_at(target.source.name, target.path(chosen))
+        retained = saver.journal.retained
         writer = LabelWriter(layer.canvas, retained, METHOD, made.ratios, files)
 
         metadata = layer.metadata
@@ -122,6 +128,7 @@ def attach_new(
         store, path = place.source.name, place.key(f"labels/{name}")
     journal = Journal(store, path, layer.canvas)
     layer.saver = LayerSaver(layer, journal, create=create)
+    layer.saver.description = Description(layer, None)
 
 
 def renamed(shown: str, name: str) -> str:

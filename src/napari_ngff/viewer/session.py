@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from psygnal import Signal
@@ -23,21 +23,26 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Image, Layer
 
-    from napari_ngff.errors import ChunkError
+    from napari_ngff.errors import ChunkError, NameTakenError
     from napari_ngff.metadata.model import Reference
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.browsing import Browser
     from napari_ngff.viewer.picture import LayerData, Picture
+    from napari_ngff.viewer.saver import LayerSaver
 
 __all__ = [
+    "Attendant",
     "ErrorReport",
     "Runner",
     "Session",
+    "name_taken",
     "run",
     "session_of",
-    "set_guard",
+    "set_attendant",
     "set_runner",
+    "settle",
     "show",
+    "watch",
 ]
 
 Runner = Callable[[Callable[[], Any], Callable[[Any], None]], None]
@@ -67,12 +72,74 @@ def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
     _runner[0](work, done)
 
 
-_guard: list[Callable[[Any, Any], None]] = []
+class Attendant(Protocol):
+    """What a window does for the labels that are painted in it; in the main thread."""
+
+    def welcome(self, viewer: Any, layer: Any) -> None:
+        """Look after labels that a viewer just got."""
+
+    def settle(self, viewer: Any, layers: Iterable[Any]) -> bool:
+        """Ask what to do with unsaved edits of layers that are about to go."""
+
+    def watch(self, saver: LayerSaver) -> None:
+        """Show how a save goes on, which begins now in a worker."""
+
+    def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
+        """Ask how new labels shall be called."""
 
 
-def set_guard(guard: Callable[[Any, Any], None]) -> None:
-    """Choose who is told of each viewer and the labels to be painted that it gets."""
-    _guard[:] = [guard]
+_attendant: list[Attendant] = []
+
+
+def set_attendant(attendant: Attendant) -> None:
+    """Choose who looks after labels in the windows of all sessions."""
+    _attendant[:] = [attendant]
+
+
+def settle(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
+    """Let the user decide on unsaved edits, before layers or what they show go away.
+
+    Asks Save, Keep for later, Discard or Cancel where a layer of labels has unsaved
+    edits; returns when that is done. Without a window the edits are kept for later.
+    Their journals are closed then: what the layers show next needs savers of its own.
+
+    Parameters
+    ----------
+    viewer
+        Theirs.
+    layers
+        Of any kind.
+
+    Returns
+    -------
+    bool
+        False where they shall stay.
+    """
+    if _attendant:
+        return _attendant[0].settle(viewer, layers)
+    for layer in layers:
+        saver = getattr(layer, "saver", None)
+        if saver is not None and layer.unsaved:
+            saver.keep()
+    return True
+
+
+def watch(saver: LayerSaver) -> None:
+    """Show how a save goes on, if there is a window."""
+    if _attendant:
+        _attendant[0].watch(saver)
+
+
+def name_taken(layer: Any, error: NameTakenError) -> str | None:
+    """Ask how new labels shall be called whose name is taken.
+
+    Returns
+    -------
+    str or None
+        The same name to replace what has it, another one, or "" to save nothing; None
+        where nobody can be asked.
+    """
+    return _attendant[0].name_taken(layer, error) if _attendant else None
 
 
 def show(messages: tuple[str, ...]) -> None:
@@ -127,8 +194,8 @@ class Session:
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
         viewer = self._viewer()
-        if _guard and viewer is not None and hasattr(layer, "saver"):
-            _guard[0](viewer, layer)
+        if _attendant and viewer is not None and hasattr(layer, "saver"):
+            _attendant[0].welcome(viewer, layer)
         origin = layer.metadata.get(KEY)
         if isinstance(origin, LayerOrigin):
             self.adopt(layer, origin)

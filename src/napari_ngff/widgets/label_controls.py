@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QComboBox
 
 from napari_ngff.viewer.paint import OMEZarrLabels, select_next_label
 from napari_ngff.widgets.label_overlays import install_overlays
+from napari_ngff.widgets.save_controls import SaveControls
 
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QFormLayout
@@ -20,7 +21,7 @@ UNITS = ("label voxels", "screen pixels")
 
 
 class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
-    """Adds the unit of the brush; "new" finds a free label without reading them all."""
+    """Adds the unit of the brush, and saving; "new" finds a free label at once."""
 
     layer: OMEZarrLabels
 
@@ -41,6 +42,8 @@ class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
         self.brush_unit.currentIndexChanged.connect(self._on_unit)
         form: QFormLayout = self.layout()
         form.addRow("brush size in:", self.brush_unit)
+        self.saving = SaveControls(layer, self)
+        form.addRow(self.saving)
 
     def _on_new_label(self) -> None:
         select_next_label(self.layer)

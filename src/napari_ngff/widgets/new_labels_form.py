@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 from magicgui.widgets import ComboBox, Container, Label, LineEdit, PushButton
 from napari.layers import Image
 
-from napari_ngff.viewer.new_labels import free_name, new_labels
+from napari_ngff.viewer.new_labels import (
+    free_name,
+    is_shown,
+    new_labels,
+    taken_names,
+)
+from napari_ngff.viewer.picture import KEY
+from napari_ngff.widgets.questions import ask_name
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -88,10 +95,14 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         image = self.image.value
         if image is None:
             return
+        name = self._chosen(image)
+        if not name:
+            return
         try:
             layer = new_labels(
                 image,
-                self.called.value,
+                name,
+                overwrite=name in taken_names(image),
                 level=self.level.value or 0,
                 dtype=self.dtype.value,
             )
@@ -103,6 +114,19 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         layer.mode = "paint"
         self._on_image()
         self.status.value = f"{layer.name} is there to be painted; it is not saved yet."
+
+    def _chosen(self, image: Image) -> str:
+        """Ask for another name, or whether to overwrite, where the name is taken."""
+        name: str = self.called.value
+        if name not in taken_names(image):
+            return name
+        place = image.metadata[KEY].node.location
+        shown = is_shown(
+            self._viewer.layers, (place.source.name, place.key(f"labels/{name}"))
+        )
+        others = [layer.name for layer in self._viewer.layers]
+        free = free_name(image, others, name)
+        return ask_name(self.native, name, free, shown=shown)
 
 
 def show_new_labels(viewer: Viewer) -> NewLabelsForm:

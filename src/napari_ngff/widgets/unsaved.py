@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import shutil
+import time
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
-from qtpy.QtWidgets import QMessageBox
+from qtpy.QtWidgets import QApplication
 
 from napari_ngff.labels.journal import read_journal
 from napari_ngff.viewer import session
+from napari_ngff.viewer.autosave import Autosave
+from napari_ngff.viewer.new_labels import is_shown
 from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.widgets import questions
+from napari_ngff.widgets.questions import CANCEL, DISCARD, KEEP, RECOVER, SAVE
+from napari_ngff.widgets.save_progress import SaveProgress, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from napari.components import ViewerModel
     from qtpy.QtGui import QKeyEvent
 
+    from napari_ngff.errors import NameTakenError
+    from napari_ngff.viewer.saver import LayerSaver
+
 __all__ = ["Guard", "install_guard"]
+
+TITLE = "Unsaved labels"
 
 KEY = Qt.Key.Key_S
 CONTROL = Qt.KeyboardModifier.ControlModifier
+
+AUTOSAVE = 5_000
+"""Milliseconds between two looks at what autosave has to do."""
 
 
 class Guard(QObject):
@@ -41,10 +55,22 @@ class Guard(QObject):
         me = weakref.proxy(self)
         window.close = partial(Guard.close, me)
         viewer.layers.remove_selected = partial(Guard.remove, me)
+        self._autosave = Autosave(viewer)
+        self._timer = QTimer(self)
+        self._timer.timeout.connect(self._on_time)
+        self._timer.start(AUTOSAVE)
+
+    @property
+    def viewer(self) -> Any:
+        """The viewer; None where it is gone."""
+        return self._viewer()
+
+    def _on_time(self) -> None:
+        self._autosave.look(time.monotonic())
 
     def close(self, quit_app: bool = False, confirm_need: bool = False) -> Any:
         """Close the window, as the menu does; ask before."""
-        if confirm_need and not self.settled(self._layers()):
+        if confirm_need and not self._may_close():
             return False
         window: Any = self.parent()
         return type(window).close(window, quit_app, confirm_need)
@@ -59,7 +85,7 @@ class Guard(QObject):
         """Ask before the window is closed; leave Ctrl+S to painted labels."""
         kind = event.type()
         if kind == QEvent.Type.Close and event.spontaneous():
-            if not self.settled(self._layers()):
+            if not self._may_close():
                 event.ignore()
                 return True
         elif kind == QEvent.Type.ShortcutOverride and self._is_save(event):
@@ -76,69 +102,156 @@ class Guard(QObject):
         active = viewer.layers.selection.active
         return isinstance(active, OMEZarrLabels) and active.saver is not None
 
-    def _layers(self) -> list[Any]:
+    def _may_close(self) -> bool:
+        """Ask; the edits stay in the journal until the window is really gone."""
         viewer = self._viewer()
-        return [] if viewer is None else list(viewer.layers)
+        savers = _unsaved([] if viewer is None else viewer.layers)
+        answer = self._ask(savers)
+        if answer == SAVE:
+            return self._save(savers)
+        for saver in savers.values():
+            if answer != CANCEL:
+                saver.cancel()
+            saver.wanted = answer != DISCARD
+        if answer == DISCARD:
+            # napari may ask once more, and the window stay.
+            QTimer.singleShot(0, partial(_want_again, weakref.ref(self), savers))
+        return answer != CANCEL
 
     def settled(self, layers: Iterable[Any]) -> bool:
-        """Ask what to do with unsaved labels; False where they shall stay."""
-        unsaved = {
-            layer: layer.saver
-            for layer in layers
-            if isinstance(layer, OMEZarrLabels) and layer.saver and layer.unsaved
-        }
-        if not unsaved:
-            return True
-        names = ", ".join(layer.name for layer in unsaved)
-        buttons = QMessageBox.StandardButton
-        window: Any = self.parent()
-        answer = QMessageBox.question(
-            window,
-            "Unsaved labels",
-            f"There are edits that are not saved in: {names}.",
-            buttons.Save | buttons.Discard | buttons.Cancel,
-            buttons.Save,
-        )
-        if answer == buttons.Save:
-            return all(saver.save_now() for saver in unsaved.values())
-        if answer == buttons.Discard:
-            for saver in unsaved.values():
+        """Ask what to do with unsaved labels, and do it; False where they shall stay.
+
+        What is not saved is let go of: see `session.settle`.
+        """
+        savers = _unsaved(layers)
+        answer = self._ask(savers)
+        if answer == SAVE:
+            return self._save(savers)
+        for saver in savers.values():
+            if answer == KEEP:
+                saver.keep()
+            elif answer == DISCARD:
                 saver.discard()
-        return bool(answer == buttons.Discard)
+        return answer != CANCEL
+
+    def _ask(self, savers: dict[Any, LayerSaver]) -> str:
+        if not savers:
+            return KEEP
+        names = ", ".join(layer.name for layer in savers)
+        text = [f"There are edits that are not saved in: {names}."]
+        if any(saver.partial for saver in savers.values()):
+            text.append("Some are in the file already; Save completes them.")
+        said = [saver.description for saver in savers.values()]
+        if any(one is not None and one.changed for one in said):
+            text.append("Changed colours and properties can only be saved now.")
+        text.append("What is kept for later is offered when the labels are opened.")
+        return questions.ask(
+            self.parent(), TITLE, " ".join(text), [SAVE, KEEP, DISCARD]
+        )
+
+    def _save(self, savers: dict[Any, LayerSaver]) -> bool:
+        for saver in savers.values():
+            saver.save()
+        wait_for(self.parent(), list(savers.values()))
+        return not any(layer.unsaved for layer in savers)
 
     def offer(self, layer: Any) -> None:
         """Ask whether edits that a crash has left shall be recovered."""
         saver = layer.saver
         for folder in [] if saver is None or layer.canvas.log.end else saver.found():
             count = read_journal(folder).count
-            buttons = QMessageBox.StandardButton
-            window: Any = self.parent()
-            answer = QMessageBox.question(
-                window,
-                "Unsaved labels",
+            text = (
                 f"Recover {count} edits of {layer.name}? They were not saved when"
-                " napari ended. Discard deletes them; Cancel asks again next time.",
-                buttons.Yes | buttons.Discard | buttons.Cancel,
-                buttons.Yes,
+                " napari ended. Discard deletes them; Cancel asks again next time."
             )
-            if answer == buttons.Yes:
+            answer = questions.ask(self.parent(), TITLE, text, [RECOVER, DISCARD])
+            if answer == RECOVER:
                 saver.recover(folder)
                 return
-            if answer == buttons.Discard:
+            if answer == DISCARD:
                 shutil.rmtree(folder, ignore_errors=True)
 
+    def name_for(self, layer: Any, error: NameTakenError) -> str:
+        """Ask how new labels shall be called whose name is taken."""
+        viewer = self._viewer()
+        source, path = layer.saver.journal.place
+        others = [] if viewer is None else [x for x in viewer.layers if x is not layer]
+        place = source, f"{path.rpartition('/')[0]}/{error.name}".lstrip("/")
+        shown = is_shown(others, place)
+        return questions.ask_name(self.parent(), error.name, error.free, shown=shown)
 
-def guard(viewer: ViewerModel, layer: Any) -> None:
-    """Watch a viewer's window from now on, if it has one; offer what is lost."""
+
+def _unsaved(layers: Iterable[Any]) -> dict[Any, LayerSaver]:
+    return {
+        layer: layer.saver
+        for layer in layers
+        if isinstance(layer, OMEZarrLabels) and layer.saver and layer.unsaved
+    }
+
+
+def _want_again(guard: weakref.ref[Guard], savers: dict[Any, LayerSaver]) -> None:
+    watching = guard()
+    window: Any = None if watching is None else watching.parent()
+    if window is not None and window.isVisible():
+        for saver in savers.values():
+            saver.wanted = True
+
+
+class _WindowAttendant:
+    """Looks after the labels of all windows; see `session.Attendant`."""
+
+    def __init__(self) -> None:
+        self._progress = SaveProgress(_refresh_status)
+
+    def welcome(self, viewer: ViewerModel, layer: Any) -> None:
+        """Watch a viewer's window from now on, if it has one; offer what is lost."""
+        watching = _guard_of(viewer)
+        if watching is not None:
+            # When the file is open: nothing has to wait for the answer.
+            QTimer.singleShot(0, partial(watching.offer, layer))
+
+    def settle(self, viewer: ViewerModel, layers: Iterable[Any]) -> bool:
+        """Ask what to do with unsaved edits of layers that are about to go."""
+        watching = _guard_of(viewer)
+        if watching is not None:
+            return watching.settled(layers)
+        for saver in _unsaved(layers).values():
+            saver.keep()
+        return True
+
+    def watch(self, saver: LayerSaver) -> None:
+        """Show how a save goes on, which begins now in a worker."""
+        self._progress.watch(saver)
+
+    def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
+        """Ask how new labels shall be called whose name is taken."""
+        for watching in _guards():
+            if watching.viewer is not None and layer in watching.viewer.layers:
+                return watching.name_for(layer, error)
+        return None
+
+
+def _guard_of(viewer: Any) -> Guard | None:
+    viewer = getattr(viewer, "__wrapped__", viewer)
     window = getattr(viewer, "window", None)
     if window is None:
-        return
-    guards = window._qt_window.findChildren(Guard)
-    watching = guards[0] if guards else Guard(viewer)
-    # When the file is open: nothing has to wait for the answer.
-    QTimer.singleShot(0, partial(watching.offer, layer))
+        return None
+    found: list[Guard] = window._qt_window.findChildren(Guard)
+    return found[0] if found else Guard(viewer)
+
+
+def _guards() -> Iterator[Guard]:
+    for window in QApplication.topLevelWidgets():
+        yield from window.findChildren(Guard)
+
+
+def _refresh_status() -> None:
+    """Let the status bars say what was saved, without a move of the mouse."""
+    for watching in _guards():
+        if watching.viewer is not None:
+            watching.viewer.update_status_from_cursor()
 
 
 def install_guard() -> None:
     """Watch the window of every viewer in which labels are painted."""
-    session.set_guard(guard)
+    session.set_attendant(_WindowAttendant())

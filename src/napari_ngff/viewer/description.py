@@ -1,0 +1,188 @@
+"""What a layer says of its labels, as their file can state it: colours, features.
+
+Saving adds and changes, and never removes: a colour or a column that a layer lacks may
+have been hidden by a plugin or a script, and stays in the file.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.labels.classes import with_classes
+from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.viewer.label_layers import label_colormap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from napari.layers import Labels
+
+    from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.metadata.model import JSON
+
+__all__ = ["Description", "Said", "colors_of", "properties_of"]
+
+INDEX = "index"
+"""Column of the label values, by which napari finds the row of a label."""
+
+Color = tuple[int, int, int, int]
+
+
+class Description:
+    """Colours and properties of a layer, against those of its file.
+
+    Parameters
+    ----------
+    layer
+        Of labels.
+    info
+        What the file says.
+
+    Attributes
+    ----------
+    changed
+        Whether the layer was given others since they were saved.
+    """
+
+    def __init__(self, layer: Labels, info: LabelInfo | None) -> None:
+        self._layer = weakref.ref(layer)
+        self.info = info or LabelInfo()
+        self.changed = False
+        layer.events.colormap.connect(self._on_change)
+        layer.events.features.connect(self._on_change)
+
+    def _on_change(self) -> None:
+        # The event comes for a change of the mode of colours, too.
+        self.changed = self.said().info(self.info) != self.info
+
+    def said(self) -> Said:
+        """Take what the layer says now; in the main thread."""
+        layer = self._layer()
+        assert layer is not None
+        table = getattr(layer.colormap, "color_dict", None)
+        colors = None if table is None else dict(table)
+        return Said(colors, layer.features.copy(), getattr(layer, "classes", None))
+
+    def saved(self, info: LabelInfo) -> None:
+        """Take note of what the file says now."""
+        self.info = info
+        if self._layer() is not None:
+            self._on_change()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Said:
+    """What a layer said at one moment.
+
+    Attributes
+    ----------
+    colors
+        Label value -> red, green, blue, alpha, each 0-1; None for other labels. None
+        where the layer has no colours of its own.
+    features
+        A pandas.DataFrame.
+    classes
+        What is said of them counts more; None where they are as in the file.
+    """
+
+    colors: dict[int | None, Any] | None
+    features: Any
+    classes: tuple[LabelClass, ...] | None = None
+
+    def info(self, before: LabelInfo) -> LabelInfo:
+        """Join it with what the file says."""
+        info = replace(
+            before,
+            colors=colors_of(self.colors, before.colors),
+            properties=properties_of(self.features, before.properties),
+        )
+        return info if self.classes is None else with_classes(info, self.classes)
+
+
+def colors_of(
+    table: Mapping[int | None, Any] | None, before: dict[int, Color]
+) -> dict[int, Color]:
+    """Find the colours that somebody chose; see `Said.colors`.
+
+    Those that `label_colormap` fills in are left out, as are those of labels that have
+    none of their own.
+    """
+    colors = dict(before)
+    if table is None:
+        return colors
+    usual = label_colormap(before).color_dict
+    for value, color in table.items():
+        if value is None:
+            continue
+        rgba = _bytes(color)
+        # napari adds that itself to a colormap that lacks it.
+        if value == 0 and rgba == (0, 0, 0, 0):
+            continue
+        if value not in usual or rgba != _bytes(usual[value]):
+            colors[int(value)] = rgba
+    return colors
+
+
+def _bytes(color: Any) -> Color:
+    red, green, blue, alpha = (
+        int(part) for part in np.rint(255 * np.clip(np.asarray(color, float), 0, 1))
+    )
+    return red, green, blue, alpha
+
+
+def properties_of(features: Any, before: dict[int, JSON]) -> dict[int, JSON]:
+    """Read the properties out of a table; see `label_features`.
+
+    A missing value removes the key from the label where the column is there. Values
+    that are equal stay as the file has them, 3 rather than 3.0.
+
+    Parameters
+    ----------
+    features
+        A pandas.DataFrame. Without a column `INDEX` the row is the label value, as
+        napari has it.
+    """
+    columns = {str(name): name for name in features.columns if name != INDEX}
+    labels = features[INDEX] if INDEX in features.columns else range(len(features))
+    values = {key: list(features[name]) for key, name in columns.items()}
+    properties = {value: dict(row) for value, row in before.items()}
+    for place, label in enumerate(labels if columns else ()):
+        if _missing(label) or int(label) != label:
+            continue
+        value = int(label)
+        row = properties.get(value, {})
+        for key, column in values.items():
+            _put(row, key, _plain(column[place]))
+        if row:
+            properties[value] = row
+    return properties
+
+
+def _put(row: JSON, key: str, new: Any) -> None:
+    """Set one property where it is another than that of the file."""
+    if _missing(new):
+        if row.get(key) is not None:
+            del row[key]
+    elif (
+        key not in row
+        or row[key] != new
+        or isinstance(row[key], bool) != isinstance(new, bool)
+    ):
+        row[key] = new
+
+
+def _missing(value: Any) -> bool:
+    """Tell a hole in a table: None, NaN, pandas.NA, NaT."""
+    import pandas as pd
+
+    missing = pd.isna(value)
+    return isinstance(missing, bool | np.bool_) and bool(missing)
+
+
+def _plain(value: Any) -> Any:
+    """Turn a scalar of numpy into one of Python."""
+    return value.item() if isinstance(value, np.generic) else value

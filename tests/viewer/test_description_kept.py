@@ -1,0 +1,109 @@
+"""Colours and properties of a layer, and those of its file."""
+
+import json
+
+import numpy as np
+import pytest
+from napari.utils import DirectLabelColormap
+
+from napari_ngff.labels.description import read_label_info, write_label_info
+from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.plugin import get_reader
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer.description import Said
+from napari_ngff.viewer.picture import KEY
+from napari_ngff.viewer.samples import write_image
+
+RED, BLUE = (255, 0, 0, 255), (0, 0, 255, 128)
+INFO = LabelInfo(
+    {0: (1, 2, 3, 4), 3: RED, 900: BLUE, 70_000: RED},
+    {
+        3: {"class": "a", "count": 2, "area": 3, "tags": [1, "x"], "none": None},
+        4: {"class": "b", "area": 2.5, "ok": True},
+    },
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "cells.ome.zarr"
+    write_image(path, shape=(1, 64, 64))
+    write_label_info(open_node(str(path / "labels" / "nuclei")), INFO)
+    return path
+
+
+def opened(folder):
+    layers = get_reader(str(folder))(str(folder))
+    return next(x for x in layers if getattr(x, "name", "") == "nuclei")
+
+
+def stored(folder):
+    return read_label_info(open_node(str(folder / "labels" / "nuclei")))
+
+
+def test_opened_edited_and_saved_they_are_equal(folder):
+    file = folder / "labels" / "nuclei" / "zarr.json"
+    before = file.read_text()
+    layer = opened(folder)
+    layer.paint((0, 20, 20), 5)
+    assert layer.saver.save_now()
+    assert file.read_text() == before
+    assert json.loads(before)["attributes"]["ome"]["image-label"]["colors"]
+
+
+def test_a_colour_that_is_chosen_is_saved_and_no_other(folder):
+    before = stored(folder)
+    layer = opened(folder)
+    assert not layer.unsaved
+    table = dict(layer.colormap.color_dict)
+    table[5] = np.array([0, 1, 0, 1])
+    layer.colormap = DirectLabelColormap(color_dict=table)
+    assert layer.unsaved
+    layer.paint((0, 20, 20), 6)
+    assert layer.saver.save_now()
+    after = stored(folder)
+    assert after.colors == {**before.colors, 5: (0, 255, 0, 255)}
+    assert after.properties.items() >= {3: before.properties[3]}.items()
+    assert (np.asarray(layer.data[0]) == 6).any()
+    assert layer.metadata[KEY].picture.label.colors == after.colors
+    again = opened(folder)
+    assert again.colormap.color_dict[5].tolist() == [0, 1, 0, 1]
+
+
+def test_changed_features_are_saved_and_the_others_stay(folder):
+    layer = opened(folder)
+    table = layer.features.copy()
+    table["score"] = [float(i) for i in range(len(table))]
+    table.loc[table["index"] == 4, "class"] = "c"
+    table.loc[table["index"] == 4, "ok"] = None
+    layer.features = table
+    assert layer.unsaved
+    assert layer.saver.save_now()
+    found = stored(folder).properties
+    assert found[3] == {**INFO.properties[3], "score": 0.0}
+    assert found[4] == {"class": "c", "area": 2.5, "score": 1.0}
+    assert type(found[3]["area"]) is int
+    assert not layer.unsaved
+
+
+def test_other_tables_and_colormaps_take_nothing_away(folder):
+    before = stored(folder)
+    layer = opened(folder)
+    layer.features = {"index": [4, 9], "size": [10, 20]}
+    layer.colormap = DirectLabelColormap(color_dict={None: "gray", 9: "red"})
+    assert layer.saver.save_now()
+    after = stored(folder)
+    assert after.colors == {**before.colors, 9: RED}
+    assert after.properties[3] == before.properties[3]
+    assert after.properties[4] == {**before.properties[4], "size": 10}
+    assert after.properties[9] == {"size": 20}
+
+
+def test_rows_are_labels_where_nothing_says_otherwise():
+    import pandas as pd
+
+    table = pd.DataFrame({"size": [np.nan, 5.0, 6.0]})
+    assert Said(None, table).info(LabelInfo()).properties == {
+        1: {"size": 5.0},
+        2: {"size": 6.0},
+    }

@@ -1,0 +1,160 @@
+"""What the controls, the status bar and the activity dock say of a save."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+
+import numpy as np
+import pytest
+import zarr
+from napari._qt.widgets.qt_progress_bar import QtLabeledProgressBar
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+
+from mouse import drag, pump
+from napari_ngff.plugin import use_workers
+from napari_ngff.store.writing import ArrayWriter
+from napari_ngff.viewer.samples import write_image
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample") / "cells.ome.zarr"
+    write_image(folder, shape=(1, 1200, 1200))
+    return folder
+
+
+@pytest.fixture
+def folder(sample, tmp_path):
+    return shutil.copytree(sample, tmp_path / "cells.ome.zarr")
+
+
+@pytest.fixture
+def layer(viewer, folder):
+    use_workers()
+    viewer.open(str(folder), plugin="napari-ngff")
+    found = viewer.layers["nuclei"]
+    viewer.layers.selection.active = found
+    for other in viewer.layers:
+        other.visible = other is found
+    viewer.reset_view()
+    pump(100)
+    yield found
+    notification_manager.records.clear()
+
+
+def controls(viewer, layer):
+    return viewer.window._qt_viewer.controls.widgets[layer].saving
+
+
+def until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        pump(20)
+
+
+def paint(viewer, layer, points=((300, 300), (330, 420))):
+    layer.mode, layer.selected_label, layer.brush_size = "paint", 77, 9
+    drag(viewer, [tuple(np.multiply(p, layer.scale[-2:])) for p in points])
+
+
+def stored(folder):
+    return zarr.open_array(folder / "labels" / "nuclei" / "0", mode="r")[:]
+
+
+def test_the_button_saves_and_the_state_is_told(viewer, layer, folder):
+    row = controls(viewer, layer)
+    assert row.isVisible()
+    assert row.state.text() == "clean"
+    assert not row.save.isEnabled()
+    paint(viewer, layer)
+    until(lambda: re.fullmatch(r"\d+ blocks? changed", row.state.text()))
+    assert row.save.isEnabled()
+    QTest.mouseClick(row.save, LEFT)
+    saved = r"saved \d\d:\d\d - \d+ blocks"
+    until(lambda: re.fullmatch(saved, row.state.text()))
+    assert not row.save.isEnabled()
+    assert (stored(folder) == 77).any()
+    layer.undo()
+    until(lambda: row.state.text() != layer.saver.note)
+    assert row.save.isEnabled()
+
+
+def test_the_status_bar_tells_of_a_save_without_a_move_of_the_mouse(viewer, layer):
+    paint(viewer, layer)
+    viewer.status = "something else"
+    layer.saver.save()
+    until(lambda: not layer.saver.running)
+    until(lambda: "saved" in str(viewer.status))
+    assert re.search(r"saved \d\d:\d\d - \d+ blocks", str(viewer.status))
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """A disk that takes its time."""
+    plain = ArrayWriter.update
+
+    def update(self, *arguments, **keywords):
+        time.sleep(0.3)
+        return plain(self, *arguments, **keywords)
+
+    monkeypatch.setattr(ArrayWriter, "update", update)
+    return monkeypatch
+
+
+def bars(viewer):
+    window = viewer.window._qt_window
+    return [bar for bar in window.findChildren(QtLabeledProgressBar) if bar.progress]
+
+
+def all_over(layer):
+    """Edit every block."""
+    edges = np.arange(20, 1200, 100)
+    rows, columns = (a.ravel() for a in np.meshgrid(edges, edges))
+    layer.data_setitem((np.zeros_like(rows), rows, columns), 77)
+
+
+@pytest.mark.parametrize("where", ["controls", "activity"])
+def test_a_save_that_takes_long_shows_how_far_it_is_and_can_be_cancelled(
+    viewer, layer, folder, slow, where
+):
+    row = controls(viewer, layer)
+    all_over(layer)
+    until(lambda: row.save.isEnabled())
+    QTest.mouseClick(row.save, LEFT)
+    until(lambda: re.fullmatch(r"saving [1-9]\d? %", row.state.text()))
+    assert row.cancel.isVisible()
+    assert not row.save.isVisible()
+    until(lambda: bars(viewer))
+    (bar,) = bars(viewer)
+    assert "nuclei" in bar.description_label.text()
+    until(lambda: bar.qt_progress_bar.value() > 0)
+    button = row.cancel if where == "controls" else bar.cancel_button
+    button.click()
+    until(lambda: not layer.saver.running)
+    assert layer.saver.note.startswith("cancelled")
+    assert layer.unsaved
+    until(lambda: not bars(viewer))
+    slow.undo()
+    until(lambda: row.save.isVisible() and row.save.isEnabled())
+    QTest.mouseClick(row.save, LEFT)
+    until(lambda: not layer.unsaved and not layer.saver.running)
+    assert (stored(folder) == np.asarray(layer.data[0])).all()
+
+
+def test_painting_goes_on_while_a_save_does(viewer, layer, folder, slow):
+    paint(viewer, layer)
+    layer.saver.save()
+    paint(viewer, layer, ((700, 300), (730, 420)))
+    assert layer.saver.running
+    pixels = np.asarray(layer.data[0])
+    until(lambda: not layer.saver.running)
+    assert layer.unsaved
+    assert layer.saver.save_now()
+    assert (stored(folder) == pixels).all()
