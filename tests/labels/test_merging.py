@@ -1,0 +1,349 @@
+"""Labels of a sidecar get into their image whole, or not at all."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from napari_ngff.cli import main
+from napari_ngff.errors import (
+    CorruptDataError,
+    NodeNotFoundError,
+    NotOMEZarrError,
+    UnsupportedError,
+)
+from napari_ngff.labels.creation import create_labels
+from napari_ngff.labels.merging import merge
+from napari_ngff.labels.sidecar import attached, home_of_new, remember, sidecar_home
+from napari_ngff.store.node import open_node
+from napari_ngff.store.packing import pack
+from napari_ngff.viewer.samples import write_image, write_plate
+
+VERSIONS = ["0.4", "0.5", "0.6"]
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("samples")
+    for version in ["0.3", *VERSIONS]:
+        shape = (2, 80, 96) if version >= "0.4" else (80, 96)
+        write_image(folder / f"{version}.ome.zarr", version, shape=shape, chunk=32)
+    write_plate(folder / "plate.ome.zarr", grid=(1, 2), shape=(64, 64))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def copy(samples, tmp_path):
+    def copied(name, to=None):
+        return shutil.copytree(samples / name, tmp_path / (to or name))
+
+    return copied
+
+
+def annotate(path, name="mine", seed=1, folder=None, sidecar=True):
+    """Make labels with something in each chunk, at every level; in a sidecar."""
+    image = open_node(path)
+    home = sidecar_home(image, folder) if sidecar else home_of_new(image, False)
+    made = create_labels(image, name, np.dtype("u2"), 0, home)
+    for number, level in enumerate(made.multiscale.levels):
+        where = f"{home.source.name}/{home.path(name)}/{level.path}"
+        array = zarr.open_array(where, mode="r+")
+        rng = np.random.default_rng(seed + number)
+        array[...] = rng.integers(0, 500, array.shape)
+    made.register()
+    remember(image, home)
+    return Path(home.source.name)
+
+
+def levels(path, name):
+    label = open_node(path).child(name)
+    return [
+        zarr.open_array(f"{label.location}/{level.path}", mode="r")[...]
+        for level in label.metadata.image.multiscales[0].levels
+    ]
+
+
+def same(one, other):
+    return len(one) == len(other) and all(map(np.array_equal, one, other))
+
+
+def files_below(folder):
+    return {p: p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_labels_are_merged_pixel_by_pixel(copy, version, capsys):
+    path = copy(f"{version}.ome.zarr")
+    sidecar = annotate(path)
+    annotate(path, "other", 9)
+    others = files_below(path / "labels" / "nuclei")
+    merged = merge(sidecar)
+    assert [one.name for one in merged] == ["mine", "other"]
+    for name in ("mine", "other"):
+        assert same(levels(path, f"labels/{name}"), levels(sidecar, name))
+    names = [node.name for node in open_node(path).labels().nodes]
+    assert names == ["nuclei", "cells", "mine", "other"]
+    label = open_node(path).child("labels/mine")
+    assert label.metadata.image.label.source == "../../"
+    assert main(["check", str(path)]) == 0
+    assert files_below(path / "labels" / "nuclei") == others
+    assert sidecar.is_dir()
+    assert not list(path.rglob(".*merging*"))
+
+
+@pytest.mark.parametrize("pair", [("0.4", "0.5"), ("0.5", "0.4"), ("0.5", "0.6")])
+def test_the_format_becomes_that_of_the_image(copy, pair):
+    first, second = pair
+    path = copy(f"{first}.ome.zarr")
+    sidecar = annotate(path)
+    target = copy(f"{second}.ome.zarr")
+    merge(sidecar, target)
+    assert same(levels(target, "labels/mine"), levels(sidecar, "mine"))
+    label = open_node(target).child("labels/mine")
+    assert label.zarr_format == (2 if second == "0.4" else 3)
+    assert label.metadata.version == second
+    assert main(["check", str(target)]) == 0
+
+
+def test_fields_of_a_plate_get_theirs(copy):
+    path = copy("plate.ome.zarr")
+    wells = [well.path for well in open_node(path).metadata.plate.wells]
+    for number, well in enumerate(wells):
+        sidecar = annotate(path / well / "0", "mine", number)
+    moved = path.rename(path.parent / "moved.ome.zarr")
+    with pytest.raises(NodeNotFoundError, match="Name the image"):
+        merge(sidecar)
+    merge(sidecar, moved, remove=True)
+    for well in wells:
+        names = [node.name for node in open_node(moved / well / "0").labels().nodes]
+        assert "mine" in names
+    assert not sidecar.exists()
+    assert main(["check", str(moved)]) == 0
+
+
+def test_a_name_that_is_taken_is_refused_replaced_or_changed(copy):
+    path = copy("0.5.ome.zarr")
+    sidecar = annotate(path, "nuclei")
+    before = files_below(path)
+    with pytest.raises(FileExistsError, match="nuclei already"):
+        merge(sidecar)
+    assert files_below(path) == before
+    merge(sidecar, name="mine")
+    assert same(levels(path, "labels/mine"), levels(sidecar, "nuclei"))
+    merge(sidecar, overwrite=True)
+    assert same(levels(path, "labels/nuclei"), levels(sidecar, "nuclei"))
+    names = [node.name for node in open_node(path).labels().nodes]
+    assert names == ["cells", "mine", "nuclei"]
+    assert sorted(os.listdir(path / "labels")) == sorted([*names, "zarr.json"])
+    with pytest.raises(NotOMEZarrError, match="has no label image lacking"):
+        merge(sidecar, labels=["lacking"])
+
+
+def test_what_was_merged_is_removed_where_that_is_asked_for(copy, tmp_path):
+    path = copy("0.5.ome.zarr")
+    sidecar = annotate(path, folder=tmp_path / "chosen")
+    annotate(path, "other", folder=tmp_path / "chosen")
+    merge(sidecar, labels=["mine"], remove=True)
+    assert list(attached(open_node(path)).labels) == ["other"]
+    (sidecar / "notes.txt").write_text("of the user")
+    merge(sidecar, remove=True)
+    assert (sidecar / "notes.txt").exists()
+    assert not attached(open_node(path)).labels
+
+
+def test_archives_old_versions_and_urls_are_refused_clearly(copy, tmp_path):
+    path = copy("0.5.ome.zarr")
+    archive = tmp_path / "cells.ozx"
+    pack(path, archive)
+    sidecar = annotate(archive)
+    with pytest.raises(UnsupportedError, match="into a folder only"):
+        merge(sidecar)
+    merge(sidecar, path)
+    old = annotate(copy("0.3.ome.zarr"))
+    with pytest.raises(UnsupportedError, match=r"Convert it to 0\.4"):
+        merge(old)
+    document = sidecar / "mine" / "zarr.json"
+    content = json.loads(document.read_text())
+    url = "https://example.org/cells.ome.zarr"
+    content["attributes"]["ome"]["image-label"]["source"]["image"] = url
+    document.write_text(json.dumps(content))
+    with pytest.raises(UnsupportedError, match="Download it"):
+        merge(sidecar)
+
+
+def test_labels_of_an_image_are_no_sidecar(copy):
+    path = copy("0.5.ome.zarr")
+    before = files_below(path)
+    for place in (path, path / "labels", path / "labels" / "nuclei"):
+        with pytest.raises(NotOMEZarrError, match="no sidecar"):
+            merge(place, path, overwrite=True, remove=True)
+    assert files_below(path) == before
+
+
+def test_labels_of_another_size_are_refused(copy, tmp_path):
+    sidecar = annotate(copy("0.5.ome.zarr"))
+    write_image(tmp_path / "other.ome.zarr", shape=(2, 200, 96), chunk=32)
+    with pytest.raises(UnsupportedError, match="belongs to another image"):
+        merge(sidecar, tmp_path / "other.ome.zarr")
+
+
+def test_a_sidecar_in_an_archive_is_merged_too(copy, tmp_path):
+    path = copy("0.5.ome.zarr")
+    sidecar = annotate(path)
+    pack(sidecar, tmp_path / "sent.ozx")
+    merge(tmp_path / "sent.ozx", path)
+    assert same(levels(path, "labels/mine"), levels(sidecar, "mine"))
+
+
+def test_a_block_that_cannot_be_read_leaves_the_image_as_it_was(copy):
+    path = copy("0.5.ome.zarr")
+    sidecar = annotate(path)
+    block = next(
+        p for p in (sidecar / "mine/0").rglob("*") if p.is_file() and p.name == "0"
+    )
+    block.write_bytes(b"broken")
+    before = files_below(path)
+    with pytest.raises(CorruptDataError):
+        merge(sidecar)
+    assert files_below(path) == before
+
+
+def test_the_command(copy, capsys):
+    path = copy("0.5.ome.zarr")
+    sidecar = annotate(path)
+    assert main(["merge", str(sidecar)]) == 0
+    assert str(path / "labels/mine") in capsys.readouterr().out
+    assert main(["merge", str(sidecar)]) == 1
+    assert "already" in capsys.readouterr().err
+    assert main(["merge", str(sidecar), "--name", "__no"]) == 1
+    assert main(["merge", str(sidecar), "--overwrite", "--remove"]) == 0
+    assert not sidecar.exists()
+
+
+PROGRAM = """
+import sys
+from napari_ngff.labels.merging import merge
+print("ready", flush=True)
+sys.stdin.readline()
+merge(sys.argv[1], overwrite=True)
+print("done", flush=True)
+"""
+
+
+def merging(sidecar, data):
+    """Start a process that merges when it is told to."""
+    environment = {**os.environ, "XDG_DATA_HOME": str(data)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(sidecar)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.slow
+def test_a_merge_that_is_killed_leaves_the_image_valid(copy, tmp_path):
+    path = copy("0.5.ome.zarr")
+    annotate(path, "mine", 1, sidecar=False)
+    old = levels(path, "labels/mine")
+    sidecar = annotate(path, "mine", 50)
+    new = levels(sidecar, "mine")
+    began = time.perf_counter()
+    process = merging(sidecar, tmp_path / "data")
+    spent = time.perf_counter()
+    process.communicate("\n")
+    took = max(time.perf_counter() - spent, 0.05)
+    assert time.perf_counter() - began < 60
+    assert same(levels(path, "labels/mine"), new)
+    seen = set()
+    for number in range(24):
+        shutil.rmtree(path / "labels" / "mine")
+        annotate_again = open_node(path)
+        made = create_labels(annotate_again, "mine", np.dtype("u2"))
+        for level, pixels in zip(made.arrays, old, strict=True):
+            zarr.open_array(f"{path}/{level.path}", mode="r+")[...] = pixels
+        made.register()
+        process = merging(sidecar, tmp_path / "data")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        time.sleep(took * number / 20)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert main(["check", str(path)]) == 0
+        names = [node.name for node in open_node(path).labels().nodes]
+        assert names[:2] == ["nuclei", "cells"]
+        if "mine" in names:
+            now = levels(path, "labels/mine")
+            assert same(now, old) or same(now, new)
+            seen.add("new" if same(now, new) else "old")
+        merge(sidecar, overwrite=True)
+        assert same(levels(path, "labels/mine"), new)
+        assert sorted(os.listdir(path / "labels")) == [
+            "cells", "mine", "nuclei", "zarr.json",
+        ]  # fmt: skip
+    assert seen == {"old", "new"}
+
+
+@pytest.mark.parametrize("step", ["rename old", "rename new", "enter", "drop"])
+def test_a_merge_that_ends_between_two_renames_is_finished(copy, monkeypatch, step):
+    from napari_ngff.labels import merging as module
+
+    path = copy("0.5.ome.zarr")
+    annotate(path, "mine", 1, sidecar=False)
+    old = levels(path, "labels/mine")
+    sidecar = annotate(path, "mine", 50)
+    rename, enter, rmtree = os.rename, module.enter, shutil.rmtree
+    calls = []
+
+    def stop(at, do):
+        def done(*arguments, **keywords):
+            if "mine" in str(arguments) and at == step:
+                raise KeyboardInterrupt
+            return do(*arguments, **keywords)
+
+        return done
+
+    def renaming(a, b):
+        calls.append(b)
+        which = "rename old" if str(b).endswith(".replaced") else "rename new"
+        return stop(which, rename)(a, b)
+
+    def removing(folder, **keywords):
+        if str(folder).endswith(".replaced") and os.path.isdir(folder):
+            return stop("drop", rmtree)(folder, **keywords)
+        return rmtree(folder, **keywords)
+
+    monkeypatch.setattr(module.os, "rename", renaming)
+    monkeypatch.setattr(module, "enter", stop("enter", enter))
+    monkeypatch.setattr(module.shutil, "rmtree", removing)
+    with pytest.raises(KeyboardInterrupt):
+        merge(sidecar, overwrite=True)
+    monkeypatch.undo()
+    assert main(["check", str(path)]) == 0
+    label = path / "labels"
+    kept = [label / "mine", label / ".mine.replaced"]
+    assert any(
+        same([zarr.open_array(k / str(i), mode="r")[...] for i in range(len(old))], old)
+        for k in kept
+        if k.is_dir()
+    )
+    merge(sidecar, overwrite=True)
+    assert same(levels(path, "labels/mine"), levels(sidecar, "mine"))
+    assert main(["check", str(path)]) == 0
+    assert not list(label.glob(".*"))
