@@ -39,6 +39,7 @@ __all__ = [
     "run",
     "session_of",
     "set_attendant",
+    "set_browser_host",
     "set_runner",
     "settle",
     "show",
@@ -94,6 +95,17 @@ _attendant: list[Attendant] = []
 def set_attendant(attendant: Attendant) -> None:
     """Choose who looks after labels in the windows of all sessions."""
     _attendant[:] = [attendant]
+
+
+_browser_host: list[Callable[[Any], Any]] = []
+
+
+def set_browser_host(host: Callable[[Any], Any]) -> None:
+    """Choose who shows the browser of a viewer that has something to walk.
+
+    Called with the viewer, in any thread.
+    """
+    _browser_host[:] = [host]
 
 
 def settle(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
@@ -228,6 +240,8 @@ class Session:
         if self.browser is None or str(self.browser.node) != str(node):
             self.browser = Browser(viewer, node)
         self.browsing.emit(self.browser)
+        for show_browser in _browser_host:
+            show_browser(viewer)
         return self.browser
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
