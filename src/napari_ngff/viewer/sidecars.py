@@ -12,6 +12,7 @@ from napari_ngff.labels.sidecar import attached
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.viewer import session
 from napari_ngff.viewer.label_layers import label_layer
+from napari_ngff.viewer.moving import LOOK
 from napari_ngff.viewer.picture import KEY, LayerOrigin, Picture, frame_of, is_joined
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.groups import Reading
 
 __all__ = ["LabelCopy", "edit_copy", "with_sidecars"]
-
-LOOK = ("name", "visible", "opacity", "blending")
 
 
 def with_sidecars(
