@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.classes import LabelClass
     from napari_ngff.labels.edits import Edit
     from napari_ngff.viewer.saver import LayerSaver
     from napari_ngff.viewer.tile import Tile
@@ -56,6 +57,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     ----------
     spared
         Labels that are locked: no tool replaces them.
+    classes
+        Named labels, as they shall be saved; None where they stay as in the file. See
+        `napari_ngff.viewer.classes`.
     """
 
     _staged_history: list[Edit]
@@ -67,6 +71,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self._painted_to = 0
         self.saver: LayerSaver | None = None
         self.spared: tuple[int, ...] = ()
+        self.classes: tuple[LabelClass, ...] | None = None
         keywords.pop("multiscale", None)
         super().__init__(CanvasData(canvas), multiscale=True, **keywords)
 

@@ -1,0 +1,153 @@
+"""Classes of a layer: seen at once, kept in the file, known to others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from ome_zarr.io import parse_url
+from ome_zarr.reader import Reader
+
+from napari_ngff.cli import main
+from napari_ngff.labels.classes import LabelClass
+from napari_ngff.labels.description import read_label_info
+from napari_ngff.plugin import get_reader
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer.classes import Classes, classes_of_layer, counts
+from napari_ngff.viewer.samples import write_image
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "cells.ome.zarr"
+    write_image(path, shape=(1, 64, 64))
+    return path
+
+
+def opened(folder):
+    layers = get_reader(str(folder))(str(folder))
+    return next(x for x in layers if getattr(x, "name", "") == "nuclei")
+
+
+def test_names_colours_and_states_come_back_and_others_read_them(folder, capsys):
+    layer = opened(folder)
+    classes = classes_of_layer(layer)
+    assert classes is classes_of_layer(layer)
+    classes.add("nucleus", 1)
+    classes.add("debris")
+    classes.change(2, state="flagged", locked=True, color=(1, 2, 3, 255))
+    classes.change(1, hidden=True)
+    classes.move(2, 0)
+    assert layer.unsaved
+    assert layer.saver.save_now()
+    assert not layer.unsaved
+
+    again = Classes(opened(folder))
+    assert again.items == classes.items
+    assert [one.name for one in again.items] == ["debris", "nucleus"]
+    # Hidden on the screen, not in the file.
+    assert again.layer.colormap.color_dict[1][3] == 0
+    stored = read_label_info(open_node(str(folder / "labels" / "nuclei")))
+    assert stored.colors[1][3] == 255
+    assert again.layer.spared == (2,)
+
+    *_, found = [
+        node.metadata
+        for node in Reader(parse_url(str(folder / "labels" / "nuclei")))()
+        if "properties" in node.metadata
+    ]
+    assert found["properties"][2]["class-name"] == "debris"
+    assert found["properties"][2]["class-state"] == "flagged"
+    assert np.allclose(found["color"][2], np.array([1, 2, 3, 255]) / 255)
+    assert main(["check", "--strict", str(folder)]) == 0, capsys.readouterr().out
+
+
+def test_a_class_that_is_removed_is_gone_from_the_file(folder):
+    layer = opened(folder)
+    before = read_label_info(open_node(str(folder / "labels" / "nuclei")))
+    classes = classes_of_layer(layer)
+    classes.add("nucleus", 70)
+    assert layer.saver.save_now()
+    classes.remove(70)
+    assert layer.unsaved
+    assert layer.saver.save_now()
+    after = read_label_info(open_node(str(folder / "labels" / "nuclei")))
+    assert (after.colors, after.properties) == (before.colors, before.properties)
+
+
+def test_keys_paint_with_the_class_of_their_place(folder):
+    layer = opened(folder)
+    classes = classes_of_layer(layer)
+    told = []
+    classes.changed.connect(lambda: told.append(classes.selected))
+    first = classes.add("a", 30)
+    second = classes.add("b")
+    assert second.value == 31
+    assert second.color != first.color
+    assert classes.select_key(1)
+    assert layer.selected_label == 30
+    assert told[-1] == first
+    assert not classes.select_key(3)
+    with pytest.raises(ValueError, match="taken"):
+        classes.add("c", 30)
+    with pytest.raises(ValueError, match="no class of label 99"):
+        classes.change(99, name="x")
+    with pytest.raises(ValueError, match="to do, in progress"):
+        classes.change(30, state="half")
+
+
+def test_a_locked_class_is_neither_painted_over_nor_merged(folder):
+    layer = opened(folder)
+    classes = classes_of_layer(layer)
+    classes.add("a", 1)
+    classes.add("b", 2)
+    layer.paint((0, 20, 20), 1)
+    classes.change(1, locked=True)
+    layer.paint((0, 20, 24), 2)
+    pixels = np.asarray(layer.data[0])[0]
+    assert pixels[20, 20] == pixels[20, 24] == 1
+    assert pixels[20, 27] == 2
+    with pytest.raises(ValueError, match="a is locked"):
+        classes.merge(2, 1)
+    classes.change(1, locked=False)
+    number = counts(layer)[2]
+    classes.merge(2, 1)
+    assert 2 not in counts(layer)
+    layer.undo()
+    assert counts(layer)[2] == number
+
+
+def test_tools_draw_over_the_background_alone(folder):
+    layer = opened(folder)
+    classes = classes_of_layer(layer)
+    before = np.asarray(layer.data[0])[0]
+    classes.draw_over(0)
+    layer.brush_size = 40
+    layer.paint((0, 32, 32), 200)
+    after = np.asarray(layer.data[0])[0]
+    np.testing.assert_array_equal(after[before > 0], before[before > 0])
+    assert (after == 200).any()
+
+
+def test_a_list_is_shared_and_states_stay_at_home(folder):
+    layer = opened(folder)
+    classes = classes_of_layer(layer)
+    classes.share([LabelClass(5, "cell", (9, 8, 7, 255), "done", locked=True)])
+    assert classes.items[-1] == LabelClass(5, "cell", (9, 8, 7, 255), locked=True)
+    classes.change(5, state="flagged")
+    text = classes.dump().replace("cell", "Zelle")
+    classes.load(text)
+    assert classes.find(5).name == "Zelle"
+    assert classes.find(5).state == "flagged"
+    with pytest.raises(ValueError, match="no JSON"):
+        classes.load("{")
+
+
+def test_columns_that_somebody_added_stay(folder):
+    layer = opened(folder)
+    layer.features = pd.DataFrame({"index": [77, 78], "note": ["mine", "too"]})
+    classes_of_layer(layer).add("nucleus", 3)
+    assert layer.saver.save_now()
+    after = read_label_info(open_node(str(folder / "labels" / "nuclei")))
+    assert after.properties[77]["note"] == "mine"
+    assert after.properties[3]["class-name"] == "nucleus"
