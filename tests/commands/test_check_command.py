@@ -1,19 +1,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from napari_ngff.cli import main
 from napari_ngff.viewer.samples import write_image, write_plate
-
-ROOT = Path(__file__).parents[2]
-CORPORA = Path(os.environ.get("NGFF_CORPORA", ROOT / "../shared/corpora"))
 
 
 @pytest.fixture(scope="module")
@@ -150,18 +144,3 @@ def test_an_archive_is_checked_and_not_repaired(capsys, tmp_path):
     code, _, err = run(capsys, "--fix", "label-missing", path)
     assert code == 1
     assert "unpack it" in err
-
-
-@pytest.mark.skipif(
-    not CORPORA.is_dir(), reason=f"no public test cases at {CORPORA} (NGFF_CORPORA)"
-)
-def test_the_protocol_of_the_conformance_tests(capsys):
-    cases = sorted((CORPORA / "ngff-spec-0.6/attributes/spec").rglob("*.json"))
-    assert len(cases) == 130
-    code, out, _ = run(capsys, "--json", *cases)
-    verdicts = [json.loads(line)["valid"] for line in out.splitlines()]
-    assert code == 0
-    assert verdicts == ["valid" in case.parts for case in cases]
-    command = [sys.executable, "-m", "napari_ngff.cli", "check", "--json", cases[0]]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(found.stdout).keys() == {"valid", "message"}
