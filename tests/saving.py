@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import zarr
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.labels.retained import Retained
 from napari_ngff.labels.writer import LabelWriter
+from napari_ngff.metadata.dump import dump_image
+from napari_ngff.metadata.model import Axis, Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.folder import FolderSource
@@ -40,6 +45,48 @@ def write_levels(folder, levels, chunks, **options):
             dtype=pixels.dtype, fill_value=0, **options,
         )  # fmt: skip
         array[...] = pixels
+    return folder
+
+
+def write_group(folder, content, version="0.5"):
+    """Write the metadata of a group."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if version == "0.4":
+        (folder / ".zgroup").write_text('{"zarr_format": 2}')
+        (folder / ".zattrs").write_text(json.dumps(content))
+        return folder
+    group = {"zarr_format": 3, "node_type": "group", "attributes": content}
+    (folder / "zarr.json").write_text(json.dumps(group))
+    return folder
+
+
+def describe(folder, count, version="0.5", label=None):
+    """Write the metadata of an image, or of labels, whose levels are halved."""
+    axes = (Axis("y", "space", None), Axis("x", "space", None))
+    levels = []
+    for k in range(count):
+        scale, shift = (2.0**k,) * 2, ((2.0**k - 1) / 2,) * 2
+        levels.append(Level(str(k), scale, shift))
+    image = Image((Multiscale(folder.name, axes, tuple(levels)),), label=label)
+    return write_group(folder, dump_image(image, version), version)
+
+
+def write_image(folder, shapes, chunks, version="0.5"):
+    """Write an image of zeros with a label image named other."""
+    options = {"dimension_names": ("y", "x")}
+    if version == "0.4":
+        key = {"name": "v2", "separator": "/"}
+        options = {"zarr_format": 2, "chunk_key_encoding": key}
+    levels = [np.zeros(shape, "u1") for shape in shapes]
+    write_levels(folder, levels, chunks, **options)
+    describe(folder, len(shapes), version)
+    content = {"labels": ["other"]}
+    ome = content if version == "0.4" else {"ome": {"version": version, **content}}
+    write_group(folder / "labels", ome, version)
+    other = folder / "labels" / "other"
+    levels = [np.full(shape, 3, "u2") for shape in shapes]
+    write_levels(other, levels, chunks, **options)
+    describe(other, len(shapes), version, LabelInfo())
     return folder
 
 

@@ -1,14 +1,7 @@
-"""What a killed process had painted is there again, once, and its save is finished."""
+"""What a process that ended had painted is there again, once; see test_kills, too."""
 
-import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
-from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +14,6 @@ from napari_ngff.labels.writer import LabelWriter
 from saving import levels_of, open_canvas, open_writer, read_levels, write_levels
 
 SHAPES = ((120, 150), (60, 75), (30, 38), (15, 19))
-LABELS = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -74,83 +66,6 @@ def wanted(original, count, seed):
         writer.canvas.add(edit(number, seed, SHAPES[0]))
     whole = writer.canvas.read(0, tuple((0, n) for n in SHAPES[0]))
     return levels_of(whole, SHAPES[1:], "mode")
-
-
-@pytest.fixture(scope="module")
-def victims():
-    """A process that starts those to be killed."""
-    environment = {**os.environ, "PYTHONPATH": str(LABELS)}
-    command = [sys.executable, str(LABELS / "killed.py")]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=environment, **pipes) as process:
-        yield process
-        process.stdin.close()
-
-
-def run_and_kill(process, label, seed):
-    """Kill a process at a random moment; return what it had told by then."""
-    rng = random.Random(seed)
-    home = os.environ["XDG_DATA_HOME"]
-    process.stdin.write(f"{label} 4 mode {seed} {home}\n")
-    process.stdin.flush()
-    word, pid = process.stdout.readline().split()
-    assert word == "ready"
-    told = []
-    for _ in range(rng.randint(0, 150)):
-        told.append(process.stdout.readline().strip())
-        if told[-1] == "end":
-            break
-    time.sleep(rng.random() * 0.002)
-    os.kill(int(pid), signal.SIGKILL)
-    told.extend(iter(lambda: process.stdout.readline().strip(), "dead"))
-    return told
-
-
-def check_kill(process, label, original, seed):
-    told = run_and_kill(process, label, seed)
-    count = sum(line.startswith("edit") for line in told)
-    # Every chunk is old or new, never half: all of them can be read.
-    read_levels(label, 4)
-    found = find_journals(str(label), "")
-    if not found:
-        # Nothing was lacking: then all that was told is in the file, as is seen below.
-        after = count
-    else:
-        writer, journal = recover(label)
-        # An edit may be in the journal that the process could not tell any more.
-        assert len(writer.canvas.edits) in (count, count + 1)
-        after = len(writer.canvas.edits)
-        writer.save()
-        assert not writer.unsaved
-        journal.remove()
-        assert find_journals(str(label), "") == []
-    for level, (got, want) in enumerate(
-        zip(read_levels(label, 4), wanted(original, after, seed), strict=True)
-    ):
-        np.testing.assert_array_equal(got, want, err_msg=f"{seed}: {level}")
-    return told[-1] if told else "ready"
-
-
-def check_kills(process, original, tmp_path, seeds):
-    stages = Counter()
-    for seed in seeds:
-        label = shutil.copytree(original, tmp_path / f"label-{seed}")
-        stages[check_kill(process, label, original, seed).split(" ", 1)[0]] += 1
-        shutil.rmtree(label)
-    return stages
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no such processes here")
-def test_thirty_kills(victims, original, tmp_path):
-    stages = check_kills(victims, original, tmp_path, range(30))
-    assert {"edit", "level"} <= stages.keys(), stages
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no such processes here")
-def test_two_hundred_kills(victims, original, tmp_path):
-    stages = check_kills(victims, original, tmp_path, range(100, 300))
-    assert {"edit", "level", "saved"} <= stages.keys(), stages
 
 
 def test_nothing_is_written_before_there_is_an_edit(label):

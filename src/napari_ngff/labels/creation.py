@@ -107,7 +107,9 @@ class NewLabels:
 
     def abandon(self) -> None:
         """Remove what is not registered; a label image that it replaces is back."""
-        put_back(sink_of(self.home.source), self.home.path(self.name))
+        listed = self.name in self.home.names()
+        path = self.home.path(self.name)
+        put_back(sink_of(self.home.source), path, listed=listed)
 
 
 def create_labels(
@@ -160,7 +162,7 @@ def create_labels(
     if {"/", "\\"} & set(name) or not name.strip(". "):
         raise ValueError(f"{name!r} is no name of a folder. Choose another.")
     path = home.path(name)
-    make_room(sink, path, replace=replace)
+    make_room(sink, path, replace=replace, listed=name in home.names())
     sink.put(f"{path}/{UNFINISHED}", b"")
     for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
         names = multiscale.axis_names

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NameTakenError
-from napari_ngff.store.sink import FolderSink
+from napari_ngff.store.sink import PART, FolderSink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ REPLACED = ".replaced"
 DOCUMENTS = frozenset(("zarr.json", ".zattrs"))
 
 
-def make_room(sink: Sink, path: str, *, replace: bool) -> None:
+def make_room(sink: Sink, path: str, *, replace: bool, listed: bool = True) -> None:
     """Make sure that nothing is at a place, or refuse.
 
     Parameters
@@ -42,6 +42,8 @@ def make_room(sink: Sink, path: str, *, replace: bool) -> None:
         Of the new label image there.
     replace
         Whether to move aside what is there.
+    listed
+        Whether the list of labels has the name.
 
     Raises
     ------
@@ -50,7 +52,7 @@ def make_room(sink: Sink, path: str, *, replace: bool) -> None:
     OSError
         Where the system refuses to move it.
     """
-    put_back(sink, path)
+    put_back(sink, path, listed=listed)
     above, _, name = path.rpartition("/")
     if not isinstance(sink, FolderSink):
         siblings = sink.source.names(above) or ()
@@ -82,18 +84,21 @@ def _taken(
     return NameTakenError(f"{msg} {free} is free.", name, free)
 
 
-def put_back(sink: Sink, path: str) -> None:
+def put_back(sink: Sink, path: str, *, listed: bool = True) -> None:
     """Remove a label image that was not finished; what it replaces is there again.
 
-    Where all of it is there what it replaces goes.
+    Where all of it is there, in the list, too, what it replaces goes.
     """
     if not isinstance(sink, FolderSink):
         return
     folder = f"{sink.root}/{path}"
-    names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
-    if UNFINISHED in names and names & DOCUMENTS:
+    is_folder = os.path.isdir(folder)
+    names = set(os.listdir(folder)) if is_folder else set()
+    # Of a creation that was killed at its very first step.
+    nothing = is_folder and all(name.endswith(PART) for name in names)
+    if UNFINISHED in names and names & DOCUMENTS and listed:
         drop_replaced(sink, path)
-    elif UNFINISHED in names:
+    elif UNFINISHED in names or nothing:
         shutil.rmtree(folder)
     # Killed between the two moves, there is no folder.
     if not os.path.lexists(folder) and os.path.lexists(f"{folder}{REPLACED}"):
