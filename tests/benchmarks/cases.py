@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import saving
+
 Values = dict[str, dict[str, list[float]]]
 
 MB = 1e6
@@ -250,7 +252,7 @@ CASES: dict[str, Callable[..., Values]] = {
         imports,
         window,
     )
-}
+} | saving.CASES
 
 
 def main() -> None:

@@ -32,6 +32,14 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 REPORT = ROOT / "docs" / "performance.md"
 OURS = "napari-ngff"
+SAVERS = (
+    OURS,
+    "the same, nearest",
+    "floor",
+    "ome-zarr-py",
+    "ngio",
+    "ngff-zarr",
+)
 PACKAGES = (
     "napari",
     "numpy",
@@ -41,6 +49,8 @@ PACKAGES = (
     "napari-ome-zarr",
     "ome-zarr",
     "tensorstore",
+    "ngio",
+    "ngff-zarr",
     "PyQt6",
 )
 
@@ -69,6 +79,11 @@ class Measurement:
 def each(row: str, case: str, *who: str) -> tuple[Job, ...]:
     """One job per contender, for what has to be the first of its process."""
     return tuple(Job(row, case, 1, (name,)) for name in who)
+
+
+def full(row: str, case: str, picture: str, rounds: int) -> tuple[Job, ...]:
+    """One job per way of saving all of a label image."""
+    return tuple(Job(row, case, rounds, (picture, who)) for who in SAVERS)
 
 
 TABLES = {
@@ -136,6 +151,22 @@ TABLES = {
         "ms", 5, each("", "window", OURS, "napari-ome-zarr", "zeros")
     ),
     "plate": Measurement("ms", 3, each("", "plate", OURS, "napari-ome-zarr")),
+    "saving": Measurement(
+        "s",
+        3,
+        (
+            *full("8192², uint32", "full_save", "plane", 3),
+            *full("64 planes of 2048², uint32", "full_save", "stack", 1),
+        ),
+    ),
+    "saving-memory": Measurement(
+        "MB",
+        1,
+        (
+            *full("8192²: 268 MB", "full_save_memory", "plane", 1),
+            *full("64 planes of 2048²: 1,074 MB", "full_save_memory", "stack", 1),
+        ),
+    ),
     "imports": Measurement(
         "ms",
         5,

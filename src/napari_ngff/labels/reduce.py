@@ -321,12 +321,12 @@ def _most_frequent(ids: list[Array]) -> Array:
             low, high = np.minimum(ids[i], ids[i + 1]), np.maximum(ids[i], ids[i + 1])
             ids[i], ids[i + 1] = low, high
     best = ids[0].copy()
-    most = np.ones(best.size, np.int64)
+    most = np.ones(best.size, np.min_scalar_type(len(ids)))
     run = most.copy()
     for before, one in itertools.pairwise(ids):
-        run = np.where(one == before, run + 1, 1)
-        better = run > most
-        np.copyto(best, one, where=better)
+        run *= one == before
+        run += 1
+        np.copyto(best, one, where=run > most)
         np.maximum(most, run, out=most)
     return best
 
