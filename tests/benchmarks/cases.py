@@ -208,8 +208,19 @@ def files(data: Path, rounds: int, version: str) -> Values:
     """Files of a data set that opening tries to read."""
     from contenders import OPENERS
 
-    counts: dict[str, list[float]] = {}
     path = str(data / f"1e6-{version}.zarr")
+    return {
+        version: opened_files(
+            path, {n: lambda o=o: o(path) for n, o in OPENERS.items()}
+        )
+    }
+
+
+def opened_files(
+    path: str, contenders: Mapping[str, Callable[[], Any]]
+) -> dict[str, list[float]]:
+    """How many files below a path each contender tries to read."""
+    counts: dict[str, list[float]] = {}
     opened: list[str] = []
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -217,11 +228,65 @@ def files(data: Path, rounds: int, version: str) -> Values:
             opened.append(str(arguments[0]))
 
     sys.addaudithook(hook)
-    for who, opener in OPENERS.items():
+    for who, contender in contenders.items():
         opened.clear()
-        opener(path)
+        contender()
         counts[who] = [len(opened)]
-    return {version: counts}
+    return counts
+
+
+def screen(data: Path, rounds: int, what: str) -> Values:
+    """The tree or the check of a plate of 1536 wells; metadata alone."""
+    contenders = SCREEN[what]
+    path = str(data / "screen.zarr")
+    calls = {name: lambda c=c: c(path) for name, c in contenders.items()}
+    return {what: alternate(calls, rounds)}
+
+
+def screen_files(data: Path, rounds: int, what: str) -> Values:
+    """Files that the same tries to read."""
+    path = str(data / "screen.zarr")
+    calls = {name: lambda c=c: c(path) for name, c in SCREEN[what].items()}
+    return {what: opened_files(path, calls)}
+
+
+def tree_ours(path: str) -> Any:
+    from napari_ngff import open_node
+    from napari_ngff.viewer.inspection import children, root_of
+
+    wells = children(root_of(open_node(path)))
+    assert len(wells) == 1536
+    return wells
+
+
+def tree_yaozarrs(path: str) -> Any:
+    import yaozarrs
+
+    wells = yaozarrs.open_group(path).ome_metadata().plate.wells
+    assert len(wells) == 1536
+    return wells
+
+
+def check_ours(path: str) -> Any:
+    from napari_ngff import open_node
+    from napari_ngff.metadata.model import Severity
+    from napari_ngff.store.check import walk
+
+    found = list(walk(open_node(path)))
+    assert not [p for _, p in found if p.severity is Severity.ERROR]
+    return found
+
+
+def check_yaozarrs(path: str) -> Any:
+    import yaozarrs
+
+    return yaozarrs.validate_zarr_store(path)
+
+
+SCREEN: dict[str, dict[str, Callable[[str], Any]]] = {
+    "tree": {"napari-ngff": tree_ours, "yaozarrs": tree_yaozarrs},
+    "check": {"napari-ngff": check_ours, "yaozarrs": check_yaozarrs},
+}
 
 
 def imports(data: Path, rounds: int, module: str) -> Values:
@@ -250,6 +315,8 @@ CASES: dict[str, Callable[..., Values]] = {
         plate,
         files,
         imports,
+        screen,
+        screen_files,
         window,
     )
 } | saving.CASES

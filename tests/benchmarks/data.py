@@ -28,6 +28,7 @@ LEVELS = 5
 REAL_PLANES = 4
 ENTRIES = 100_000
 ROWS, COLUMNS, FIELDS = 16, 24, 4
+SCREEN = 32, 48
 
 
 def picture(side: int, seed: int = 0) -> np.ndarray:
@@ -39,7 +40,14 @@ def picture(side: int, seed: int = 0) -> np.ndarray:
 
 
 def make_array(
-    folder: Path, shape, chunks, *, shards=None, version: str = "0.5", dtype="uint16"
+    folder: Path,
+    shape,
+    chunks,
+    *,
+    shards=None,
+    version: str = "0.5",
+    dtype="uint16",
+    names=None,
 ) -> zarr.Array:
     """Make an empty array of blosc-zstd chunks."""
     old = version == "0.4"
@@ -59,6 +67,7 @@ def make_array(
         chunk_key_encoding=separator,
         zarr_format=2 if old else 3,
         fill_value=0,
+        dimension_names=names,
     )
 
 
@@ -204,6 +213,47 @@ def write_plate(folder: Path, version: str = "0.5") -> None:
     shutil.rmtree(field)
 
 
+def write_screen(folder: Path) -> None:
+    """Write the metadata alone of a plate of 1536 wells, a field with labels each."""
+    rows = [chr(ord("A") + i) for i in range(26)] + [
+        f"A{chr(65 + i)}" for i in range(6)
+    ]
+    columns = [str(i + 1) for i in range(SCREEN[1])]
+    wells = [
+        {"path": f"{r}/{c}", "rowIndex": i, "columnIndex": j}
+        for i, r in enumerate(rows)
+        for j, c in enumerate(columns)
+    ]
+    plate = {
+        "columns": [{"name": c} for c in columns],
+        "rows": [{"name": r} for r in rows],
+        "wells": wells,
+        "field_count": 1,
+        "name": "screen",
+        "version": "0.5",
+    }
+    write_group(folder, {"plate": plate}, "0.5")
+    well = folder.parent / "well.tmp"
+    write_group(well, {"well": {"images": [{"path": "0"}], "version": "0.5"}}, "0.5")
+    write_image(well / "0", "cyx", 3, "0.5")
+    write_group(well / "0" / "labels", {"labels": ["nuclei"]}, "0.5")
+    write_image(well / "0" / "labels" / "nuclei", "yx", 3, "0.5")
+    document = well / "0" / "labels" / "nuclei" / "zarr.json"
+    content = json.loads(document.read_text())
+    content["attributes"]["ome"]["image-label"] = {"version": "0.5"}
+    document.write_text(json.dumps(content))
+    for i in range(3):
+        n = 1024 >> i
+        make_array(well / "0" / str(i), (2, n, n), (1, 256, 256), names="cyx")
+        array = document.parent / str(i)
+        make_array(array, (n, n), (256, 256), dtype="uint32", names="yx")
+    for row in rows:
+        write_group(folder / row, {}, "0.5")
+    for place in wells:
+        shutil.copytree(well, folder / place["path"], copy_function=os.link)
+    shutil.rmtree(well)
+
+
 FLAT = {
     "256": (256, None, "0.5"),
     "512": (512, None, "0.5"),
@@ -224,6 +274,7 @@ def write_all(data: Path) -> None:
         jobs[f"flat-{name}.zarr"] = (write_flat, *spec)
     jobs["entries.ozx"] = (write_entries,)
     jobs["plate.zarr"] = (write_plate,)
+    jobs["screen.zarr"] = (write_screen,)
     for name, (write, *arguments) in jobs.items():
         final = data / name
         if final.exists():

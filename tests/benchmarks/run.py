@@ -48,6 +48,7 @@ PACKAGES = (
     "numcodecs",
     "napari-ome-zarr",
     "ome-zarr",
+    "yaozarrs",
     "tensorstore",
     "ngio",
     "ngff-zarr",
@@ -165,6 +166,22 @@ TABLES = {
         (
             *full("8192²: 268 MB", "full_save_memory", "plane", 1),
             *full("64 planes of 2048²: 1,074 MB", "full_save_memory", "stack", 1),
+        ),
+    ),
+    "screen": Measurement(
+        "ms",
+        2,
+        (
+            Job("tree: the plate and its wells", "screen", 7, ("tree",)),
+            Job("check: all of it", "screen", 2, ("check",)),
+        ),
+    ),
+    "screen-files": Measurement(
+        "",
+        1,
+        (
+            Job("tree: the plate and its wells", "screen_files", 1, ("tree",)),
+            Job("check: all of it", "screen_files", 1, ("check",)),
         ),
     ),
     "imports": Measurement(
