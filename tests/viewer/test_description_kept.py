@@ -10,6 +10,7 @@ from napari_ngff.labels.description import read_label_info, write_label_info
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.node import open_node
+from napari_ngff.store.packing import pack
 from napari_ngff.viewer.description import Said
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.samples import write_image
@@ -107,3 +108,18 @@ def test_rows_are_labels_where_nothing_says_otherwise():
         1: {"size": 5.0},
         2: {"size": 6.0},
     }
+
+
+def test_colours_go_into_archives_too(folder, tmp_path):
+    archive = tmp_path / "cells.ozx"
+    pack(folder, archive)
+    layer = opened(archive)
+    layer.paint((0, 20, 20), 77)
+    layer.colormap = DirectLabelColormap(color_dict={None: "gray", 9: "red"})
+    assert layer.saver.save_now()
+    assert stored(archive).colors == {**INFO.colors, 9: RED}
+    layer.paint((0, 40, 40), 78)
+    assert layer.saver.save_now()
+    again = opened(archive)
+    assert {77, 78} <= set(np.unique(again.data[0]).tolist())
+    assert stored(archive).colors == {**INFO.colors, 9: RED}

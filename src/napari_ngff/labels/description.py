@@ -17,6 +17,7 @@ from napari_ngff.store.node import read_node
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.node import Node
+    from napari_ngff.store.sink import Sink
 
 __all__ = ["read_label_info", "with_label_info", "write_label_info"]
 
@@ -35,16 +36,18 @@ def read_label_info(node: Node) -> LabelInfo:
     return (image.label if image is not None else None) or LabelInfo()
 
 
-def write_label_info(node: Node, info: LabelInfo) -> bool:
+def write_label_info(node: Node, info: LabelInfo, sink: Sink | None = None) -> bool:
     """Replace colours and properties of a label image; nothing where they are equal.
 
     Parameters
     ----------
     node
-        Group of the label image, in a folder.
+        Group of the label image.
     info
         All colours and properties that there shall be; `LabelInfo.source` is not
         written where the file states one.
+    sink
+        Of the hierarchy, where that is an archive.
 
     Returns
     -------
@@ -63,7 +66,7 @@ def write_label_info(node: Node, info: LabelInfo) -> bool:
         return False
     version = node.metadata.version or "0.4"
     dump_label(info, version)  # or refuse before anything is read again
-    change_document(node, lambda home: with_label_info(home, info, version))
+    change_document(node, lambda home: with_label_info(home, info, version), sink)
     return True
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.node import Node
+    from napari_ngff.store.sink import Sink
 
 __all__ = [
     "change_document",
@@ -77,7 +78,9 @@ def update_consolidated(root: str, path: str, attributes: JSON) -> None:
                 replace_text(file, written_like(text, document))
 
 
-def change_document(node: Node, put: Callable[[JSON], None]) -> str:
+def change_document(
+    node: Node, put: Callable[[JSON], None], sink: Sink | None = None
+) -> str:
     """Change what a group says of OME-Zarr, as it is in the file now, atomically.
 
     Parameters
@@ -86,6 +89,8 @@ def change_document(node: Node, put: Callable[[JSON], None]) -> str:
         The group.
     put
         Changes the object with ``multiscales``, ``image-label`` and the like in place.
+    sink
+        Of the hierarchy, where that is no folder: it is written anew.
 
     Returns
     -------
@@ -95,30 +100,34 @@ def change_document(node: Node, put: Callable[[JSON], None]) -> str:
     Raises
     ------
     UnsupportedError
-        Where the data are in an archive or far away.
+        Where the data are in an archive and there is no `sink`, or far away.
     AccessError
-        Where the folder cannot be written.
+        Where the system refuses.
     CorruptDataError
         Where the document is no longer what was read.
     """
     source = node.location.source
-    if not isinstance(source, FolderSource):
+    name = "zarr.json" if node.zarr_format == 3 else ".zattrs"
+    key = node.location.key(name)
+    if isinstance(source, FolderSource):
+        file = os.path.realpath(os.path.join(source.root, *key.split("/")))
+    elif sink is None:
         msg = (
             f"{source.name} is not a folder of this computer. Download or unpack it to"
             " save into its metadata."
         )
         raise UnsupportedError(msg)
-    name = "zarr.json" if node.zarr_format == 3 else ".zattrs"
-    file = os.path.realpath(
-        os.path.join(source.root, *node.location.key(name).split("/"))
-    )
+    else:
+        file = f"{source.name}/{key}"
     try:
-        text = read_text(file)
-        document = json.loads(text)
-        attributes = document["attributes"] if name == "zarr.json" else document
-        put(attributes.get("ome", attributes))
-        replace_text(file, written_like(text, document))
-        update_consolidated(source.root, node.location.path, attributes)
+        if isinstance(source, FolderSource):
+            text, attributes = _changed(read_text(file), node, put)
+            replace_text(file, text)
+            update_consolidated(source.root, node.location.path, attributes)
+        elif sink is not None:
+            raw = sink.source.get(key) or b""
+            sink.put(key, _changed(raw.decode(), node, put)[0].encode())
+            sink.commit()
     except PermissionError as error:
         msg = f"No permission to write {file}. Ask its owner, or copy the data."
         raise AccessError(msg) from error
@@ -128,3 +137,10 @@ def change_document(node: Node, put: Callable[[JSON], None]) -> str:
         msg = f"{file} cannot be changed: it is not what was read ({error})."
         raise CorruptDataError(msg) from error
     return file
+
+
+def _changed(text: str, node: Node, put: Callable[[JSON], None]) -> tuple[str, JSON]:
+    document = json.loads(text)
+    attributes = document["attributes"] if node.zarr_format == 3 else document
+    put(attributes.get("ome", attributes))
+    return written_like(text, document), attributes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,9 @@ __all__ = ["Description", "Said", "colors_of", "properties_of"]
 
 INDEX = "index"
 """Column of the label values, by which napari finds the row of a label."""
+
+MANY = 5000
+"""A table of more rows that was set again counts as changed without a look."""
 
 Color = tuple[int, int, int, int]
 
@@ -52,25 +56,37 @@ class Description:
         self._layer = weakref.ref(layer)
         self.info = info or LabelInfo()
         self.changed = False
+        self._version = self._said = 0
         layer.events.colormap.connect(self._on_change)
         layer.events.features.connect(self._on_change)
 
-    def _on_change(self) -> None:
-        # The event comes for a change of the mode of colours, too.
-        self.changed = self.said().info(self.info) != self.info
+    def _on_change(self, event: Any = None) -> None:
+        """Compare, as napari tells of changes that are none; but not a large table."""
+        self._version += 1
+        layer = self._layer()
+        if self.changed or layer is None:
+            return
+        said = self.said()
+        if event is not None and event.type == "colormap" and said.classes is None:
+            self.changed = colors_of(said.colors, self.info.colors) != self.info.colors
+        else:
+            many = max(len(said.features), len(self.info.properties)) > MANY
+            self.changed = many or said.info(self.info) != self.info
 
     def said(self) -> Said:
         """Take what the layer says now; in the main thread."""
         layer = self._layer()
         assert layer is not None
+        self._said = self._version
         table = getattr(layer.colormap, "color_dict", None)
         colors = None if table is None else dict(table)
         return Said(colors, layer.features.copy(), getattr(layer, "classes", None))
 
     def saved(self, info: LabelInfo) -> None:
-        """Take note of what the file says now."""
+        """Take note of what the file says now: what was said last."""
         self.info = info
-        if self._layer() is not None:
+        self.changed = False
+        if self._said != self._version:
             self._on_change()
 
 
@@ -114,24 +130,29 @@ def colors_of(
     colors = dict(before)
     if table is None:
         return colors
-    usual = label_colormap(before).color_dict
-    for value, color in table.items():
-        if value is None:
-            continue
-        rgba = _bytes(color)
+    values = [value for value in table if value is not None]
+    usual = _usual()
+    for value, rgba in zip(values, _bytes([table[v] for v in values]), strict=True):
         # napari adds that itself to a colormap that lacks it.
         if value == 0 and rgba == (0, 0, 0, 0):
             continue
-        if value not in usual or rgba != _bytes(usual[value]):
+        if rgba != before.get(value, usual.get(value)):
             colors[int(value)] = rgba
     return colors
 
 
-def _bytes(color: Any) -> Color:
-    red, green, blue, alpha = (
-        int(part) for part in np.rint(255 * np.clip(np.asarray(color, float), 0, 1))
-    )
-    return red, green, blue, alpha
+@cache
+def _usual() -> dict[int | None, Color]:
+    table = label_colormap({}).color_dict
+    return dict(zip(table, _bytes(list(table.values())), strict=True))
+
+
+def _bytes(colors: list[Any]) -> list[Color]:
+    """Turn colours of 0-1 into the bytes of a file."""
+    if not colors:
+        return []
+    rounded = np.rint(255 * np.clip(np.array(colors, float), 0, 1)).astype(int)
+    return [(r, g, b, a) for r, g, b, a in rounded.tolist()]
 
 
 def properties_of(features: Any, before: dict[int, JSON]) -> dict[int, JSON]:

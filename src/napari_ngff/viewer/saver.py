@@ -14,7 +14,6 @@ from napari_ngff.errors import NameTakenError, OMEZarrError, UnsupportedError
 from napari_ngff.labels.description import write_label_info
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.progress import ARCHIVE
-from napari_ngff.labels.verdict import errors_of
 from napari_ngff.viewer import session
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.save_report import Reporter, SaveResult
@@ -253,9 +252,6 @@ class LayerSaver:
         if self._finish is not None and not (outcome.cancelled or outcome.refused):
             self._finish()
             self._finish = None
-            array = self.writer.arrays[0]
-            problems = errors_of(array.source, array.path)
-            outcome = replace(outcome, problems=problems)
         self.partial = outcome.cancelled or bool(outcome.refused)
         return outcome
 
@@ -272,7 +268,8 @@ class LayerSaver:
         info = said.info(before)
         try:
             if info != before:
-                write_label_info(origin.node, info)
+                sink = None if self.writer is None else self.writer.sink
+                write_label_info(origin.node, info, sink)
         except (OMEZarrError, OSError, ValueError) as error:
             return SaveResult(outcome, unsaid=error)
         return SaveResult(outcome, info=info)
