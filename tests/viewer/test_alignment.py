@@ -6,6 +6,7 @@ import stat
 import numpy as np
 import pytest
 import zarr
+from napari.components import ViewerModel
 from napari.layers import Layer
 
 from napari_ngff import UnsupportedError, open_node
@@ -16,6 +17,7 @@ from napari_ngff.store import sink
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.alignment import save_alignment
 from napari_ngff.viewer.moving import move
+from napari_ngff.viewer.session import session_of
 
 PIXELS = np.arange(2 * 4 * 5, dtype="u2").reshape(2, 4, 5)
 TURN = np.array([[0.8, 0.6, 3.0], [-0.6, 0.8, -7.0], [0, 0, 1]])
@@ -194,6 +196,40 @@ def test_a_scene_states_where_its_images_lie(tmp_path):
     np.testing.assert_allclose(
         worlds(again["b: channel 0"]), worlds(layers["b: channel 0"])
     )
+
+
+def test_a_system_that_was_saved_can_be_shown_at_once(tmp_path):
+    world = {"name": "world", "axes": axes()}
+    links = [
+        {
+            "type": "identity",
+            "input": {"path": name, "name": "physical"},
+            "output": {"name": "world"},
+        }
+        for name in "ab"
+    ]
+    scene = {"coordinateSystems": [world], "coordinateTransformations": links}
+    ome = {"version": "0.6", "scene": scene}
+    document = {"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}}
+    for name in "ab":
+        write(tmp_path / name, "0.6")
+    (tmp_path / "zarr.json").write_text(json.dumps(document))
+    viewer = ViewerModel()
+    for layer in opened(tmp_path):
+        viewer.add_layer(layer)
+    session = session_of(viewer)
+    first = viewer.layers["a: channel 0"]
+    first.affine = TURN
+    session.save_transform(first, "aligned", open_node(tmp_path))
+    session.save_transform(first, "own")
+    before = worlds(first)
+    systems = session.systems()
+    assert systems[Reference(name="world")] == ()
+    # b has a way there, too: through the system in which both lie.
+    for system in (Reference(name="aligned"), Reference("a", "own")):
+        assert system in systems
+        session.show_system(system)
+        np.testing.assert_allclose(worlds(first), before)
 
 
 @pytest.mark.parametrize("version", ["0.4", "0.5"])

@@ -487,6 +487,17 @@ def test_a_moved_layer_is_saved(viewer, inspector, tmp_path, qtbot, monkeypatch)
     assert str(folder / "zarr.json") in inspector.status.text()
     (multiscale,) = open_node(folder).metadata.image.multiscales
     assert [s.name for s in multiscale.systems] == ["physical", "stage", "aligned"]
+    box = inspector.chooser.systems
+    names = [box.itemText(i) for i in range(box.count())]
+    assert "aligned" in names
+    assert "aligned can be chosen" in inspector.status.text()
+    layer = viewer.layers[0]
+    moved = layer.data_to_world((5, 3))
+    for name in ("physical", "aligned"):
+        box.setCurrentIndex(names.index(name))
+        box.activated.emit(names.index(name))
+        here = layer.data_to_world((5, 3))
+        assert np.allclose(here, moved) is (name == "aligned")
 
 
 def test_why_a_layer_cannot_be_saved_is_told(

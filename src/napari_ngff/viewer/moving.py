@@ -6,20 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.location import Location
+from napari_ngff.store.node import read_node
+from napari_ngff.store.systems import open_systems
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.layers import image_layers
-from napari_ngff.viewer.picture import KEY, LayerOrigin, frame_of
+from napari_ngff.viewer.picture import KEY, LayerOrigin, frame_of, is_joined
 from napari_ngff.viewer.views import following, start_of, viewed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import Reference
+    from napari_ngff.store.node import Node
     from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["displayed_in", "host", "move", "remade", "shown_system"]
+__all__ = ["displayed_in", "host", "learn_systems", "move", "remade", "shown_system"]
 
 PLACEMENT = ("scale", "translate", "axis_labels")
 LOOK = ("name", "visible", "opacity", "blending", "colormap", "features")
@@ -110,6 +114,49 @@ def remade(layer: Layer, system: Reference) -> Layer | None:
         return None
     look = {name: getattr(layer, name) for name in LOOK}
     return as_layer((made[0], {**made[1], **look}, made[2]))
+
+
+def learn_systems(layers: Iterable[Layer], node: Node) -> None:
+    """Let layers know the coordinate systems that their metadata has by now.
+
+    Parameters
+    ----------
+    layers
+        Those of the same hierarchy as `node` among them; they stay where they are.
+    node
+        Whose document was changed.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where the metadata cannot be read any more.
+    """
+    source = node.location.source
+    found: list[tuple[Layer, LayerOrigin, Picture]] = []
+    paths = dict.fromkeys((*_scenes(node), node.location.path))
+    for layer in layers:
+        origin = layer.metadata.get(KEY)
+        picture = origin.picture if isinstance(origin, LayerOrigin) else None
+        if picture is None or is_joined(picture):
+            continue
+        if picture.node.location.source.name == source.name:
+            found.append((layer, origin, picture))
+            paths |= dict.fromkeys(_scenes(picture.node))
+            paths[picture.node.location.path] = None
+    again = [read_node(Location(source, path), node.zarr_format) for path in paths]
+    systems = open_systems(again)
+    for layer, origin, picture in found:
+        image = picture.image and replace(picture.image, systems=systems)
+        picture = replace(picture, systems=systems, image=image)
+        layer.metadata[KEY] = replace(origin, picture=picture)
+
+
+def _scenes(node: Node) -> Iterator[str]:
+    above = node.parent()
+    while above is not None:
+        if above.metadata.scene is not None:
+            yield above.location.path
+        above = above.parent()
 
 
 def _moved(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:

@@ -14,7 +14,13 @@ import numpy as np
 from psygnal import Signal
 
 from napari_ngff.viewer.alignment import save_alignment
-from napari_ngff.viewer.moving import host, move, remade, shown_system
+from napari_ngff.viewer.moving import (
+    host,
+    learn_systems,
+    move,
+    remade,
+    shown_system,
+)
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.views import choices
@@ -301,8 +307,13 @@ class Session:
         return tuple(left)
 
     def save_transform(self, layer: Layer, name: str, scene: Node | None = None) -> str:
-        """Save where a layer was moved to; see `save_alignment`."""
-        return save_alignment(layer, name, scene)
+        """Save where a layer is, as one of `systems`; see `save_alignment`."""
+        path = save_alignment(layer, name, scene)
+        viewer = self._viewer()
+        origin = layer.metadata[KEY]
+        if viewer is not None and name:
+            learn_systems(viewer.layers, scene or origin.node)
+        return path
 
     def add(self, layers: Iterable[LayerData], path: str) -> None:
         """Add layers that the reader made of a path, as if napari had opened it."""

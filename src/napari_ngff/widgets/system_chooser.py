@@ -117,7 +117,13 @@ class SystemChooser(QWidget):
         except (OMEZarrError, OSError) as error:
             self.told.emit(f"Not saved. {error}")
         else:
-            self.told.emit(f"Saved in {path}. It holds when the image is opened again.")
+            self.refresh()
+            after = (
+                f"{name} can be chosen at System."
+                if name
+                else "It holds when the image is opened again."
+            )
+            self.told.emit(f"Saved in {path}. {after}")
 
     def _on_layers(self, _: object = None) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
