@@ -73,7 +73,7 @@ def test_every_field_is_at_its_place_at_every_level(tmp_path, zarr_format, place
     joined = mosaic(root)
     assert joined.pyramid.levels[0].shape == (2, 64, 48)
     assert_in_place(root, joined, wells, shape)
-    assert not joined.misfits
+    assert not joined.tiles.misfits
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -142,14 +142,14 @@ def test_wells_of_other_kinds(tmp_path):
         np.testing.assert_array_equal(shown[:, y : y + height, x : x + 12], seen, path)
     coarse = whole(first.pyramid.levels[1])
     np.testing.assert_array_equal(coarse[:, 6:12, 12:18], others["B/3"][1][:, ::2, ::2])
-    assert first.misfits == {"A/3", "B/2", "B/4"}
+    assert first.tiles.misfits == {"A/3", "B/2", "B/4"}
 
     wells = map_plate(open_node(root).metadata.plate).wells
     again = open_mosaic(first.tiles.arrangements, wells)
     picture = whole(again.pyramid.levels[0])
     assert picture.shape == (3, 80, 60)
     assert picture.dtype == np.float32
-    assert not again.misfits
+    assert not again.tiles.misfits
     np.testing.assert_array_equal(picture[:2, 20:32, 12:24], others["B/2"][1])
     np.testing.assert_array_equal(picture[:2, 20:40, 36:48], others["B/4"][1])
     np.testing.assert_array_equal(picture[:, :12, 24:36], others["A/3"][1])
@@ -260,10 +260,12 @@ def test_labels_of_coarser_voxels_lie_on_their_image(tmp_path):
 
 def test_a_place_in_the_picture_is_a_field(tmp_path):
     root = write_plate(tmp_path / "p", grid=(2, 2))
-    joined = mosaic(root)
-    assert joined.at(-0.4, 7.4) == ("A/1", "0")
-    assert joined.at(31, 25) == ("B/2", "3")
-    assert joined.at(31, 32) is None
+    tiles = mosaic(root).tiles
+    for (y, x), (path, name) in {(-0.4, 7.4): ("A/1", "0"), (31, 25): ("B/2", "3")}.items():
+        well, field = tiles.at(y, x)
+        assert (well, field.path) == (path, name)
+    assert tiles.at(31, 32) is None
+    assert tiles.box("B/2") == ((15.5, 15.5), (31.5, 31.5))
 
 
 def test_many_wells_may_be_drawn_elsewhere(tmp_path, reads):

@@ -2,7 +2,7 @@
 
 What the picture is like (axes, levels, size of a cell, type) comes from the first well
 that can be read. A well that turns out not to fit, when it is looked at, is cut to its
-cell and noted in `Mosaic.misfits`; opening the mosaic again makes room for all that is
+cell and noted in `Tiles.misfits`; opening the mosaic again makes room for all that is
 known by then. See docs/design/007-plate-mosaic.md.
 """
 
@@ -81,36 +81,6 @@ class Mosaic:
         """The fields of the wells that were read by now."""
         found = (self.tiles.known(tile) for tile in self.tiles.tiles)
         return tuple(arrangement for arrangement in found if arrangement is not None)
-
-    @property
-    def misfits(self) -> frozenset[str | None]:
-        """Wells that were found not to fit, by now."""
-        return frozenset(self.tiles.misfits)
-
-    def at(self, y: float, x: float) -> tuple[str | None, str] | None:
-        """Tell which well, and which image in it, lie at a place; reads nothing.
-
-        Parameters
-        ----------
-        y, x
-            In voxels of level 0 of the images, from the mosaic's corner.
-
-        Returns
-        -------
-        tuple or None
-            The image is "" where it is not known, or where there is none.
-        """
-        for tile in self.tiles.tiles:
-            at = y - tile.corner[0], x - tile.corner[1]
-            inside = [
-                -0.5 <= here < size - 0.5
-                for here, size in zip(at, self.tiles.cell, strict=True)
-            ]
-            if all(inside):
-                known = self.tiles.known(tile)
-                placed = known.at(*at) if known is not None else None
-                return tile.well, placed.field.path if placed is not None else ""
-        return None
 
 
 def open_mosaic(

@@ -180,7 +180,7 @@ class MosaicLevel:
 
     def _deferred(self, left: list[int], box: Box) -> bool:
         defer = self.tiles.defer
-        if defer is None or len(left) <= FEW:
+        if defer is None or (len(left) <= FEW and self.tiles.concurrency == 1):
             return False
         return threading.current_thread() is threading.main_thread() and defer(
             self, box

@@ -13,6 +13,7 @@ from napari_ngff.store.workers import LOCAL_CONCURRENCY
 if TYPE_CHECKING:
     import numpy as np
 
+    from napari_ngff.metadata.model import Field
     from napari_ngff.plate.arrangement import Arrangement, Arrangements
     from napari_ngff.store.lazy import Box
     from napari_ngff.store.pyramid import OnError
@@ -36,10 +37,12 @@ class Tile:
     corner: tuple[int, int]
 
 
+Place = tuple[float, float]
+
 Defer = Callable[[Any, "Box"], bool]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Tiles:
     """The wells of a mosaic, all its levels share them.
 
@@ -80,6 +83,42 @@ class Tiles:
     def known(self, tile: Tile) -> Arrangement | None:
         """Give the fields of a well that was read before."""
         return self.arrangements.known(tile.well, self.acquisition)
+
+    def at(self, y: float, x: float) -> tuple[str | None, Field | None] | None:
+        """Tell which well, and which image in it, lie at a place; reads nothing.
+
+        Parameters
+        ----------
+        y, x
+            In voxels of level 0 of the images, from the mosaic's corner.
+
+        Returns
+        -------
+        tuple or None
+            The image is None where it is not known, or where there is none.
+        """
+        for tile in self.tiles:
+            at = y - tile.corner[0], x - tile.corner[1]
+            inside = [
+                -0.5 <= here < size - 0.5
+                for here, size in zip(at, self.cell, strict=True)
+            ]
+            if all(inside):
+                known = self.known(tile)
+                placed = known.at(*at) if known is not None else None
+                return tile.well, placed.field if placed is not None else None
+        return None
+
+    def box(self, well: str | None) -> tuple[Place, Place] | None:
+        """Give the corners of a well, in voxels as `at`; None where it is not here."""
+        for tile in self.tiles:
+            if tile.well == well:
+                known = self.known(tile)
+                size = known.size if known is not None and known.fields else self.cell
+                y, x = tile.corner
+                ends = [min(n, most) for n, most in zip(size, self.cell, strict=True)]
+                return (y - 0.5, x - 0.5), (y + ends[0] - 0.5, x + ends[1] - 0.5)
+        return None
 
     def read(self, tile: Tile, on_error: OnError | None) -> Arrangement:
         """Read where the fields of a well are; tells once what is broken."""

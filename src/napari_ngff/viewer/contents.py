@@ -14,7 +14,8 @@ from napari_ngff.plate.screen import Screen
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.store.systems import scene_paths
 from napari_ngff.viewer.groups import Group, Reading, in_place, in_scene
-from napari_ngff.viewer.picture import Frame, Picture
+from napari_ngff.viewer.picture import Picture
+from napari_ngff.viewer.scenery import mosaic_group
 from napari_ngff.viewer.sidecars import with_sidecars
 
 if TYPE_CHECKING:
@@ -210,16 +211,8 @@ def _mosaic(
         inside = label.location.path[len(mosaic.node.location.path) :].strip("/")
         choice = Choice(inside=inside)
         joined = open_mosaic(arrangements, wells, choice, reading.on_error)
-        # Value 7 of one field is another object than value 7 of the next, so what the
-        # first says of it does not hold for the rest.
-        image = label.metadata.image
-        alone = sum(len(a.fields) for a in joined.known) == 1
-        info = image.label if image is not None and alone else None
-        labels.append(Picture(label.name, label, joined.pyramid, None, info))
-    image = mosaic.node.metadata.image
-    omero = image.omero if image is not None else None
-    picture = Picture(name, mosaic.node, mosaic.pyramid, omero)
-    return [Group(picture, tuple(labels), Frame.of(mosaic.pyramid))]
+        labels.append((label.name, joined))
+    return [mosaic_group(name, mosaic, labels)]
 
 
 def _unread(node: Node, arrangements: Arrangements) -> list[Problem]:

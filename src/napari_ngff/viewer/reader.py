@@ -6,11 +6,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
+from napari_ngff.metadata.model import Kind
 from napari_ngff.store.node import Node, open_node
 from napari_ngff.viewer.contents import contents
-from napari_ngff.viewer.label_layers import label_layer
-from napari_ngff.viewer.layers import image_layers
 from napari_ngff.viewer.session import ErrorReport, session_of, show
+from napari_ngff.viewer.stage import layers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,25 +70,46 @@ def read_node(node: Node) -> list[LayerData]:
     if viewer is not None:
         session_of(viewer)
     found = contents(node, ErrorReport())
+    browsed = browsable(node) if viewer is not None else None
+    if browsed is not None:
+        session_of(viewer).browse(browsed[0]).adopt(found.groups, browsed[1])
     layers: list[LayerData] = []
     messages = list(found.messages)
     for group in found.groups:
-        if group.image is not None:
-            layers += image_layers(group.image, estimate=viewer is not None)
-        labels: list[LayerData] = []
-        for label in group.labels:
-            try:
-                labels.append(label_layer(label, group.frame))
-            except UnsupportedError as error:
-                messages.append(f"{error} It is left out.")
-        for _, keywords, _ in labels[1:]:
-            # Several label images over each other hide one another and the picture.
-            keywords["visible"] = False
-        layers += labels
+        images, labels, left = layers_of(group, estimate=viewer is not None)
+        layers += images + labels
+        messages += left
     if not layers:
         raise UnsupportedError(" ".join(messages))
     show(tuple(messages))
     return layers
+
+
+def browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
+    """Find what can be walked from a node, without reading more than what is above.
+
+    Returns
+    -------
+    tuple or None
+        The plate, also of a well or of a row, or the well or the collection itself;
+        and the paths of the wells that the node shows, None for all. None for an image.
+    """
+    if node.kind in (Kind.PLATE, Kind.COLLECTION, Kind.SCENE):
+        return node, None
+    if node.kind not in (None, Kind.WELL) or not node.location.path:
+        return (node, None) if node.kind is Kind.WELL else None
+    for up in ("..", "../.."):
+        try:
+            above = node.child(up)
+        except (OMEZarrError, OSError):
+            continue
+        if above.metadata.plate is not None:
+            inner = node.location.path[len(above.location.path) :].strip("/")
+            paths = [well.path for well in above.metadata.plate.wells]
+            wells = tuple(p for p in paths if p == inner or p.startswith(f"{inner}/"))
+            if wells:
+                return above, wells
+    return (node, None) if node.kind is Kind.WELL else None
 
 
 def current_viewer() -> Any:

@@ -1,0 +1,162 @@
+"""Where images are on a plate, in a well or in a collection, and what to call that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.node import read_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari_ngff.metadata.model import Field
+    from napari_ngff.plate.arrangement import Arrangement, Arrangements, PlacedField
+
+__all__ = [
+    "FieldPlace",
+    "Position",
+    "WellFields",
+    "fields_of",
+    "label_names",
+    "placed_of",
+]
+
+WELLS_ASKED = 8
+"""So many wells are looked at for names of labels, as not all may have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One image of a plate, a well or a collection.
+
+    Attributes
+    ----------
+    well
+        Path of the well relative to the plate ("B/03"); None in a well that was
+        opened without its plate, and in a collection.
+    field
+        Path of the image relative to the well, or to the collection; "" where only
+        the well is known.
+    acquisition
+        Id, or None where the file states none.
+    """
+
+    well: str | None
+    field: str
+    acquisition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPlace:
+    """Where an image lies in its well.
+
+    Attributes
+    ----------
+    position
+        Which image.
+    corner, size
+        Along y and x, in the unit of `WellFields`; from the well's upper left corner.
+    title
+        For people: "field 2", or the name of an image of a collection.
+    problem
+        Why it cannot be shown; "" where it can.
+    """
+
+    position: Position
+    corner: tuple[float, float]
+    size: tuple[float, float]
+    title: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WellFields:
+    """The images of a well in file order.
+
+    Attributes
+    ----------
+    unit
+        Of corners and sizes, such as "micrometer"; "" for voxels.
+    """
+
+    fields: tuple[FieldPlace, ...]
+    unit: str = ""
+
+
+def placed_of(
+    arrangements: Arrangements, well: str | None
+) -> dict[str, tuple[Arrangement, PlacedField]]:
+    """Read where the images of a well lie, each acquisition by itself.
+
+    Those of several acquisitions lie over each other, and would else be taken to
+    have no places of their own.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where the well cannot be read.
+    """
+    listed = arrangements.screen.fields(well)
+    found = [arrangements.of(well, run) for run in runs_of(listed)]
+    return {p.field.path: (one, p) for one in found for p in one.fields}
+
+
+def runs_of(fields: Iterable[Field]) -> tuple[int | None, ...]:
+    """Tell by which acquisitions the images of a well have to be arranged."""
+    runs = tuple(dict.fromkeys(field.acquisition for field in fields))
+    return runs if len(runs) > 1 and None not in runs else (None,)
+
+
+def fields_of(arrangements: Arrangements, well: str | None) -> WellFields:
+    """Read the images of a well, or of a collection; see `placed_of`."""
+    listed = arrangements.screen.fields(well)
+    placed = placed_of(arrangements, well)
+    failed = {
+        path: reason
+        for run in runs_of(listed)
+        for path, reason in arrangements.of(well, run).problems
+    }
+    names = arrangements.screen.node.series_names() if well is None else ()
+    places, unit = [], ""
+    for i, field in enumerate(listed):
+        position = Position(well, field.path, field.acquisition)
+        title = names[i] if i < len(names) else None
+        title = title or f"field {field.path}"
+        if field.path not in placed:
+            reason = failed.get(field.path, "It cannot be read.")
+            places.append(FieldPlace(position, (0, 0), (0, 0), title, reason))
+            continue
+        _, found = placed[field.path]
+        multiscale = found.image.multiscale
+        y, x = (abs(scale) for scale in multiscale.levels[0].scale[-2:])
+        height, width = found.image.size
+        top, left = found.offset
+        unit = (multiscale.axes[-1].unit or "") if multiscale.axes else ""
+        corner, size = (top * y, left * x), (height * y, width * x)
+        places.append(FieldPlace(position, corner, size, title))
+    return WellFields(tuple(places), unit)
+
+
+def label_names(
+    arrangements: Arrangements, wells: Iterable[str | None]
+) -> tuple[str, ...]:
+    """Read the names of the labels of the first image of some wells.
+
+    Of at most `WELLS_ASKED` wells that can be read.
+    """
+    names: dict[str, None] = {}
+    asked = 0
+    for well in wells:
+        try:
+            field = arrangements.screen.fields(well)[0]
+            place = arrangements.screen.place(well, field.path)
+            node = read_node(place, arrangements.screen.node.zarr_format)
+            names.update((label.name, None) for label in node.labels().nodes)
+        except (OMEZarrError, OSError, IndexError):
+            continue
+        asked += 1
+        if asked == WELLS_ASKED:
+            break
+    return tuple(names)

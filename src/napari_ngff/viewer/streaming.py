@@ -1,0 +1,94 @@
+"""Lets the wells of a mosaic come in while the window stays alive."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+from napari_ngff.viewer import session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from napari_ngff.plate.mosaic_level import MosaicLevel
+    from napari_ngff.plate.tiles import Tiles
+    from napari_ngff.store.lazy import Box
+
+__all__ = ["Stream"]
+
+TURN = 0.4
+"""Seconds of drawing after which what is there is shown."""
+
+
+class Stream:
+    """Draws what napari asked for in workers.
+
+    Parameters
+    ----------
+    redraw
+        Called in the main thread when more can be seen; reading what is not there yet
+        asks again.
+    finished
+        Called in the main thread when nothing is left to do.
+    """
+
+    def __init__(
+        self, redraw: Callable[[], None], finished: Callable[[], None]
+    ) -> None:
+        self._redraw = redraw
+        self._finished = finished
+        self._wanted: dict[int, tuple[MosaicLevel, Box]] = {}
+        self._tiles: list[weakref.ref[Tiles]] = []
+        self._running = False
+
+    def connect(self, tiles: Iterable[Tiles]) -> None:
+        """Have these drawn from now on, and no others."""
+        self.close()
+        # Without worker threads, drawing later would not be drawing elsewhere.
+        if not at_once():
+            for one in tiles:
+                one.defer = self._defer
+                self._tiles.append(weakref.ref(one))
+
+    def close(self) -> None:
+        """Stop."""
+        self._wanted.clear()
+        for reference in self._tiles:
+            tiles = reference()
+            if tiles is not None:
+                tiles.defer = None
+        self._tiles.clear()
+
+    def _defer(self, level: MosaicLevel, box: Box) -> bool:
+        self._wanted[id(level)] = level, box
+        if not self._running:
+            self._running = True
+            session.run(self._draw, self._drawn)
+        return True
+
+    def _draw(self) -> None:
+        end = time.monotonic() + TURN
+        for key, (level, box) in list(self._wanted.items()):
+            # What is asked for meanwhile is more recent.
+            late = lambda key=key, level=level: (  # noqa: E731
+                time.monotonic() > end
+                or self._wanted.get(key, (level,))[0] is not level
+            )
+            if level.draw(box, late):
+                self._wanted.pop(key, None)
+            if time.monotonic() > end:
+                return
+
+    def _drawn(self, _: None) -> None:
+        self._running = False
+        self._redraw()
+        if not self._running:
+            self._finished()
+
+
+def at_once() -> bool:
+    """Tell whether sessions work in the calling thread."""
+    ran: list[bool] = []
+    session.run(lambda: True, ran.append)
+    return bool(ran)

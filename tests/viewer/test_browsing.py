@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import zarr
+from napari.components import ViewerModel
+
+from napari_ngff import open_node
+from napari_ngff.metadata.model import Kind
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.viewer import session
+from napari_ngff.viewer.browsing import Position
+from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.reader import browsable
+from napari_ngff.viewer.session import session_of
+from plates import pixels, write_group, write_image, write_plate
+
+
+@pytest.fixture
+def viewer():
+    return ViewerModel()
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory):
+    return write_plate(
+        tmp_path_factory.mktemp("browsing") / "p",
+        grid=(3, 4),
+        fields=4,
+        shape=(2, 16, 16),
+        wells=[f"{r}/{c}" for r in "ABC" for c in "1234" if f"{r}{c}" != "B3"],
+        labelled=lambda well: ("cells",) if well[0] != "C" else (),
+    )
+
+
+@pytest.fixture
+def root(pristine, tmp_path):
+    return shutil.copytree(pristine, tmp_path / "p")
+
+
+@pytest.fixture
+def told(monkeypatch):
+    messages = []
+    monkeypatch.setattr(session, "show", messages.extend)
+    return messages
+
+
+def browse(viewer, root):
+    return session_of(viewer).browse(open_node(root))
+
+
+def shown(viewer):
+    return [np.asarray(layer.data[0]) for layer in viewer.layers]
+
+
+def stored(root, path, level=0):
+    return zarr.open_array(root / path / str(level), mode="r")[...]
+
+
+def test_the_map_is_there_after_one_read(root, viewer, monkeypatch):
+    read = FolderSource.get
+    keys = []
+
+    def counted(self, key, *arguments):
+        keys.append(key)
+        return read(self, key, *arguments)
+
+    monkeypatch.setattr(FolderSource, "get", counted)
+    browser = browse(viewer, root)
+    assert len(browser.map.wells) == 11
+    assert [a.id for a in browser.acquisitions] == [0]
+    assert browser.kind is Kind.PLATE
+    assert keys == ["zarr.json"]
+    assert not viewer.layers
+
+
+def test_the_mosaic_shows_all_wells_or_some(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    assert [layer.name for layer in viewer.layers] == [
+        "Tiny: channel 0",
+        "Tiny: channel 1",
+    ]
+    assert viewer.layers[0].data.shape == (96, 128)
+    assert len(browser.shown_wells) == 11
+    browser.show_mosaic(["C/2", "C/4"])
+    assert viewer.layers[0].data.shape == (32, 96)
+    assert browser.shown_wells == ("C/2", "C/4")
+    np.testing.assert_array_equal(shown(viewer)[1][16:, 80:], stored(root, "C/4/3")[1])
+    # In the world it stays where it is on the plate; voxels are 0.5 micrometers.
+    assert tuple(viewer.layers[0].translate) == (32.0, 16.0)
+
+
+def test_fields_are_exchanged_under_the_same_layers(root, viewer):
+    browser = browse(viewer, root)
+    positions = []
+    browser.position_changed.connect(positions.append)
+    browser.show_mosaic()
+    layers = list(viewer.layers)
+    layers[0].contrast_limits = (3, 77)
+    layers[0].colormap = "magma"
+    layers[1].visible = False
+    browser.show_field("A/2")
+    viewer.scene.camera.zoom = 33
+    browser.step_field(1)
+    assert list(viewer.layers)[:2] == layers
+    assert tuple(layers[0].contrast_limits) == (3, 77)
+    assert layers[0].colormap.name == "magma"
+    assert not layers[1].visible
+    assert viewer.scene.camera.zoom == 33
+    for channel in (0, 1):
+        field = stored(root, "A/2/1")[channel]
+        np.testing.assert_array_equal(shown(viewer)[channel], field)
+    labels = viewer.layers[2]
+    np.testing.assert_array_equal(shown(viewer)[2], stored(root, "A/2/1/labels/cells"))
+    assert isinstance(labels, OMEZarrLabels)
+    assert labels.editable
+    assert positions == [None, Position("A/2", "0", 0), Position("A/2", "1", 0)]
+    assert browser.title(browser.position) == "A02 - field 1 - acquisition 0"
+
+
+def test_the_camera_follows_a_field_to_its_place(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "0")
+    viewer.scene.camera.center = (0, 1.0, 2.0)
+    browser.show_field("A/1", "3")
+    assert tuple(viewer.layers[0].translate) == (8, 8)
+    assert viewer.scene.camera.center == (0, 9.0, 10.0)
+
+
+def test_wells_and_fields_are_walked_over_gaps_and_borders(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("B/2", "3")
+    browser.step_well(0, 1)
+    assert browser.position == Position("B/4", "3", 0)
+    browser.step_well(0, 1)
+    assert browser.position == Position("B/4", "3", 0)
+    browser.step_well(1, 0)
+    assert browser.position == Position("C/4", "3", 0)
+    browser.step_field(1)
+    assert browser.position == Position("A/1", "0", 0)
+    browser.step_field(-1)
+    assert browser.position == Position("C/4", "3", 0)
+    # Wells of row C have no labels.
+    assert len(viewer.layers) == 2
+
+
+def test_a_field_with_fewer_channels_leaves_the_others_empty(root, viewer):
+    shutil.rmtree(root / "A/2/1")
+    write_image(root / "A/2/1", pixels(3, (1, 12, 20)), 3)
+    browser = browse(viewer, root)
+    browser.show_field("A/2", "0")
+    before = list(viewer.layers)[:2]
+    browser.show_field("A/2", "1")
+    assert list(viewer.layers) == before
+    np.testing.assert_array_equal(shown(viewer)[0], pixels(3, (1, 12, 20))[0])
+    assert shown(viewer)[1].shape == (12, 20)
+    assert not shown(viewer)[1].any()
+    browser.show_field("A/2", "0")
+    np.testing.assert_array_equal(shown(viewer)[1], stored(root, "A/2/0")[1])
+
+
+def test_a_field_with_more_axes_gets_layers_of_its_own_in_the_same_place(root, viewer):
+    shutil.rmtree(root / "A/2/1")
+    data = pixels(3, (2, 3, 16, 16))
+    write_image(root / "A/2/1", data, 3, "czyx")
+    browser = browse(viewer, root)
+    browser.show_field("A/2", "0")
+    names = [layer.name for layer in viewer.layers][:2]
+    browser.show_field("A/2", "1")
+    assert [layer.name for layer in viewer.layers] == names
+    np.testing.assert_array_equal(shown(viewer)[1], data[1])
+
+
+def test_slider_positions_stay(viewer, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
+    for path in ("A/1/0", "A/2/0"):
+        shutil.rmtree(root / path)
+        write_image(root / path, pixels(len(path), (3, 2, 16, 16)), 3, "tzyx")
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    viewer.dims.set_current_step(0, 2)
+    viewer.dims.set_current_step(1, 1)
+    browser.step_well(0, 1)
+    assert viewer.dims.current_step[:2] == (2, 1)
+
+
+def test_broken_wells_are_told_and_stop_nothing(root, viewer, told):
+    (root / "A/1/zarr.json").write_text("{")
+    shutil.rmtree(root / "A/2")
+    browser = browse(viewer, root)
+    changes = []
+    browser.wells_changed.connect(lambda: changes.append(dict(browser.problems)))
+    browser.show_mosaic()
+    assert set(changes[-1]) == {"A/1", "A/2"}
+    before = shown(viewer)
+    browser.show_field("A/1")
+    assert "A/1" in told[-1]
+    assert browser.position is None
+    np.testing.assert_array_equal(shown(viewer)[0], before[0])
+    browser.show_field("A/3", "nothing")
+    assert "nothing" in told[-1]
+
+
+def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    labels = viewer.layers["cells"]
+    labels.selected_label, labels.brush_size, labels.opacity = 77, 5, 0.3
+    labels.mode = "paint"
+    labels.paint((4, 4), 77)
+    asked = []
+    monkeypatch.setattr(session, "settle", lambda _, layers: asked.append(layers))
+    browser.step_field(1)
+    assert asked == [[labels]]
+    assert browser.position == Position("A/1", "0", 0)
+    assert viewer.layers["cells"] is labels
+
+    monkeypatch.undo()
+    browser.step_field(1)
+    other = viewer.layers["cells"]
+    assert browser.position == Position("A/1", "1", 0)
+    assert other is not labels
+    assert (other.selected_label, other.brush_size, other.opacity) == (77, 5, 0.3)
+    assert other.mode == "paint"
+    np.testing.assert_array_equal(
+        np.asarray(other.data[0]), stored(root, "A/1/1/labels/cells")
+    )
+    other.paint((2, 2), 5)
+    other.saver.save_now()
+    assert stored(root, "A/1/1/labels/cells")[2, 2] == 5
+    np.testing.assert_array_equal(
+        stored(root, "A/1/0/labels/cells"), stored(root, "A/1/0")[0]
+    )
+
+
+def test_labels_of_a_name_are_shown_over_the_plate(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    assert browser.label_names() == ("cells",)
+    browser.choose_labels("cells")
+    labels = viewer.layers["cells"]
+    picture = np.asarray(labels.data[0])
+    assert not labels.editable
+    assert not picture[64:].any()
+    np.testing.assert_array_equal(picture[:16, :16], stored(root, "A/1/0/labels/cells"))
+    browser.choose_labels(None)
+    assert [layer._type_string for layer in viewer.layers] == ["image"] * 2
+
+
+def test_acquisitions_are_shown_one_by_one_or_together(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(1, 2), acquisitions=2, shape=(1, 8, 8))
+    browser = browse(viewer, root)
+    assert browser.chosen == (0,)
+    browser.show_mosaic()
+    (first,) = viewer.layers
+    browser.choose_acquisitions([1])
+    assert list(viewer.layers) == [first]
+    np.testing.assert_array_equal(shown(viewer)[0][:8, :8], stored(root, "A/1/4")[0])
+    browser.choose_acquisitions([0, 1])
+    assert [layer.name for layer in viewer.layers][1] == "Tiny acquisition 1"
+    browser.choose_acquisitions([1])
+    browser.show_field("A/2")
+    assert browser.position == Position("A/2", "4", 1)
+    browser.choose_acquisitions([0])
+    assert browser.position == Position("A/2", "0", 0)
+    fields = browser.fields_of("A/2").fields
+    assert [f.corner for f in fields[:4]] == [f.corner for f in fields[4:]]
+    assert fields[3].corner == (4, 4)
+
+
+def test_pins_stand_beside_and_share_the_contrast(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    browser.pin("C/4", "2")
+    beside = viewer.layers[-2:]
+    assert browser.pinned == (Position("C/4", "2", 0),)
+    np.testing.assert_array_equal(shown(viewer)[-1], stored(root, "C/4/2")[1])
+    edge = viewer.layers[0].extent.world[1, -1]
+    assert all(layer.extent.world[0, -1] > edge for layer in beside)
+    viewer.layers[0].contrast_limits = (1, 9)
+    assert tuple(beside[0].contrast_limits) == (1, 9)
+    browser.step_field(1)
+    assert list(viewer.layers[-2:]) == list(beside)
+    browser.pin("C/4", "2")
+    assert browser.pinned == ()
+    assert len(viewer.layers) == 3
+
+
+def test_where_the_cursor_is_stands_on_the_canvas_and_in_the_status(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    place = viewer.layers[0].data_to_world((20, 20))
+    assert browser.position_at(place) == Position("A/1", "3", 0)
+    assert browser.position_at((-5, 0)) is None
+    viewer.cursor.position = place
+    for callback in viewer.mouse_move_callbacks:
+        callback(viewer, None)
+    overlay = viewer.canvas.overlays.text
+    assert overlay.visible
+    assert overlay.text == "A01 - field 3 - acquisition 0"
+    viewer.status = "something"
+    assert viewer.status == "A01 - field 3 - acquisition 0  something"
+    browser.show_field("C/1")
+    assert overlay.text == "C01 - field 0 - acquisition 0"
+    browser.close()
+    assert not overlay.visible
+
+
+def test_keys_walk_unless_another_layer_is_selected(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    viewer.layers.selection.active = viewer.layers[0]
+    keys = {str(key): action for key, action in viewer.keymap.items()}
+    for key in ("Right", "Down", "."):
+        keys[key](viewer)
+    assert browser.position == Position("B/2", "1", 0)
+    other = viewer.add_image(np.zeros((5, 16, 16)))
+    viewer.layers.selection.active = other
+    keys["Right"](viewer)
+    assert browser.position == Position("B/2", "1", 0)
+    assert viewer.dims.current_step[0] == 1
+
+
+def test_a_well_found_larger_gets_the_room_it_needs(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", grid=(5, 5), fields=1, shape=(1, 8, 8))
+    shutil.rmtree(root / "E/5/0")
+    write_image(root / "E/5/0", pixels(9, (1, 12, 8), "u4") + 70000, 3)
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    (layer,) = viewer.layers
+    # Drawing the plate for the first time has found it.
+    assert layer.data.shape == (60, 40)
+    assert layer.data.dtype == np.uint32
+    np.testing.assert_array_equal(
+        shown(viewer)[0][48:, 32:], pixels(9, (12, 8), "u4") + 70000
+    )
+
+
+def test_a_second_plate_takes_over(root, viewer, tmp_path):
+    first = browse(viewer, root)
+    assert browse(viewer, root) is first
+    second = browse(viewer, write_plate(tmp_path / "q", grid=(1, 1)))
+    assert session_of(viewer).browser is second
+    assert len(viewer.mouse_move_callbacks) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "walked", "wells"),
+    [
+        ("", "", None),
+        ("A/2", "", ("A/2",)),
+        ("B", "", ("B/1", "B/2", "B/4")),
+        ("A/2/0", None, None),
+        ("A/2/0/labels", None, None),
+    ],
+)
+def test_what_is_walked_when_something_is_dropped(root, path, walked, wells):
+    node = open_node(root / path)
+    found = browsable(node)
+    if walked is None:
+        assert found is None
+    else:
+        assert found[0].location.path == walked
+        assert found[1] == wells
+
+
+def test_a_well_alone_and_a_collection_are_walked(root, viewer, tmp_path):
+    well = shutil.copytree(root / "A/1", tmp_path / "well")
+    browser = browse(viewer, well)
+    assert browser.map.wells == ()
+    browser.show_mosaic()
+    assert viewer.layers[0].data.shape == (32, 32)
+    browser.show_field(None)
+    browser.step_field(-1)
+    assert browser.position == Position(None, "3", 0)
+
+    group = tmp_path / "slides"
+    write_group(group, {"bioformats2raw.layout": 3}, 3)
+    for i in range(3):
+        write_image(group / str(i), pixels(i, (1, 8 + i, 8)), 3)
+    browser = browse(viewer, group)
+    assert [f.position.field for f in browser.fields_of(None).fields] == ["0", "1", "2"]
+    browser.show_field(None, "1")
+    browser.step_field(1)
+    assert shown(viewer)[-1].shape == (10, 8)
+
+
+def test_a_plate_of_bioformats2raw_is_a_plate(tmp_path, viewer):
+    root = write_plate(tmp_path / "p", 2, grid=(2, 2))
+    document = json.loads((root / ".zattrs").read_text())
+    document["bioformats2raw.layout"] = 3
+    (root / ".zattrs").write_text(json.dumps(document))
+    write_group(root / "OME", {"series": ["A/1/0", "A/1/1"]}, 2)
+    browser = browse(viewer, root)
+    assert browser.kind is Kind.PLATE
+    browser.show_mosaic()
+    assert viewer.layers[0].data.shape == (32, 32)
