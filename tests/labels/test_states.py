@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.labels import states
+from napari_ngff.labels.states import FieldStates
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer.samples import write_plate
+
+
+@pytest.fixture
+def plate(tmp_path):
+    path = tmp_path / "screen.ome.zarr"
+    write_plate(path, grid=(1, 2), fields=1, shape=(32, 32))
+    return path
+
+
+def snapshot(folder):
+    found = {}
+    for place, _, files in os.walk(folder):
+        for name in files:
+            path = os.path.join(place, name)
+            with open(path, "rb") as file:
+                found[path] = file.read()
+    return found
+
+
+def test_states_are_kept_beside_the_plate_and_the_plate_is_untouched(plate):
+    before = snapshot(plate)
+    one = FieldStates(open_node(str(plate)))
+    assert one.state("A/1/0") == "to do"
+    assert not os.path.exists(one.path)
+    one.set("A/1/0", "done")
+    one.set("A/2/0", "flagged")
+    assert os.path.dirname(one.path) == str(plate.parent)
+    again = FieldStates(open_node(str(plate)))
+    assert (again.state("A/1/0"), again.state("A/2/0")) == ("done", "flagged")
+    assert snapshot(plate) == before
+    with open(one.path) as file:
+        assert list(json.load(file)) == ["format", "version", "fields"]
+
+
+def test_two_people_lose_nothing_of_each_other(plate):
+    node = open_node(str(plate))
+    one, other = FieldStates(node), FieldStates(node)
+    one.set("A/1/0", "done")
+    other.set("A/2/0", "in progress")
+    assert FieldStates(node).count(["A/1/0", "A/2/0", "A/3/0"]) == {
+        "to do": 1,
+        "in progress": 1,
+        "done": 1,
+        "flagged": 0,
+    }
+
+
+def test_the_next_to_do_goes_around(plate):
+    found = FieldStates(open_node(str(plate)))
+    fields = ["a", "b", "c", "d"]
+    found.set("b", "done")
+    found.set("d", "flagged")
+    assert found.next_to_do(fields) == "a"
+    assert found.next_to_do(fields, "a") == "c"
+    assert found.next_to_do(fields, "c") == "a"
+    for field in fields:
+        found.set(field, "done")
+    assert found.next_to_do(fields, "b") is None
+
+
+def test_a_plate_that_cannot_be_written_beside_has_its_states_at_home(
+    plate, monkeypatch
+):
+    access = os.access
+    monkeypatch.setattr(
+        states.os, "access", lambda p, m: str(p) != str(plate.parent) and access(p, m)
+    )
+    one = FieldStates(open_node(str(plate)))
+    one.set("A/1/0", "done")
+    assert str(plate.parent) not in one.path
+    assert FieldStates(open_node(str(plate))).state("A/1/0") == "done"
+    assert not list(plate.parent.glob("*.json"))
+
+
+def test_another_file_of_that_name_stays(plate):
+    path = FieldStates(open_node(str(plate))).path
+    for text in ("[1]", '{"format": "x", "fields": {}}', "{"):
+        with open(path, "w") as file:
+            file.write(text)
+        with pytest.raises(CorruptDataError, match="Move it away"):
+            FieldStates(open_node(str(plate)))
+        with open(path) as file:
+            assert file.read() == text
