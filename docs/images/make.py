@@ -164,6 +164,24 @@ def paint(folder: Path) -> None:
     save(viewer, "paint", "territories")
 
 
+def saving(folder: Path) -> None:
+    """Draw labels that were painted on, with what is not saved of them."""
+    from napari_ngff.viewer.samples import write_image
+
+    viewer = open_sample(write_image(folder / "cells.ome.zarr"))
+    for layer in viewer.layers[1:]:
+        layer.visible = layer.name == "nuclei"
+    labels = viewer.layers["nuclei"]
+    labels.mode, labels.selected_label, labels.brush_size = "paint", 77, 24
+    height, width = labels.data.shape[-2:]
+    for share in (0.3, 0.5, 0.7):
+        ends = [(0, share * height, side * width) for side in (0.35, 0.65)]
+        with labels.block_history():
+            labels._draw(77, *ends)
+    viewer.scene.camera.zoom *= 1.5
+    save(viewer, "save", "nuclei")
+
+
 def well(folder: Path) -> None:
     """Draw the fields of one well."""
     from napari_ngff.viewer.samples import write_plate
@@ -241,6 +259,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "image": image,
     "labels": labels,
     "paint": paint,
+    "save": saving,
     "well": well,
     "url-form": url_form,
     "inspector": inspector,

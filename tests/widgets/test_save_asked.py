@@ -1,0 +1,324 @@
+"""What is asked before edits go away, in real dialogs, and what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from napari.layers import Image
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import Qt, QTimer
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
+
+from mouse import drag, pump
+from napari_ngff.labels.journal import find_journals, read_journal
+from napari_ngff.plugin import use_workers
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer import save_report, session
+from napari_ngff.viewer.new_labels import new_labels
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.widgets import questions
+from napari_ngff.widgets.new_labels_form import show_new_labels
+from napari_ngff.widgets.questions import CANCEL, DISCARD, KEEP, RECOVER, SAVE
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample") / "cells.ome.zarr"
+    write_image(folder, shape=(200, 240))
+    return folder
+
+
+@pytest.fixture
+def folder(sample, tmp_path):
+    yield shutil.copytree(sample, tmp_path / "cells.ome.zarr")
+    notification_manager.records.clear()
+
+
+def opened(viewer, folder):
+    use_workers()
+    viewer.open(str(folder), plugin="napari-ngff")
+    layer = viewer.layers["nuclei"]
+    for other in viewer.layers:
+        other.visible = other is layer
+    viewer.layers.selection.active = layer
+    viewer.reset_view()
+    pump(100)
+    return layer
+
+
+def paint(viewer, layer, points=((40, 50), (90, 120)), label=77):
+    layer.mode, layer.selected_label, layer.brush_size = "paint", label, 9
+    drag(viewer, [tuple(np.multiply(p, layer.scale)) for p in points])
+
+
+def stored(folder, name="nuclei"):
+    return zarr.open_array(folder / "labels" / name / "0", mode="r")[:]
+
+
+def journals(folder, name="nuclei"):
+    return find_journals(str(folder), f"labels/{name}")
+
+
+class Answer:
+    """Clicks a button of the next question, as a user does."""
+
+    def __init__(self, *answers):
+        self.asked = []
+        self._answers = list(answers)
+        self._timer = QTimer()
+        self._timer.timeout.connect(self._click)
+        self._timer.start(30)
+
+    def _click(self):
+        box = QApplication.activeModalWidget()
+        buttons = {} if box is None else labelled(box)
+        if not self._answers or self._answers[0] not in buttons:
+            return
+        text = box.text() if isinstance(box, QMessageBox) else ""
+        self.asked.append((text, list(buttons)))
+        button = buttons[self._answers.pop(0)]
+        if not self._answers:
+            self._timer.stop()
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def labelled(box):
+    return {b.text().replace("&", ""): b for b in box.findChildren(QPushButton)}
+
+
+def test_kept_for_later_it_is_offered_when_opened_and_recovered(viewer, folder):
+    layer = opened(viewer, folder)
+    paint(viewer, layer)
+    pixels, before = np.asarray(layer.data[0]), stored(folder)
+    user = Answer(KEEP)
+    viewer.layers.remove_selected()
+    text, buttons = user.asked[0]
+    assert "not saved in: nuclei" in text
+    assert set(buttons) == {SAVE, KEEP, DISCARD, CANCEL}
+    assert layer not in viewer.layers
+    assert (stored(folder) == before).all()
+    viewer.layers.clear()
+    user = Answer(RECOVER)
+    again = opened(viewer, folder)
+    pump(200)
+    assert "Recover 1 edits of nuclei?" in user.asked[0][0]
+    assert (np.asarray(again.data[0]) == pixels).all()
+    user = Answer(SAVE)
+    viewer.layers.remove_selected()
+    assert user.asked
+    assert (stored(folder) == pixels).all()
+    assert journals(folder) == []
+
+
+@pytest.mark.parametrize("answer", [SAVE, KEEP, DISCARD, CANCEL])
+def test_before_what_a_layer_shows_goes_the_user_decides(viewer, folder, answer):
+    layer = opened(viewer, folder)
+    before = stored(folder)
+    assert session.settle(viewer, viewer.layers)  # nothing to ask
+    paint(viewer, layer)
+    user = Answer(answer)
+    assert session.settle(viewer, viewer.layers) == (answer != CANCEL)
+    assert len(user.asked) == 1
+    assert (stored(folder) == 77).any() == (answer == SAVE)
+    if answer != SAVE:
+        assert (stored(folder) == before).all()
+    assert len(journals(folder)) == (answer == KEEP)
+    if answer == CANCEL:
+        layer.saver.journal.sync()
+        assert layer.saver.journal.folder.exists()
+
+
+def test_the_window_stays_where_saving_fails(viewer, folder, monkeypatch):
+    def full(self, *_):
+        raise OSError(28, "No space left on device")
+
+    told = []
+    monkeypatch.setattr(save_report, "show_error", told.append)
+    monkeypatch.setattr("napari_ngff.store.writing.ArrayWriter.update", full)
+    layer = opened(viewer, folder)
+    paint(viewer, layer)
+    user = Answer(SAVE)
+    window = viewer.window._qt_window
+    window.close(quit_app=False, confirm_need=True)
+    assert user.asked
+    assert window.isVisible()
+    assert "No space left" in told[0]
+    assert layer.unsaved
+    user = Answer(SAVE, CANCEL)  # then napari asks, too
+    monkeypatch.undo()
+    window.close(quit_app=False, confirm_need=True)
+    assert len(user.asked) == 2
+    assert "in the file already" in user.asked[0][0]
+    assert not layer.unsaved
+    assert (stored(folder) == 77).any()
+
+
+def test_discarded_and_the_window_stays_all_the_same_edits_are_kept(viewer, folder):
+    layer = opened(viewer, folder)
+    paint(viewer, layer)
+    user = Answer(DISCARD, CANCEL)  # napari asks, too
+    window = viewer.window._qt_window
+    window.close(quit_app=False, confirm_need=True)
+    assert window.isVisible()
+    assert len(user.asked) == 2
+    pump(50)
+    layer.saver.release()
+    assert len(journals(folder)) == 1
+
+
+def image_of(viewer):
+    return next(layer for layer in viewer.layers if isinstance(layer, Image))
+
+
+def test_a_taken_name_can_be_overwritten_or_another_taken(viewer, folder, qtbot):
+    opened(viewer, folder)
+    viewer.layers.selection.active = image_of(viewer)
+    form = show_new_labels(viewer)
+    form.called.value = "nuclei"
+    user = Answer("Name it nuclei-2")
+    form.create()
+    text, buttons = user.asked[0]
+    assert "remove their layer first" in text
+    assert questions.OVERWRITE not in buttons
+    assert viewer.layers["nuclei-2"].saver.replaces == ""
+    old = viewer.layers["nuclei"]
+    viewer.layers.remove(old)
+    form.called.value = "nuclei"
+    user = Answer(questions.OVERWRITE)
+    form.create()
+    assert user.asked
+    layer = viewer.layers["nuclei"]
+    assert layer is not old
+    before = stored(folder)
+    assert before.max() > 1
+    layer.paint((100, 100), 1)
+    assert (stored(folder) == before).all()
+    assert layer.saver.save_now()
+    assert (stored(folder) == np.asarray(layer.data[0])).all()
+    assert set(np.unique(stored(folder)).tolist()) == {0, 1}
+    names = [node.name for node in open_node(str(folder)).labels().nodes]
+    assert names.count("nuclei") == 1
+    assert not list((folder / "labels").glob("*.replaced"))
+
+
+def test_a_name_that_was_taken_meanwhile_is_asked_for_at_the_first_save(viewer, folder):
+    opened(viewer, folder)
+    first = viewer.add_layer(new_labels(image_of(viewer), "mine"))
+    first.paint((50, 50), 5)
+    other = new_labels(image_of(viewer), "mine")
+    other.paint((10, 10), 9)
+    assert other.saver.save_now()
+    del other
+    user = Answer("Name it mine-2")
+    first.saver.save()
+    for _ in range(200):
+        pump(20)
+        if not first.unsaved and not first.saver.running:
+            break
+    assert user.asked
+    assert first.name == "mine-2"
+    assert (stored(folder, "mine-2") == 5).any()
+    assert (stored(folder, "mine") == 9).any()
+
+
+def test_two_windows_on_one_label_lose_nothing(viewer, folder, make_napari_viewer):
+    told = []
+    mine = opened(viewer, folder)
+    second = make_napari_viewer(show=True)
+    yours = opened(second, folder)
+    before = stored(folder)
+    paint(viewer, mine, label=77)
+    paint(second, yours, ((60, 60), (60, 140)), label=88)
+    both = np.where(np.asarray(yours.data[0]) == 88, 88, np.asarray(mine.data[0]))
+    assert mine.saver.save_now()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(save_report, "show_warning", told.append)
+        assert not yours.saver.save_now()
+    assert "What others changed was read again" in told[0]
+    assert "changed by another program" in told[0]
+    assert (stored(folder) == np.asarray(mine.data[0])).all()
+    # What was read again lies below the edits, and is there to be looked at.
+    assert (np.asarray(yours.data[0]) == both).all()
+    assert yours.saver.save_now()
+    assert (stored(folder) == both).all()
+    assert (before != both).any()
+
+
+SCRIPT = """
+import sys, time
+import napari
+from qtpy.QtTest import QTest
+
+sys.path.insert(0, {tests!r})
+from mouse import drag, pump
+
+viewer = napari.Viewer(show=True)
+viewer.open({folder!r}, plugin="napari-ngff")
+layer = viewer.layers["nuclei"]
+viewer.layers.selection.active = layer
+layer.mode, layer.selected_label, layer.brush_size = "paint", 77, 9
+viewer.reset_view()
+pump(500)
+for row in range(4):
+    y = 40 + 30 * row
+    drag(viewer, [(y * layer.scale[0], x * layer.scale[1]) for x in (50, 80, 120)])
+    print(len(layer.canvas.edits), time.time(), flush=True)
+    pump(1200)
+print("done", flush=True)
+pump(60_000)
+"""
+
+
+@pytest.mark.slow
+def test_edits_are_on_the_disk_in_a_second_and_outlive_a_killed_napari(viewer, folder):
+    script = SCRIPT.format(tests=str(Path(__file__).parents[1]), folder=str(folder))
+    napari = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        while not journal_lines(folder):
+            assert napari.poll() is None
+            pump(20)
+        told = []
+        while (line := napari.stdout.readline()) != "done\n":
+            assert line
+            told.append([float(part) for part in line.split()])
+            end = told[-1][1] + 1
+            while journal_lines(folder) < told[-1][0]:
+                assert time.time() < end
+                time.sleep(0.02)
+        assert [count for count, _ in told] == [1, 2, 3, 4]
+        assert journals(folder) == []  # held by that window
+    finally:
+        os.kill(napari.pid, signal.SIGKILL)
+        napari.wait()
+        napari.stdout.close()
+    (found,) = journals(folder)
+    assert read_journal(found).count == 4
+    assert not (stored(folder) == 77).any()
+    user = Answer(RECOVER)
+    layer = opened(viewer, folder)
+    pump(200)
+    assert "Recover 4 edits of nuclei?" in user.asked[0][0]
+    assert (np.asarray(layer.data[0]) == 77).sum() > 1000
+    assert layer.saver.save_now()
+    assert (stored(folder) == np.asarray(layer.data[0])).all()
+
+
+def journal_lines(folder):
+    """How many edits the journals of a label image have, whoever holds them."""
+    from napari_ngff.labels.journal import _folder
+
+    place = _folder(str(folder), "labels/nuclei")
+    counts = [read_journal(one).count for one in place.glob("*")]
+    return max(counts, default=0)
