@@ -23,6 +23,7 @@ __all__ = [
     "sample_cells",
     "sample_plate",
     "sample_stack",
+    "write_layers",
 ]
 
 
@@ -38,6 +39,18 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
     from napari_ngff.viewer.painted import as_layers
 
     return lambda given: as_layers(read(given))
+
+
+def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
+    """Write layers for napari, which waits for it; see `viewer.writer.write`."""
+    use_workers()
+    if "qtpy" in sys.modules:
+        from napari_ngff.widgets.writing import write_in_window
+
+        return [str(write_in_window(path, layers))]
+    from napari_ngff.viewer.writer import write
+
+    return [str(write(path, layers))]
 
 
 def use_workers() -> None:

@@ -1,0 +1,87 @@
+"""Any array that napari shows, as something to read by rectangles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.store.lazy import ArraySource, Box
+
+__all__ = ["PlainSource", "StackedSource"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlainSource:
+    """An array of numpy, dask, zarr, or alike; itself an `ArraySource`."""
+
+    array: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements per axis."""
+        return tuple(int(n) for n in self.array.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an element, native byte order."""
+        dtype: np.dtype[Any] = np.dtype(self.array.dtype).newbyteorder("=")
+        return dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of what is best read at once; 1 along an axis without any."""
+        stated = getattr(self.array, "chunks", None)
+        if not stated:
+            return (1,) * len(self.shape)
+        return tuple(n if isinstance(n, int) else max(n, default=1) for n in stated)
+
+    def read(self, box: Box) -> np.ndarray[Any, Any]:
+        """Read a rectangle."""
+        return np.asarray(self.array[tuple(slice(*span) for span in box)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackedSource:
+    """Sources of one shape along a new axis; itself an `ArraySource`.
+
+    Attributes
+    ----------
+    sources
+        At least one.
+    axis
+        Index of the new axis.
+    dtype
+        One that holds the values of all of them.
+    """
+
+    sources: Sequence[ArraySource]
+    axis: int
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements per axis."""
+        return self._with(self.sources[0].shape, len(self.sources))
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of what is read at once."""
+        all_chunks = zip(*(source.chunks for source in self.sources), strict=True)
+        return self._with(tuple(map(max, all_chunks)), 1)
+
+    def _with(self, sizes: tuple[int, ...], own: int) -> tuple[int, ...]:
+        return (*sizes[: self.axis], own, *sizes[self.axis :])
+
+    def read(self, box: Box) -> np.ndarray[Any, Any]:
+        """Read a rectangle."""
+        inner = (*box[: self.axis], *box[self.axis + 1 :])
+        parts = [
+            self.sources[i].read(inner).astype(self.dtype, copy=False)
+            for i in range(*box[self.axis])
+        ]
+        return np.stack(parts, self.axis)

@@ -1,0 +1,281 @@
+"""Writes layers as a new OME-Zarr: all or nothing, and never over anything unasked."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.labels.creation import METHOD
+from napari_ngff.labels.reduce import Reduction
+from napari_ngff.metadata.dump import dump_image, dump_labels
+from napari_ngff.metadata.model import Image, Multiscale
+from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference
+from napari_ngff.metadata.systems_dump import INTRINSIC
+from napari_ngff.metadata.transform import Affine
+from napari_ngff.store.cascade import Cascade, Mean
+from napari_ngff.store.creation import group_documents
+from napari_ngff.store.draft import SINGLE, Draft
+from napari_ngff.store.outline import Outline
+from napari_ngff.viewer.composition import compose
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.settings import shards_to_write, version_to_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.viewer.composition import Composition, Part
+    from napari_ngff.viewer.picture import LayerData
+
+__all__ = ["VERSIONS", "Progress", "named", "write"]
+
+VERSIONS = ("0.4", "0.5", "0.6")
+
+ENDINGS = (".zarr", SINGLE)
+
+WORLD = "world"
+"""Name of the coordinate system of 0.6 in which a turned or sheared layer is shown."""
+
+Progress = Callable[[int, int], None]
+"""Told how many voxels of level 0 are written, and of how many; from any thread."""
+
+
+def write(
+    path: str | Path,
+    layers: Iterable[Layer | LayerData],
+    *,
+    version: str | None = None,
+    shards: bool | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    cancel: Callable[[], bool] | None = None,
+) -> Path:
+    """Write layers as one new OME-Zarr.
+
+    Images of the same shape, axes and place become the channels of one image, labels
+    on its axes its labels; see `napari_ngff.viewer.composition.compose`. Coarser levels
+    are made anew: of images by the mean, of labels by the mode. What is read, encoded
+    and written at once is a few chunks of 1 MB; or of the layer's own chunks, where
+    these are larger.
+
+    Parameters
+    ----------
+    path
+        Folder, or single file ``.ozx``; ``.ome.zarr`` is added where neither ending is
+        there.
+    layers
+        Of napari, or tuples of data, keywords and "image" or "labels".
+    version
+        "0.4", "0.5" or "0.6"; that of the preferences by default.
+    shards
+        Whether chunks are joined; as in the preferences by default, always in ``.ozx``.
+    overwrite
+        Whether another OME-Zarr at `path` may be replaced.
+    progress, cancel
+        See `Progress`; asked whether to stop.
+
+    Returns
+    -------
+    Path
+        What was written.
+
+    Raises
+    ------
+    UnsupportedError
+        Where OME-Zarr, or the version, cannot hold this. Nothing is written then.
+    FileExistsError
+        Where `path` is taken, is inside of another OME-Zarr, or is where the layers are
+        read from.
+    InterruptedError
+        Where it was stopped. Nothing is written then.
+    OSError
+        Where the system refuses. There is nothing at `path` then.
+    """
+    tuples = [_as_tuple(layer) for layer in layers]
+    target = named(path)
+    _require_place(target, tuples)
+    version, sharded = _form(target, version, shards)
+    name = re.sub(r"(\.ome)?\.\w+$", "", target.name, flags=re.IGNORECASE)
+    writing = _Writing(compose(tuples, name), version, sharded=sharded)
+    with Draft(target, overwrite=overwrite) as draft:
+        writing.write(draft, progress, cancel)
+    return target
+
+
+def named(path: str | Path) -> Path:
+    """Add the ending that is missing, and make a path absolute.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it is an address: only local files can be written.
+    """
+    text = os.fspath(path)
+    if "://" in text:
+        msg = f"{text} is no local path. Write to the disk, and copy it there."
+        raise UnsupportedError(msg)
+    text = os.path.abspath(os.path.expanduser(text))
+    return Path(text if text.lower().endswith(ENDINGS) else f"{text}.ome.zarr")
+
+
+def _form(target: Path, version: str | None, shards: bool | None) -> tuple[str, bool]:
+    """Choose version and shards; what was asked for is not changed silently."""
+    single = target.suffix.lower() == SINGLE
+    if version == "0.4" and (single or shards):
+        what = "in a single file" if single else "in shards"
+        raise UnsupportedError(f"OME-Zarr 0.4 cannot be {what}: write 0.5 or newer.")
+    chosen = version or version_to_write()
+    if chosen == "0.4":
+        return ("0.5", True) if single else ("0.4", False)
+    return chosen, single or (shards_to_write() if shards is None else shards)
+
+
+def _as_tuple(layer: Layer | LayerData) -> LayerData:
+    if isinstance(layer, tuple):
+        return layer
+    found: LayerData = layer.as_layer_data_tuple()
+    return found
+
+
+def _require_place(target: Path, layers: Sequence[LayerData]) -> None:
+    """Refuse a target inside of an OME-Zarr, or that layers are read from."""
+    for folder in target.parents:
+        if any((folder / name).exists() for name in ("zarr.json", ".zgroup")):
+            msg = f"{target} is inside of {folder}, which is a zarr. Choose another."
+            raise FileExistsError(msg)
+    for _, keywords, _ in layers:
+        origin = keywords.get("metadata", {}).get(KEY)
+        if not isinstance(origin, LayerOrigin):
+            continue
+        source = Path(origin.node.location.source.name)
+        if source in (target, *target.parents) or target in source.parents:
+            msg = (
+                f"{keywords.get('name')} is read from {target}, which cannot be"
+                " replaced meanwhile. Choose another name; or press Ctrl+S on labels"
+                " to save what was painted."
+            )
+            raise FileExistsError(msg)
+
+
+class _Writing:
+    """A composition, planned: all that can be refused is refused by now."""
+
+    def __init__(
+        self, composition: Composition, version: str, *, sharded: bool
+    ) -> None:
+        self.version = version
+        self.sharded = sharded
+        self.done = 0
+        self.lock = threading.Lock()
+        self.groups: dict[str, JSON] = {}
+        self.parts: list[tuple[str, Part, Outline]] = []
+        image = composition.image
+        if version not in VERSIONS:
+            msg = f"OME-Zarr {version} is not written, only {', '.join(VERSIONS)}."
+            raise UnsupportedError(msg)
+        if image.place.affine is not None and version < "0.6":
+            msg = (
+                f"{image.name} is turned, sheared or mirrored, which OME-Zarr {version}"
+                " cannot state. Choose 0.6 in Preferences ▸ OME-Zarr."
+            )
+            raise UnsupportedError(msg)
+        try:
+            levels = self._plan("", image)
+            for label in composition.labels:
+                self._plan(f"labels/{label.name}", label, levels)
+            if composition.labels:
+                names = [label.name for label in composition.labels]
+                self.groups["labels"] = dump_labels(names, version)
+        except ValueError as error:
+            # napari takes a ValueError for a missing writer (0.9).
+            raise UnsupportedError(str(error)) from error
+        self.total = sum(math.prod(part.source.shape) for _, part, _ in self.parts)
+
+    def _plan(self, path: str, part: Part, levels: int | None = None) -> int:
+        """Plan one pyramid; return its number of levels."""
+        place = part.place
+        outline = Outline.of(
+            part.source.shape,
+            part.axes,
+            place.scale,
+            part.source.chunks,
+            sharded=self.sharded,
+            levels=levels,
+        )
+        is_label = part.label is not None
+        multiscale = Multiscale(
+            part.name,
+            part.axes,
+            outline.levels(place.scale, place.translation),
+            METHOD if is_label else "mean",
+            **_turned(part),
+        )
+        image = Image((multiscale,), part.omero, part.label)
+        self.groups[path] = dump_image(image, self.version)
+        self.parts.append((path, part, outline))
+        return len(outline.shapes)
+
+    def write(
+        self,
+        draft: Draft,
+        progress: Progress | None,
+        cancel: Callable[[], bool] | None,
+    ) -> None:
+        """Write everything."""
+
+        def step(voxels: int) -> None:
+            if cancel is not None and cancel():
+                msg = f"Saving {draft.target} was stopped. Nothing was written."
+                raise InterruptedError(msg)
+            with self.lock:
+                self.done += voxels
+                done = self.done
+            if progress is not None:
+                progress(done, self.total)
+
+        for path, attributes in self.groups.items():
+            for name, text in group_documents(attributes, self.version).items():
+                draft.put(f"{path}/{name}".lstrip("/"), text)
+        for path, part, outline in self.parts:
+            _cascade(draft, path, part, outline, self.version).write(part.source, step)
+
+
+def _cascade(
+    draft: Draft, path: str, part: Part, outline: Outline, version: str
+) -> Cascade:
+    is_label = part.label is not None
+    names = tuple(axis.name for axis in part.axes)
+    arrays = [
+        (f"{path}/{level}".lstrip("/"), new)
+        for level, new in outline.arrays(part.source.dtype, names, shuffle=not is_label)
+    ]
+    reducers = [
+        (
+            Reduction.of(fine, coarse, METHOD, factors) if is_label else Mean(factors),
+            factors,
+        )
+        for fine, coarse, factors in outline.steps
+    ]
+    return Cascade(draft, arrays, reducers, version, outline.tile)
+
+
+def _turned(part: Part) -> dict[str, Any]:
+    """State what leads from the intrinsic system to the world, where there is more."""
+    affine = part.place.affine
+    if affine is None:
+        return {}
+    ends = Reference(name=INTRINSIC), Reference(name=WORLD)
+    systems = (
+        CoordinateSystem(INTRINSIC, part.axes),
+        CoordinateSystem(WORLD, part.axes),
+    )
+    link = Link(*ends, Affine.of(affine))
+    return {"intrinsic": INTRINSIC, "systems": systems, "links": (link,)}

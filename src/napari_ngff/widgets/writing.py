@@ -1,0 +1,145 @@
+"""Writes layers from the window: asks, shows how far it is, and can be stopped."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QEventLoop, Qt, QThread, QTimer
+from qtpy.QtWidgets import (
+    QApplication,
+    QMainWindow,
+    QMessageBox,
+    QProgressDialog,
+    QWidget,
+)
+
+from napari_ngff.viewer.writer import named, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from napari_ngff.viewer.picture import LayerData
+
+__all__ = ["write_in_window"]
+
+SOON = 400
+"""Milliseconds without a dialog; input waits meanwhile."""
+
+STEP = 50
+"""Milliseconds between two looks at the worker."""
+
+WHOLE = 1000
+
+
+def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
+    """Write layers in a worker; return when that is done, as napari wants it.
+
+    The window stays alive, with a dialog before it that shows how far it is and can
+    stop it: so nobody changes what is just being written. Where something is at `path`,
+    the user is asked; a script is not, and gets the error of `write`.
+
+    Raises
+    ------
+    InterruptedError
+        Where the user stopped it, or does not want to replace what is there.
+    UnsupportedError, FileExistsError, OSError
+        See `write`.
+    """
+    application = QApplication.instance()
+    if application is None or QThread.currentThread() is not application.thread():
+        return write(path, layers)
+    target = named(path)
+    overwrite = target.exists() and _is_asked_by_user() and _may_replace(target)
+    progress = _Progress(target.name)
+
+    def work(report: Callable[[int, int], None]) -> Path:
+        stopped = progress.stopped.is_set
+        return write(path, layers, overwrite=overwrite, progress=report, cancel=stopped)
+
+    return progress.run(work)
+
+
+def _is_asked_by_user() -> bool:
+    """Whether this follows from a click: a script runs outside of the event loop."""
+    thread = QThread.currentThread()
+    return thread is not None and thread.loopLevel() > 0
+
+
+def _may_replace(target: Path) -> bool:
+    question = f"Replace {target.name}?\n\n{target} is there already."
+    answer = QMessageBox.question(_main_window(), "OME-Zarr", question)
+    if answer != QMessageBox.StandardButton.Yes:
+        msg = f"{target} was left as it is, and nothing was written."
+        raise InterruptedError(msg)
+    return True
+
+
+def _main_window() -> QWidget | None:
+    """Window to stand before, whose looks a dialog takes over."""
+    windows = QApplication.topLevelWidgets()
+    shown = (w for w in windows if isinstance(w, QMainWindow) and w.isVisible())
+    return QApplication.activeWindow() or next(shown, None)
+
+
+class _Progress:
+    """One write while it runs."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.stopped = threading.Event()
+        self.part = 0.0
+
+    def run(self, work: Callable[[Callable[[int, int], None]], Path]) -> Path:
+        """Do the work in a thread, and keep the window alive until it ends."""
+        pool = ThreadPoolExecutor(1, thread_name_prefix="napari-ngff-write")
+        future = pool.submit(work, self._report)
+        pool.shutdown(wait=False)
+        inputs = QEventLoop.ProcessEventsFlag
+        if not self._wait(future, inputs.ExcludeUserInputEvents, SOON):
+            dialog = QProgressDialog(
+                f"Writing {self.name}…", "Stop", 0, WHOLE, _main_window()
+            )
+            dialog.setWindowTitle("OME-Zarr")
+            dialog.setWindowModality(Qt.WindowModality.ApplicationModal)
+            dialog.setMinimumDuration(0)
+            dialog.setAutoClose(False)
+            dialog.canceled.connect(self.stopped.set)
+            dialog.show()
+            self._wait(future, inputs.AllEvents, None, dialog)
+            dialog.canceled.disconnect()
+            dialog.close()
+            dialog.deleteLater()
+        return future.result()
+
+    def _report(self, done: int, total: int) -> None:
+        self.part = done / total
+
+    def _wait(
+        self,
+        future: Future[Path],
+        inputs: QEventLoop.ProcessEventsFlag,
+        longest: int | None,
+        dialog: QProgressDialog | None = None,
+    ) -> bool:
+        """Handle events until the work is done, or some time is over."""
+        loop = QEventLoop()
+        timer = QTimer()
+        left = [longest]
+
+        def look() -> None:
+            if dialog is not None and not self.stopped.is_set():
+                dialog.setValue(int(WHOLE * self.part))
+            if left[0] is not None:
+                left[0] -= STEP
+            if future.done() or (left[0] is not None and left[0] <= 0):
+                loop.quit()
+
+        timer.timeout.connect(look)
+        timer.start(STEP)
+        loop.exec(inputs)
+        timer.stop()
+        return future.done()
