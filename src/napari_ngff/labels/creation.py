@@ -28,6 +28,7 @@ from napari_ngff.labels.replacement import (
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array
+from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.store.sink import sink_of
@@ -102,6 +103,8 @@ class NewLabels:
         info = Image((self.multiscale,), label=label)
         put_group(sink, path, stated(dump_image(info, home.version), home))
         enter(sink, home, self.name)
+        levels = (array.path for array in self.arrays)
+        consolidate(sink, [home.group, path, *levels])
         drop_replaced(sink, path)
         sink.delete(f"{path}/{UNFINISHED}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.labels.cells import box_of, cells_in
 from napari_ngff.store.chunks import open_array
+from napari_ngff.store.consolidated import consolidate, forget
 from napari_ngff.store.objects import DOCUMENTS, join
 from napari_ngff.store.writing import ArrayWriter
 
@@ -76,7 +77,9 @@ def widened(array: ChunkedArray, dtype: np.dtype[Any], sink: Sink) -> ChunkedArr
     sink.clear(aside)
     try:
         _copy(old, dtype, aside, sink)
+        forget(sink, [path])  # or a reader could take the new bytes for the old type
         sink.replace(path, aside)
+        consolidate(sink, [path])
     except BaseException:
         sink.clear(aside)
         raise

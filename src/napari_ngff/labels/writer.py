@@ -35,6 +35,7 @@ from napari_ngff.labels.verdict import errors_of
 from napari_ngff.labels.widening import ASIDE, widen
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray
+from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.sink import sink_of
 from napari_ngff.store.staged import StagedFolder, staged
@@ -208,6 +209,9 @@ class LabelWriter:
             for one in self.arrays:
                 self.sink.sweep(one.path)
                 self.sink.clear(f"{one.path}{ASIDE}")
+            label = self.arrays[0].path.rpartition("/")[0]
+            above = [path for path in (label, label.rpartition("/")[0]) if path]
+            consolidate(self.sink, [*above, *(one.path for one in self.arrays)])
 
     def save(
         self,
