@@ -371,7 +371,7 @@ def test_bytes_that_do_not_arrive_are_noticed(path, monkeypatch):
     whole = archive_writer.write_at
 
     def flipped(handle, data, at):
-        whole(handle, data.replace(b"new", b"old"), at)
+        whole(handle, bytes(data).replace(b"new", b"old"), at)
 
     monkeypatch.setattr(archive_writer, "write_at", flipped)
     with pytest.raises(ValueError, match="wrong checksum at 0/c/0"):

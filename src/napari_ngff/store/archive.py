@@ -331,6 +331,14 @@ class File:
             data += more
         return data
 
+    def read_into(self, start: int, buffer: memoryview) -> int:
+        """Read bytes from `start` into a buffer; return how many."""
+        if hasattr(os, "preadv"):
+            return read_into(self.fileno(), start, buffer)
+        data = self.read(start, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
     def _read_at(self, start: int, length: int) -> bytes:
         return os.pread(self._handle.fileno(), length, start)
 
@@ -341,6 +349,23 @@ class File:
 
     # Windows has no read that leaves the position of the file alone.
     _read_some = _read_at if hasattr(os, "pread") else _read_locked
+
+
+def read_into(handle: int, start: int, buffer: memoryview) -> int:
+    """Read bytes of an open file into a buffer; return how many, fewer at its end."""
+    done = 0
+    while done < len(buffer):
+        if hasattr(os, "preadv"):
+            step = os.preadv(handle, [buffer[done:]], start + done)
+        else:  # of a file that nobody else reads
+            os.lseek(handle, start + done, os.SEEK_SET)
+            data = os.read(handle, len(buffer) - done)
+            step = len(data)
+            buffer[done : done + step] = data
+        if not step:
+            break
+        done += step
+    return done
 
 
 def end_length(tail: bytes, at: int) -> int:

@@ -12,7 +12,9 @@ import os
 import struct
 import threading
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
@@ -28,11 +30,12 @@ from napari_ngff.store.archive import (
     MAX32,
     UTF8,
     File,
+    read_into,
 )
 from napari_ngff.store.workers import CORES, share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari_ngff.store.sink import GoesOn
 
@@ -45,8 +48,13 @@ CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")  # 4.3.12
 VERSION, UNIX = 45, 3 << 8
 """The first version of the format with ZIP64 (4.4.3.2); whose attributes these are."""
 
-BATCH = 1 << 20
-"""Bytes that are read, and written, at once."""
+BATCH = 1 << 19
+"""Bytes that are read, and written, at once: they stay in a core's own cache."""
+
+COPIED = 8 << 20
+"""Bytes that the system is told to copy at once."""
+
+READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 MIDNIGHT = 0, 0x21
 """Time and date of the first day of 1980 (4.4.6): equal folders give equal archives."""
@@ -146,7 +154,7 @@ def write_archive(
 ) -> bool:
     """Write an archive into an empty file.
 
-    Memory: `BATCH` twice for each thread, and some 200 bytes for each entry.
+    Memory: `BATCH` for each thread, and some 200 bytes for each entry.
 
     Parameters
     ----------
@@ -194,6 +202,7 @@ class _Writer:
         self.crcs = [part.crc or 0 for part in parts]
         self._done = 0
         self._lock = threading.Lock()
+        self._own = threading.local()
         self._copies = hasattr(os, "copy_file_range")
 
     def batches(self) -> Iterator[range]:
@@ -209,47 +218,55 @@ class _Writer:
 
     def write(self, batch: range) -> None:
         """Write a run of parts."""
-        if len(batch) == 1 and self.parts[batch[0]].length > BATCH:
-            self._write_large(batch[0])
+        if not hasattr(self._own, "buffer"):
+            self._own.buffer = memoryview(bytearray(BATCH))
+        first = self.parts[batch[0]]
+        if first.room > BATCH:
+            self._write_large(batch[0], first)
             return
-        pieces = []
+        end = 0
         for number in batch:
             part = self.parts[number]
-            data = _read(_opened(part), part, 0, part.length)
+            data = self._own.buffer[end + part.room - part.length : end + part.room]
+            with _opened(part) as source:
+                source.fill(part, 0, data)
             if part.crc is None:
                 self.crcs[number] = zlib.crc32(data)
-            pieces += [part.header(self.crcs[number]), data]
-        whole = b"".join(pieces)
-        write_at(self.handle, whole, self.offsets[batch[0]])
-        self._tell(len(whole))
+            head = part.header(self.crcs[number])
+            self._own.buffer[end : end + len(head)] = head
+            end += part.room
+        write_at(self.handle, self._own.buffer[:end], self.offsets[batch[0]])
+        self._tell(end)
 
-    def _write_large(self, number: int) -> None:
-        part, source = self.parts[number], _opened(self.parts[number])
+    def _write_large(self, number: int, part: Part) -> None:
         at = self.offsets[number] + part.room - part.length
         done = crc = 0
-        while done < part.length:
-            step = 0
-            if part.crc is not None and self._copies:
-                step = self._copy(source, part.start + done, at, part.length - done)
-            if not step:
-                step = min(BATCH, part.length - done)
-                data = _read(source, part, done, step)
-                if part.crc is None:
-                    crc = zlib.crc32(data, crc)
-                write_at(self.handle, data, at)
-            done, at = done + step, at + step
-            self._tell(step)
+        with _opened(part) as source:
+            while done < part.length:
+                left = part.length - done
+                step = 0
+                if part.crc is not None and self._copies:
+                    step = self._copy(source.number, part.start + done, at, left)
+                if not step:
+                    data = self._own.buffer[: min(BATCH, left)]
+                    source.fill(part, done, data)
+                    if part.crc is None:
+                        crc = zlib.crc32(data, crc)
+                    write_at(self.handle, data, at)
+                    step = len(data)
+                done, at = done + step, at + step
+                self._tell(step)
         if part.crc is None:
             self.crcs[number] = crc
         head = part.header(self.crcs[number])
         write_at(self.handle, head, self.offsets[number])
         self._tell(len(head))
 
-    def _copy(self, source: File, start: int, at: int, length: int) -> int:
+    def _copy(self, source: int, start: int, at: int, length: int) -> int:
         """Let the system copy; 0 where it cannot between these two files."""
         try:
             return os.copy_file_range(
-                source.fileno(), self.handle, min(length, 8 * BATCH), start, at
+                source, self.handle, min(length, COPIED), start, at
             )
         except OSError as error:
             if error.errno not in UNSUPPORTED:
@@ -288,26 +305,44 @@ class _Writer:
         write_at(self.handle, directory + b"".join(tail), start)
 
 
-def _opened(part: Part) -> File:
-    return File(part.source) if isinstance(part.source, str) else part.source
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file that parts come from: number of its handle, and how to read it."""
 
+    number: int
+    read_into: Callable[[int, memoryview], int]
 
-def _read(source: File, part: Part, start: int, length: int) -> bytes:
-    data = source.read(part.start + start, length)
-    whole = isinstance(part.source, str) and start + length == part.length
-    if len(data) < length or (whole and source.size != part.length):
-        name = part.name.decode(errors="replace")
-        raise CorruptDataError(
-            f"{source.name} changed while {name} was copied from it. Try again when"
-            " nobody writes there."
+    def fill(self, part: Part, start: int, buffer: memoryview) -> None:
+        """Read bytes of a part, as many as fit."""
+        done = self.read_into(part.start + start, buffer)
+        grown = isinstance(part.source, str) and (
+            os.fstat(self.number).st_size != part.length
         )
-    return data
+        if done < len(buffer) or grown:
+            where = part.source if isinstance(part.source, str) else part.source.name
+            name = part.name.decode(errors="replace")
+            raise CorruptDataError(
+                f"{where} changed while {name} was copied from it. Try again when"
+                " nobody writes there."
+            )
+
+
+@contextmanager
+def _opened(part: Part) -> Iterator[_Source]:
+    if not isinstance(part.source, str):
+        yield _Source(part.source.fileno(), part.source.read_into)
+        return
+    handle = os.open(part.source, READING)
+    try:
+        yield _Source(handle, partial(read_into, handle))
+    finally:
+        os.close(handle)
 
 
 _seeking = threading.Lock()
 
 
-def write_at(handle: int, data: bytes, at: int) -> None:
+def write_at(handle: int, data: bytes | memoryview, at: int) -> None:
     """Write all of `data` at a position, from any thread."""
     left = memoryview(data)
     while left:
