@@ -123,3 +123,25 @@ def test_colours_go_into_archives_too(folder, tmp_path):
     again = opened(archive)
     assert {77, 78} <= set(np.unique(again.data[0]).tolist())
     assert stored(archive).colors == {**INFO.colors, 9: RED}
+
+
+def test_what_others_wrote_meanwhile_stays(folder):
+    layer, other = opened(folder), opened(folder)
+    other.colormap = DirectLabelColormap(color_dict={None: "gray", 8: "blue"})
+    other.features = {"index": [4, 6], "by": ["you", "you"], "class": ["b", "z"]}
+    assert other.saver.save_now()
+    table = dict(layer.colormap.color_dict)
+    table[9] = np.array([1, 0, 0, 1])
+    layer.colormap = DirectLabelColormap(color_dict=table)
+    features = layer.features.copy()
+    features.loc[features["index"] == 4, "class"] = "mine"
+    layer.features = features
+    assert layer.saver.save_now()
+    found = stored(folder)
+    assert found.colors == {**INFO.colors, 8: (0, 0, 255, 255), 9: RED}
+    assert found.properties[4] == {**INFO.properties[4], "class": "mine", "by": "you"}
+    assert found.properties[6] == {"by": "you", "class": "z"}
+    # Saved again, nothing of theirs is taken back.
+    layer.paint((0, 20, 20), 77)
+    assert layer.saver.save_now()
+    assert stored(folder) == found

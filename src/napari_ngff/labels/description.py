@@ -6,7 +6,8 @@ Only the two lists are replaced; what else stands in ``image-label``, or in an e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.metadata.dump import dump_label
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
     from napari_ngff.store.sink import Sink
 
-__all__ = ["read_label_info", "with_label_info", "write_label_info"]
+__all__ = ["read_label_info", "rebased", "with_label_info", "write_label_info"]
 
 VALUE = "label-value"
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def read_label_info(node: Node) -> LabelInfo:
@@ -68,6 +72,40 @@ def write_label_info(node: Node, info: LabelInfo, sink: Sink | None = None) -> b
     dump_label(info, version)  # or refuse before anything is read again
     change_document(node, lambda home: with_label_info(home, info, version), sink)
     return True
+
+
+def rebased(info: LabelInfo, before: LabelInfo, there: LabelInfo) -> LabelInfo:
+    """Do to what a file says now what was done to what it said before.
+
+    Parameters
+    ----------
+    info
+        Colours and properties as they were made.
+    before
+        What they were made of.
+    there
+        What the file says now: somebody else may have written meanwhile. Where both
+        have changed the same, `info` counts.
+    """
+    properties = dict(there.properties)
+    for value in dict.fromkeys([*before.properties, *info.properties]):
+        rows = (one.properties.get(value, {}) for one in (info, before, there))
+        row = _changed(*rows)
+        properties[value] = row
+        if not row and value not in info.properties:
+            del properties[value]
+    colors = _changed(info.colors, before.colors, there.colors)
+    return replace(there, colors=colors, properties=properties)
+
+
+def _changed(now: dict[K, V], before: dict[K, V], there: dict[K, V]) -> dict[K, V]:
+    result = dict(there)
+    for key in dict.fromkeys([*before, *now]):
+        if key not in now:
+            result.pop(key, None)
+        elif key not in before or before[key] != now[key]:
+            result[key] = now[key]
+    return result
 
 
 def with_label_info(home: JSON, info: LabelInfo, version: str) -> None:

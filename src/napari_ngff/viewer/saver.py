@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import NameTakenError, OMEZarrError, UnsupportedError
-from napari_ngff.labels.description import write_label_info
+from napari_ngff.labels.description import (
+    read_label_info,
+    rebased,
+    write_label_info,
+)
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.progress import ARCHIVE
 from napari_ngff.viewer import session
@@ -88,7 +92,7 @@ class LayerSaver:
         self._reporter = Reporter()
         self.journal = journal
         self._settle(writer)
-        weakref.finalize(layer, self.release)
+        self._finalizer = weakref.finalize(layer, self.release)
         self.note = ""
         self.running = False
         self.fraction = 0.0
@@ -184,6 +188,7 @@ class LayerSaver:
         if self._released:
             return
         self._released = True
+        self._finalizer.detach()
         if self._lacks() and self.wanted:
             self.journal.close()
         else:
@@ -269,7 +274,8 @@ class LayerSaver:
         try:
             if info != before:
                 sink = None if self.writer is None else self.writer.sink
-                write_label_info(origin.node, info, sink)
+                there = read_label_info(origin.node)
+                write_label_info(origin.node, rebased(info, before, there), sink)
         except (OMEZarrError, OSError, ValueError) as error:
             return SaveResult(outcome, unsaid=error)
         return SaveResult(outcome, info=info)
