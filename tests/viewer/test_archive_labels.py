@@ -1,0 +1,198 @@
+"""Labels in single-file OME-Zarr, painted and saved as in folders."""
+
+import json
+import os
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+import zarr
+from napari.components import ViewerModel
+
+from napari_ngff.cli import main
+from napari_ngff.plugin import get_reader
+from napari_ngff.store import rewriting
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer import save_report
+from napari_ngff.viewer.new_labels import new_labels
+from napari_ngff.viewer.painted import as_layer
+from napari_ngff.viewer.samples import write_image, write_plate
+
+
+def zipped(folder, path, root=""):
+    """Pack as anybody would: in any order, with no comment."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                archive.write(file, root + file.relative_to(folder).as_posix())
+    return path
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("samples")
+    for version in ("0.4", "0.5", "0.6"):
+        write_image(folder / version, version, shape=(2, 101, 150))
+        zipped(folder / version, folder / f"{version}.ozx")
+    zipped(folder / "0.5", folder / "nested.zip", "cells.ome.zarr/")
+    write_plate(folder / "plate.ozx", grid=(1, 2), shape=(64, 64))
+    return folder
+
+
+@pytest.fixture
+def copy(samples, tmp_path):
+    return lambda name: shutil.copy(samples / name, tmp_path / name)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    messages = []
+    for name in ("show_error", "show_warning", "show_info"):
+        monkeypatch.setattr(save_report, name, messages.append)
+    return messages
+
+
+def layers_of(path):
+    model = ViewerModel()
+    for layer in get_reader(str(path))(str(path)):
+        model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
+    return model
+
+
+def objects(path):
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def read(path, array):
+    with zarr.storage.ZipStore(path, mode="r") as store:
+        return zarr.open_array(store, path=array, mode="r")[:]
+
+
+def new_layer(model, name="mine"):
+    layer = new_labels(model.layers[0], name)
+    model.add_layer(layer)
+    layer.selected_label = 300
+    layer.paint(tuple((np.array(layer.data.shape) // 3).tolist()), 300)
+    return layer
+
+
+@pytest.mark.parametrize("name", ["0.4.ozx", "0.5.ozx", "0.6.ozx", "nested.zip"])
+def test_labels_of_an_archive_are_painted_and_saved(copy, name, told):
+    path = copy(name)
+    before = objects(path)
+    model = layers_of(path)
+    layer = model.layers["nuclei"]
+    assert not layer.read_only
+    image = np.asarray(model.layers[0].data[0][..., :40, :40])
+    where = (10,) * layer.ndim if layer.ndim == 2 else (0, 10, 10)
+    layer.paint(where, 7)
+    assert layer.saver.save_now(), told
+    after = objects(path)
+    root = "cells.ome.zarr/" if name == "nested.zip" else ""
+    changed = {key for key in before if before[key] != after.get(key)}
+    assert changed
+    assert all(key.startswith(f"{root}labels/nuclei/") for key in changed)
+    assert read(path, f"{root}labels/nuclei/0")[..., 10, 10].max() == 7
+    # What was open goes on.
+    np.testing.assert_array_equal(model.layers[0].data[0][..., :40, :40], image)
+    layer.paint((*where[:-1], 30), 8)
+    assert layer.saver.save_now(), told
+    assert read(path, f"{root}labels/nuclei/0")[..., 10, 30].max() == 8
+    again = layers_of(path).layers["nuclei"]
+    assert again.data[where] == 7
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5", "0.6"])
+def test_new_labels_come_with_one_writing_of_the_archive(
+    copy, version, told, monkeypatch, capsys
+):
+    path = copy(f"{version}.ozx")
+    before = objects(path)
+    write, written = rewriting.write_archive, []
+
+    def counting(*args):
+        written.append(1)
+        return write(*args)
+
+    monkeypatch.setattr(rewriting, "write_archive", counting)
+    layer = new_layer(layers_of(path))
+    assert layer.saver.save_now(), told
+    assert len(written) == 1
+    after = objects(path)
+    document = "labels/.zattrs" if version == "0.4" else "labels/zarr.json"
+    assert {k for k in before if before[k] != after[k]} == {document}
+    assert b'"mine"' in after[document]
+    assert not [key for key in after if "unfinished" in key]
+    assert (read(path, "labels/mine/0") == 300).sum() > 10
+    node = open_node(str(path)).child("labels/mine")
+    assert len(node.metadata.image.multiscales[0].levels) > 1
+    assert "mine" in layers_of(path).layers
+    if version != "0.4":  # RFC-9 has no archives of Zarr v2
+        main(["check", str(path)])
+        assert "error" not in capsys.readouterr().out.lower().replace("0 errors", "")
+
+
+def test_fields_of_a_plate_in_an_archive_get_labels(copy, told):
+    path = copy("plate.ozx")
+    field = "A/1/0"
+    layer = new_layer(layers_of(f"{path}/{field}"))
+    assert layer.saver.save_now(), told
+    listed = json.loads(objects(path)[f"{field}/labels/zarr.json"])
+    assert "mine" in listed["attributes"]["ome"]["labels"]
+    with path.open("rb") as file:  # RFC-9 order: the root first, no matter what came
+        assert file.read(39)[30:] == b"zarr.json"
+
+
+def test_a_taken_name_is_told_and_can_be_replaced(copy, told):
+    path = copy("0.5.ozx")
+    before = path.read_bytes()
+    model = layers_of(path)
+    layer = new_layer(model, "other")
+    del model.layers["nuclei"]
+    layer.name = "nuclei"
+    assert not layer.saver.save_now()
+    assert "nuclei-2 is free" in str(told[-1])
+    assert path.read_bytes() == before
+    layer.saver.replaces = "nuclei"
+    assert layer.saver.save_now(), told
+    assert (read(path, "labels/nuclei/0") == 300).sum() > 10
+    listed = json.loads(objects(path)["labels/zarr.json"])
+    assert listed["attributes"]["ome"]["labels"].count("nuclei") == 1
+
+
+def test_new_labels_of_two_windows_are_both_listed(copy, told):
+    path = copy("0.5.ozx")
+    first = new_layer(layers_of(path), "first")
+    second = new_layer(layers_of(path), "second")
+    for layer in (first, second):
+        assert layer.saver.save_now(), told
+    listed = json.loads(objects(path)["labels/zarr.json"])
+    assert {"first", "second"} <= set(listed["attributes"]["ome"]["labels"])
+
+
+def test_a_disk_that_is_too_small_is_told_with_the_numbers(copy, told, monkeypatch):
+    path = copy("0.5.ozx")
+    before = path.read_bytes()
+    layer = layers_of(path).layers["nuclei"]
+    layer.paint((0,) * layer.ndim, 7)
+    usage = shutil.disk_usage(path.parent)._replace(free=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: usage)
+        assert not layer.saver.save_now()
+    assert "MB are needed, 1 MB are free" in str(told[-1])
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+    assert layer.unsaved
+    assert layer.saver.save_now()
+
+
+def test_an_archive_that_may_not_be_written_is_read_only_with_the_reason(
+    copy, monkeypatch
+):
+    path = copy("0.5.ozx")
+    monkeypatch.setattr(os, "access", lambda place, mode: str(place) != str(path))
+    layer = layers_of(path).layers["nuclei"]
+    assert f"no permission to write {path}" in layer.read_only
