@@ -192,6 +192,75 @@ def well(folder: Path) -> None:
     save(viewer, "well")
 
 
+def scene(folder: Path) -> None:
+    """Draw a scene of four tiles, one of which lay askew, two with their labels."""
+    viewer = open_sample(write_scene(folder / "tiles.ome.zarr"))
+    colors = ("gray", "green", "magenta", "yellow")
+    for name, color in zip(TILES, colors, strict=True):
+        viewer.layers[name].colormap = color
+    for layer in viewer.layers:
+        layer.visible = layer.name in (*TILES, "nuclei", "nuclei [3]")
+        if layer.name.startswith("nuclei"):
+            layer.contour = 2
+    save(viewer, "scene", "turned")
+
+
+TILES = {"first": (0, 0), "second": (0, 340), "third": (300, 0), "turned": (310, 370)}
+"""Corner of each tile in pixels (y, x) of the whole."""
+
+
+def write_scene(where: Path) -> Path:
+    """Cut a picture into tiles of 300 by 340 pixels, which a scene puts together."""
+    import numpy as np
+    from scipy.ndimage import affine_transform
+
+    from napari_ngff.viewer.samples import cut, draw_field, single_frame
+    from napari_ngff.viewer.samples.monolayer import Population
+    from napari_ngff.viewer.samples.phantom import Picture
+    from napari_ngff.viewer.samples.sink import open_sink
+
+    shape, voxel, angle = (300, 340), 0.325, np.deg2rad(12)
+    whole = single_frame(draw_field((1, 700, 720), Population(), 1))
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+    def turned(pixels: Any, corner: Any, order: int) -> Any:
+        return affine_transform(pixels, turn, corner, shape, order=order)
+
+    links = []
+    with open_sink(where, "0.6", {}) as sink:
+        for name, corner in TILES.items():
+            matrix = np.eye(2)
+            tile = cut(whole, corner, shape)
+            if name == "turned":
+                matrix = turn
+                tile = Picture(
+                    np.stack([turned(p, corner, 1) for p in whole.channels]),
+                    turned(whole.cells, corner, 0),
+                    turned(whole.nuclei, corner, 0),
+                    whole.kinds,
+                )
+            one = Picture(tile.channels[:1], tile.cells, tile.nuclei, tile.kinds)
+            sink.write_picture(name, one, "cyx", {"y": voxel, "x": voxel}, name)
+            rows = np.c_[np.zeros(2), matrix, voxel * np.array(corner)]
+            rows = np.vstack([[1, 0, 0, 0], rows])
+            links.append(
+                {
+                    "type": "affine",
+                    "affine": rows.tolist(),
+                    "input": {"path": name, "name": "intrinsic"},
+                    "output": {"name": "slide"},
+                }
+            )
+        space = [{"name": n, "type": "space", "unit": "micrometer"} for n in "yx"]
+        axes = [{"name": "c", "type": "channel"}, *space]
+        content = {
+            "coordinateSystems": [{"name": "slide", "axes": axes}],
+            "coordinateTransformations": links,
+        }
+        sink.create_group("", {"ome": {"version": "0.6", "scene": content}})
+    return where
+
+
 def url_form(folder: Path) -> None:
     """Draw the form for an address, with an image that came through it."""
     from napari_ngff.viewer.samples import write_stack
@@ -261,6 +330,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "paint": paint,
     "save": saving,
     "well": well,
+    "scene": scene,
     "url-form": url_form,
     "inspector": inspector,
 }
