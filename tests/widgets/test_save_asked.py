@@ -26,9 +26,9 @@ from napari_ngff.store.node import open_node
 from napari_ngff.viewer import save_report, session
 from napari_ngff.viewer.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.widgets import questions
+from napari_ngff.widgets import dialogs
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, RECOVER, SAVE
 from napari_ngff.widgets.new_labels_form import show_new_labels
-from napari_ngff.widgets.questions import CANCEL, DISCARD, KEEP, RECOVER, SAVE
 
 
 @pytest.fixture(scope="module")
@@ -189,12 +189,12 @@ def test_a_taken_name_can_be_overwritten_or_another_taken(viewer, folder, qtbot)
     form.create()
     text, buttons = user.asked[0]
     assert "remove their layer first" in text
-    assert questions.OVERWRITE not in buttons
+    assert dialogs.OVERWRITE not in buttons
     assert viewer.layers["nuclei-2"].saver.replaces == ""
     old = viewer.layers["nuclei"]
     viewer.layers.remove(old)
     form.called.value = "nuclei"
-    user = Answer(questions.OVERWRITE)
+    user = Answer(dialogs.OVERWRITE)
     form.create()
     assert user.asked
     layer = viewer.layers["nuclei"]

@@ -19,8 +19,8 @@ from napari_ngff.viewer import save_report
 from napari_ngff.viewer.new_labels import new_labels
 from napari_ngff.viewer.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.widgets import questions
-from napari_ngff.widgets.questions import CANCEL, DISCARD, RECOVER, SAVE
+from napari_ngff.widgets import dialogs
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, RECOVER, SAVE
 from napari_ngff.widgets.unsaved import Guard
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -119,7 +119,7 @@ def answer(monkeypatch, button):
         asked.append(text)
         return button
 
-    monkeypatch.setattr(questions, "ask", ask)
+    monkeypatch.setattr(dialogs, "ask", ask)
     return asked
 
 
@@ -183,7 +183,7 @@ def test_failure_is_told_with_its_reason(viewer, painted, folder, monkeypatch):
 def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     viewer, painted, folder, monkeypatch
 ):
-    monkeypatch.setattr(questions, "ask", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(dialogs, "ask", lambda *_: pytest.fail("asked"))
     pixels = np.asarray(painted.data[0])
     painted.saver.journal.close()  # as a dead process leaves it
     viewer.layers.clear()

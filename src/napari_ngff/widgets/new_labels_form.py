@@ -14,7 +14,7 @@ from napari_ngff.viewer.new_labels import (
     taken_names,
 )
 from napari_ngff.viewer.picture import KEY
-from napari_ngff.widgets.questions import ask_name
+from napari_ngff.widgets.dialogs import ask_name
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

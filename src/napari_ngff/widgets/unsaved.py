@@ -16,8 +16,8 @@ from napari_ngff.viewer import session
 from napari_ngff.viewer.autosave import Autosave
 from napari_ngff.viewer.new_labels import is_shown
 from napari_ngff.viewer.paint import OMEZarrLabels
-from napari_ngff.widgets import questions
-from napari_ngff.widgets.questions import CANCEL, DISCARD, KEEP, RECOVER, SAVE
+from napari_ngff.widgets import dialogs
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, RECOVER, SAVE
 from napari_ngff.widgets.save_progress import SaveProgress, wait_for
 
 if TYPE_CHECKING:
@@ -145,9 +145,7 @@ class Guard(QObject):
         if any(one is not None and one.changed for one in said):
             text.append("Changed colours and properties can only be saved now.")
         text.append("What is kept for later is offered when the labels are opened.")
-        return questions.ask(
-            self.parent(), TITLE, " ".join(text), [SAVE, KEEP, DISCARD]
-        )
+        return dialogs.ask(self.parent(), TITLE, " ".join(text), [SAVE, KEEP, DISCARD])
 
     def _save(self, savers: dict[Any, LayerSaver]) -> bool:
         for saver in savers.values():
@@ -164,7 +162,7 @@ class Guard(QObject):
                 f"Recover {count} edits of {layer.name}? They were not saved when"
                 " napari ended. Discard deletes them; Cancel asks again next time."
             )
-            answer = questions.ask(self.parent(), TITLE, text, [RECOVER, DISCARD])
+            answer = dialogs.ask(self.parent(), TITLE, text, [RECOVER, DISCARD])
             if answer == RECOVER:
                 saver.recover(folder)
                 return
@@ -178,7 +176,7 @@ class Guard(QObject):
         others = [] if viewer is None else [x for x in viewer.layers if x is not layer]
         place = source, f"{path.rpartition('/')[0]}/{error.name}".lstrip("/")
         shown = is_shown(others, place)
-        return questions.ask_name(self.parent(), error.name, error.free, shown=shown)
+        return dialogs.ask_name(self.parent(), error.name, error.free, shown=shown)
 
 
 def _unsaved(layers: Iterable[Any]) -> dict[Any, LayerSaver]:

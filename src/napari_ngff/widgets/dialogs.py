@@ -1,0 +1,73 @@
+"""What the user is asked about labels that are saved, or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtWidgets import QMessageBox
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "CANCEL",
+    "DISCARD",
+    "KEEP",
+    "OVERWRITE",
+    "RECOVER",
+    "SAVE",
+    "ask",
+    "ask_name",
+]
+
+SAVE, KEEP, DISCARD, CANCEL = "Save", "Keep for later", "Discard", "Cancel"
+RECOVER, OVERWRITE = "Recover", "Overwrite"
+
+ROLES = {
+    DISCARD: QMessageBox.ButtonRole.DestructiveRole,
+    CANCEL: QMessageBox.ButtonRole.RejectRole,
+}
+
+
+def ask(parent: Any, title: str, text: str, answers: Sequence[str]) -> str:
+    """Ask, and return one of the answers; `CANCEL`, which is always one, for Escape.
+
+    The first is chosen by Enter.
+    """
+    box = QMessageBox(QMessageBox.Icon.Question, title, text, parent=parent)
+    usual = QMessageBox.ButtonRole.AcceptRole
+    buttons: dict[Any, str] = {}
+    for answer in (*answers, CANCEL):
+        buttons[box.addButton(answer, ROLES.get(answer, usual))] = answer
+    first, *_, last = buttons
+    box.setDefaultButton(first)
+    box.setEscapeButton(last)
+    box.exec()
+    chosen = buttons.get(box.clickedButton(), CANCEL)
+    # Else it lives for as long as the window.
+    box.deleteLater()
+    return chosen
+
+
+def ask_name(parent: Any, name: str, free: str, *, shown: bool) -> str:
+    """Ask how new labels shall be called whose name is taken.
+
+    Parameters
+    ----------
+    shown
+        Whether what has the name is a layer, so that it cannot be replaced.
+
+    Returns
+    -------
+    str
+        The same name to replace what has it, the free one, or "" for neither.
+    """
+    text = f"This image has labels named {name} already."
+    other = f"Name it {free}"
+    hint = "Overwriting deletes them once the new ones are saved."
+    if shown:
+        hint = "To overwrite them, remove their layer first."
+    more = "For another name, rename the layer."
+    answers = [other] if shown else [other, OVERWRITE]
+    answer = ask(parent, "Name is taken", f"{text} {hint} {more}", answers)
+    return {other: free, OVERWRITE: name}.get(answer, "")
