@@ -220,21 +220,43 @@ def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     assert viewer.layers["cells"] is labels
 
     monkeypatch.undo()
+    before = labels.saver
     browser.step_field(1)
-    other = viewer.layers["cells"]
     assert browser.position == Position("A/1", "1", 0)
-    assert other is not labels
-    assert (other.selected_label, other.brush_size, other.opacity) == (77, 5, 0.3)
-    assert other.mode == "paint"
+    assert viewer.layers["cells"] is labels
+    assert (labels.selected_label, labels.brush_size, labels.opacity) == (77, 5, 0.3)
+    assert labels.mode == "paint"
+    assert not labels.unsaved
     np.testing.assert_array_equal(
-        np.asarray(other.data[0]), stored(root, "A/1/1/labels/cells")
+        np.asarray(labels.data[0]), stored(root, "A/1/1/labels/cells")
     )
-    other.paint((2, 2), 5)
-    other.saver.save_now()
+    labels.undo()
+    labels.paint((2, 2), 5)
+    before.save_now()
+    labels.saver.save_now()
     assert stored(root, "A/1/1/labels/cells")[2, 2] == 5
     np.testing.assert_array_equal(
         stored(root, "A/1/0/labels/cells"), stored(root, "A/1/0")[0]
     )
+    # The edits that were left are offered again where they were made.
+    browser.step_field(-1)
+    (found,) = labels.saver.found()
+    labels.saver.recover(found)
+    assert labels.data[0][4, 4] == 77
+    labels.saver.discard()
+
+
+def test_labels_that_are_being_saved_get_a_new_layer(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    labels = viewer.layers["cells"]
+    labels.selected_label, labels.brush_size, labels.opacity = 77, 5, 0.3
+    labels.saver.running = True
+    browser.step_field(1)
+    other = viewer.layers["cells"]
+    assert other is not labels
+    assert (other.selected_label, other.brush_size, other.opacity) == (77, 5, 0.3)
+    assert viewer.layers.index(other) == 2
 
 
 def test_labels_of_a_name_are_shown_over_the_plate(root, viewer):

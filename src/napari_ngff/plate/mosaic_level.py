@@ -40,6 +40,7 @@ class Plane:
 
     pixels: Pixels
     drawn: set[int] = field(default_factory=set)
+    locks: dict[int, threading.Lock] = field(default_factory=dict)
 
 
 planes: ByteCache[Plane] = ByteCache(8 * PLANE_BYTES)
@@ -197,9 +198,11 @@ class MosaicLevel:
         out = plane.pixels.reshape((1,) * len(lead) + plane.pixels.shape)
 
         def draw(number: int) -> None:
-            if not stop():
-                self._paste(number, box, out)
-                plane.drawn.add(number)
+            # Who else draws now, for the contrast or the thumbnail, waits and is done.
+            with plane.locks.setdefault(number, threading.Lock()):
+                if number not in plane.drawn and not stop():
+                    self._paste(number, box, out)
+                    plane.drawn.add(number)
 
         self._each(numbers, draw)
 

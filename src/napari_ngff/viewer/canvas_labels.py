@@ -3,10 +3,11 @@
 napari makes labels of several levels read-only (napari#1587). `CanvasLabels` overrides
 what holds the data, what patches the screen and what undoes; `paint` adds the tools.
 The private names relied on are those of 0.9: ``_append_to_undo_history``,
-``_ensure_int_labels``, ``_get_layer_slicing_state``, ``_load_history``,
-``_partial_labels_refresh``, ``_reset_editable``, ``_reset_thumbnail_level_data``,
-``_type_string``, ``_validate_label_in_range``, ``_raw_to_displayed``, and those of the
-undo history and of the slice.
+``_cached_labels``, ``_data_raw``, ``_ensure_int_labels``, ``_get_layer_slicing_state``,
+``_load_history``, ``_partial_labels_refresh``, ``_raw_to_displayed``,
+``_reset_data_level``, ``_reset_editable``, ``_reset_thumbnail_level_data``,
+``_type_string``, ``_update_dims``, ``_validate_label_in_range``, and those of the undo
+history and of the slice.
 """
 
 from __future__ import annotations
@@ -117,6 +118,30 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self._reset_history()
         self.events.data(value=data)
         self.refresh()
+
+    def exchange(self, canvas: Canvas, read_only: str = "") -> None:
+        """Show and edit other labels from now on, with as many axes.
+
+        What saved those before must have let go of them; `saver` is None then, until
+        another is attached. Tools and looks stay.
+
+        Parameters
+        ----------
+        canvas, read_only
+            As for a new layer.
+        """
+        self.saver = None
+        self.canvas, self.read_only = canvas, read_only
+        self._pending, self._painted_to = [], 0
+        self._slicing_state.forget()
+        self._data_raw = self._data = CanvasData(canvas)
+        self._cached_labels = None
+        self._reset_history()
+        self._reset_data_level()
+        self._reset_thumbnail_level_data()
+        self._update_dims()
+        self.events.data(value=self.data)
+        self._reset_editable()
 
     @property
     def unsaved(self) -> bool:

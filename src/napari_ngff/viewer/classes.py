@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.paint import OMEZarrLabels
 
-__all__ = ["KEYS", "Classes", "classes_of_layer", "counts"]
+__all__ = ["KEYS", "Classes", "classes_of_layer", "counts", "has_classes"]
 
 KEYS = 9
 """So many classes are chosen by a number key."""
@@ -224,6 +224,11 @@ def classes_of_layer(layer: OMEZarrLabels) -> Classes:
     if layer not in _classes:
         _classes[layer] = Classes(layer)
     return _classes[layer]
+
+
+def has_classes(layer: OMEZarrLabels) -> bool:
+    """Tell whether somebody works with the classes of a layer."""
+    return layer in _classes or layer.classes is not None
 
 
 _classes: weakref.WeakKeyDictionary[Any, Classes] = weakref.WeakKeyDictionary()

@@ -14,7 +14,7 @@ from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.route import Route
 from napari_ngff.viewer.scenery import Scenery
 from napari_ngff.viewer.stage import Act, Stage, act_of
-from napari_ngff.viewer.streaming import Stream
+from napari_ngff.viewer.streaming import Stream, reread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -114,6 +114,10 @@ class Exhibit:
         viewer = self._viewer()
         return viewer is not None and layer in self._stage.layers(viewer).values()
 
+    def take_labels(self, layer: Layer, name: str) -> None:
+        """Count labels as one of the layers that are shown here."""
+        self._stage.take((0, "labels", name), layer)
+
     def images(self) -> list[Layer]:
         """List the layers of channels that are shown."""
         viewer = self._viewer()
@@ -157,6 +161,7 @@ class Exhibit:
             self._mosaics, self.position = tiles, None
             self.shown = tuple(well.path for well in wells)
             look()
+            self._redraw()
             self._told.changed()
             self._complete()
 
@@ -225,7 +230,7 @@ class Exhibit:
         viewer = self._viewer()
         if viewer is not None and self._mosaics:
             for layer in self._stage.layers(viewer).values():
-                layer.refresh(extent=False)
+                reread(layer)
         self._told.noticed()
 
     def _complete(self) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.lazy import ArraySource, Box
     from napari_ngff.viewer.picture import LayerData
 
-__all__ = ["as_layer", "as_layers", "why_read_only"]
+__all__ = ["as_layer", "as_layers", "exchange", "why_read_only"]
 
 INSTEAD = "To paint all the same, use File ▸ New Layer ▸ New OME-Zarr labels."
 
@@ -59,6 +59,51 @@ def as_layer(data: LayerData) -> Layer:
     layer = OMEZarrLabels(canvas, read_only=why_read_only(sources[0]), **keywords)
     attach(layer)
     return layer
+
+
+def exchange(layer: Any, data: LayerData) -> bool:
+    """Let a layer of labels show and edit others, as the reader returned them.
+
+    Parameters
+    ----------
+    layer
+        Its edits are saved, or given up: see `napari_ngff.viewer.session.settle`.
+
+    Returns
+    -------
+    bool
+        False where only a new layer can: other axes, a save that is going on, or
+        classes somebody works with. Nothing has changed then.
+    """
+    from napari.utils import DirectLabelColormap
+    from napari.utils.colormaps import label_colormap
+
+    from napari_ngff.viewer.classes import has_classes
+    from napari_ngff.viewer.paint import OMEZarrLabels
+    from napari_ngff.viewer.saving import attach
+
+    levels, keywords, _ = data
+    levels = levels if isinstance(levels, list) else [levels]
+    if not isinstance(layer, OMEZarrLabels) or layer.ndim != levels[0].ndim:
+        return False
+    # A save that has begun reads what the layer shows, and writes it where it began.
+    if has_classes(layer) or (layer.saver is not None and layer.saver.running):
+        return False
+    if layer.saver is not None:
+        layer.saver.keep()
+    sources = [_source(level) for level in levels]
+    canvas = Canvas(sources)
+    canvas.highest = _highest(keywords)
+    layer.metadata[KEY] = keywords["metadata"][KEY]
+    layer.exchange(canvas, why_read_only(sources[0]))
+    if "colormap" in keywords:
+        layer.colormap = keywords["colormap"]
+    elif isinstance(layer.colormap, DirectLabelColormap):
+        layer.colormap = label_colormap()
+    if "features" in keywords or len(layer.features):
+        layer.features = keywords.get("features", {})
+    attach(layer)
+    return True
 
 
 def _highest(keywords: dict[str, Any]) -> int:

@@ -110,7 +110,9 @@ class LayerSaver:
     def unsaved(self, layer: OMEZarrLabels) -> bool:
         """Whether the file is not what the layer shows, colours included."""
         self.journal.canvas = layer.canvas
-        said = self.description is not None and self.description.changed
+        # Of new labels, classes and colours alone are nothing to save.
+        there = self.writer is not None or bool(layer.canvas.log.end)
+        said = there and self.description is not None and self.description.changed
         return said or self._lacks()
 
     def _lacks(self) -> bool:
@@ -238,6 +240,8 @@ class LayerSaver:
         if layer is None:
             return None
         with self._working:
+            if self._released:
+                return None  # the layer may show other labels by now
             try:
                 outcome = self._save(layer)
             # Whatever it is, the user must hear that it was not saved.

@@ -50,6 +50,7 @@ __all__ = [
     "settle",
     "show",
     "watch",
+    "welcome",
 ]
 
 Runner = Callable[[Callable[[], Any], Callable[[Any], None]], None]
@@ -142,6 +143,12 @@ def settle(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
     return True
 
 
+def welcome(viewer: ViewerModel, layer: Any) -> None:
+    """Let labels be looked after that a viewer just got, or that a layer shows now."""
+    if _attendant:
+        _attendant[0].welcome(viewer, layer)
+
+
 def watch(saver: LayerSaver) -> None:
     """Show how a save goes on, if there is a window."""
     if _attendant:
@@ -212,8 +219,8 @@ class Session:
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
         viewer = self._viewer()
-        if _attendant and viewer is not None and hasattr(layer, "saver"):
-            _attendant[0].welcome(viewer, layer)
+        if viewer is not None and hasattr(layer, "saver"):
+            welcome(viewer, layer)
         origin = layer.metadata.get(KEY)
         if isinstance(origin, LayerOrigin):
             self.adopt(layer, origin)

@@ -10,8 +10,10 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.blank import Blank
 from napari_ngff.store.lazy import LazyArray, Window
+from napari_ngff.viewer import session
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.layers import image_layers
+from napari_ngff.viewer.painted import as_layer, exchange
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
@@ -125,9 +127,9 @@ class Stage:
     def show(self, viewer: ViewerModel, act: Act) -> Iterator[None]:
         """Show something else, a step at a time, each short.
 
-        Images stay the same layers. Labels are exchanged for new ones that look
-        alike: what saves their edits must never write them elsewhere. Channels that
-        are missing now become empty; labels that are missing go.
+        The layers stay the same, unless the number of axes changes, or labels are
+        being saved: then new ones take their places and looks. Channels that are
+        missing now become empty; labels that are missing go.
         """
         here = self.layers(viewer)
         blank = [slot for slot in here if slot[1] == "image" and slot not in act.layers]
@@ -145,15 +147,15 @@ class Stage:
             yield
         for slot, data in act.layers.items():
             old = here.get(slot)
-            if old is None or slot[1] == "labels" or not _swap(old, data):
+            if old is None or not _swap(old, data):
                 self._layers[slot] = self._replace(viewer, slot, old, data)
+            elif slot[1] == "labels":
+                session.welcome(viewer, old)
             yield
 
     def _replace(
         self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData
     ) -> Layer:
-        from napari_ngff.viewer.painted import as_layer
-
         levels, keywords, kind = data
         levels = levels if isinstance(levels, list) else [levels]
         keywords = {**keywords, "multiscale": True}
@@ -183,13 +185,17 @@ class Stage:
 
 
 def _swap(layer: Layer, data: LayerData) -> bool:
-    """Let a layer of an image show something else; False where it cannot."""
+    """Let a layer show something else; False where it cannot."""
     levels, keywords, _ = data
     levels = levels if isinstance(levels, list) else [levels]
     if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
         return False
-    layer.metadata[KEY] = keywords["metadata"][KEY]
-    layer.data = levels if layer.multiscale else levels[0]
+    if layer._type_string == "labels":
+        if not exchange(layer, data):
+            return False
+    else:
+        layer.metadata[KEY] = keywords["metadata"][KEY]
+        layer.data = levels if layer.multiscale else levels[0]
     for name in PLACEMENT:
         value = keywords.get(name)
         if value is not None and not _equal(getattr(layer, name), value):

@@ -11,11 +11,13 @@ from napari_ngff.viewer import session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from napari.layers import Layer
+
     from napari_ngff.plate.mosaic_level import MosaicLevel
     from napari_ngff.plate.tiles import Tiles
     from napari_ngff.store.lazy import Box
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "reread"]
 
 TURN = 0.4
 """Seconds of drawing after which what is there is shown."""
@@ -85,6 +87,15 @@ class Stream:
         self._redraw()
         if not self._running:
             self._finished()
+
+
+def reread(layer: Layer) -> None:
+    """Show what can be read of a layer now."""
+    # napari 0.9 keeps the coarsest level of layers of two axes, once it was read.
+    forget = getattr(layer, "_reset_thumbnail_level_data", None)
+    if forget is not None:
+        forget()
+    layer.refresh(extent=False)
 
 
 def at_once() -> bool:

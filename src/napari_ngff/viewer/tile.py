@@ -94,6 +94,11 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
         if self._shown is not None and then != [canvas.version, canvas.reversals]:
             self.layer.catch_up(again=then[1] != canvas.reversals)
 
+    def forget(self) -> None:
+        """Take no slice that is under way for one of what is shown from now on."""
+        self._asked.clear()
+        self._shown = None
+
     def tile(self, *, arrived: bool = False) -> Tile | None:
         """Tell what is on the screen; None for nothing, and while a slice is read.
 
