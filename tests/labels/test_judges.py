@@ -1,0 +1,165 @@
+"""Labels that are saved into and new ones, judged and read by other libraries."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import zarr
+
+from killed import edit
+from napari_ngff.labels.blank import Blank
+from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.creation import METHOD, create_labels
+from napari_ngff.labels.retained import Retained
+from napari_ngff.labels.writer import LabelWriter
+from napari_ngff.metadata.model import Severity
+from napari_ngff.store.check import walk
+from napari_ngff.store.chunks import open_array
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.node import open_node
+from napari_ngff.store.pyramid import LevelSource
+from saving import levels_of, read_levels, write_image
+
+# Before ngio is imported: after it, models of Zarr v2 arrays match no more.
+models = pytest.importorskip("ome_zarr_models")
+
+SHAPES = ((120, 150), (60, 75), (30, 38))
+CHUNKS = (16, 24)
+VERSIONS = ["0.4", "0.5", "0.6"]
+
+
+@pytest.fixture(params=VERSIONS)
+def image(request, tmp_path):
+    """Write an image of zeros with labels named other."""
+    return write_image(tmp_path / "a.ome.zarr", SHAPES, CHUNKS, request.param)
+
+
+def version_of(image):
+    return open_node(image).metadata.version
+
+
+def paint(canvas, count=9):
+    for number in range(count):
+        canvas.begin()
+        canvas.add(edit(number, 4, SHAPES[0]))
+        canvas.close()
+
+
+def change(image):
+    """Save edits into the labels that are there."""
+    source = FolderSource(str(image))
+    arrays = [open_array(source, f"labels/other/{level}") for level in range(3)]
+    canvas = Canvas([LevelSource(array) for array in arrays])
+    paint(canvas)
+    return LabelWriter(canvas, Retained(), "mode"), "other"
+
+
+def widen(image):
+    writer, name = change(image)
+    writer.canvas.widen(np.dtype("u4"))
+    return writer, name
+
+
+def create(image):
+    """Make new labels."""
+    canvas = Canvas([Blank(shape, CHUNKS, np.dtype("u2")) for shape in SHAPES])
+    paint(canvas)
+    made = create_labels(open_node(image), "new", canvas.dtype)
+    files = made.arrays, (0, 1)
+    writer = LabelWriter(canvas, Retained(), METHOD, made.ratios, files)
+    writer.register = made.register
+    return writer, "new"
+
+
+def consolidated(image):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no part of Zarr v3 yet
+        zarr.consolidate_metadata(image)
+
+
+def others(image, name):
+    """All files but those of one label image and of what lists it."""
+    changed = {"labels/zarr.json", "labels/.zattrs"}
+    return {
+        key: path.read_bytes()
+        for path in image.rglob("*")
+        if path.is_file()
+        and not (key := path.relative_to(image).as_posix()).startswith(f"labels/{name}")
+        and key not in changed
+    }
+
+
+@pytest.fixture(params=[change, widen, create])
+def saved(request, image):
+    """Save, and return the image, the name of its labels and what was painted."""
+    writer, name = request.param(image)
+    before = others(image, name)
+    outcome = writer.save()
+    assert (outcome.refused, outcome.problems) == ((), ())
+    assert outcome.blocks
+    assert not writer.unsaved
+    assert others(image, name) == before
+    return image, name, writer.canvas.read(0, tuple((0, n) for n in SHAPES[0]))
+
+
+def test_our_own_rules_find_no_error(saved):
+    image, _, _ = saved
+    found = [problem for _, problem in walk(open_node(image), pixels=True)]
+    assert [p for p in found if p.severity is Severity.ERROR] == []
+
+
+def test_zarr_reads_every_level(saved):
+    image, name, pixels = saved
+    levels = levels_of(pixels, SHAPES[1:], "mode")
+    for got, want in zip(read_levels(image / "labels" / name, 3), levels, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_schemas_accept_it(saved):
+    image, name, _ = saved
+    from ngff_zarr.validate import validate
+
+    version = version_of(image)
+    file = ".zattrs" if version == "0.4" else "zarr.json"
+    document = json.loads((image / "labels" / name / file).read_bytes())
+    attributes = document if version == "0.4" else document["attributes"]
+    for schema in ("label", "image"):
+        validate(attributes, version[:3], schema)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_other_libraries_accept_and_read_it(saved):
+    image, name, pixels = saved
+    version = version_of(image)
+    if version.startswith("0.6"):
+        pytest.skip("they do not know this version")
+    import ngio
+    import yaozarrs
+    from ome_zarr.io import parse_url
+    from ome_zarr.reader import Reader
+
+    label = image / "labels" / name
+    models.open_ome_zarr(zarr.open_group(label, mode="r"), version=version)
+    yaozarrs.validate_zarr_store(str(image))
+    nodes = {node.zarr.basename(): node for node in Reader(parse_url(str(image)))()}
+    for level, want in enumerate(levels_of(pixels, SHAPES[1:], "mode")):
+        np.testing.assert_array_equal(np.asarray(nodes[name].data[level]), want)
+    container = ngio.open_ome_zarr_container(str(image))
+    assert sorted(container.list_labels()) == sorted({"other", name})
+    np.testing.assert_array_equal(container.get_label(name).get_array(), pixels)
+
+
+@pytest.mark.parametrize("make", [change, widen, create])
+def test_consolidated_metadata_tell_the_truth(image, make):
+    consolidated(image)
+    writer, name = make(image)
+    writer.save()
+    pixels = writer.canvas.read(0, tuple((0, n) for n in SHAPES[0]))
+    root = zarr.open_group(image, mode="r", use_consolidated=True)
+    found = root[f"labels/{name}/0"]
+    assert found.dtype == writer.arrays[0].dtype
+    np.testing.assert_array_equal(found[...], pixels)
+    labels = root["labels"].attrs
+    listed = labels.get("labels") or labels["ome"]["labels"]
+    assert sorted(listed) == sorted({"other", name})
