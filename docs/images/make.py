@@ -164,6 +164,29 @@ def paint(folder: Path) -> None:
     save(viewer, "paint", "territories")
 
 
+def sidecar(folder: Path) -> None:
+    """Draw labels that are saved beside their image, with the form they came from."""
+    from napari_ngff.plugin import new_labels
+    from napari_ngff.viewer.samples import write_image
+
+    viewer = open_sample(write_image(folder / "cells.ome.zarr"))
+    for layer in viewer.layers[3:]:
+        layer.visible = False
+    viewer.layers.selection.active = viewer.layers[0]
+    new_labels(viewer)
+    form = viewer.window.dock_widgets["New OME-Zarr labels"]
+    form.called.value = "mitoses"
+    form.where.value = True
+    form.create()
+    layer = viewer.layers["mitoses"]
+    layer.brush_size = 36
+    for label, place in enumerate([(233, 357), (360, 471), (495, 635), (720, 427)], 1):
+        layer.paint((0, *place), label)
+    layer.saver.save_now()
+    viewer.reset_view()
+    save(viewer, "sidecar", "mitoses")
+
+
 def saving(folder: Path) -> None:
     """Draw labels that were painted on, with what is not saved of them."""
     from napari_ngff.viewer.samples import write_image
@@ -328,6 +351,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "image": image,
     "labels": labels,
     "paint": paint,
+    "sidecar": sidecar,
     "save": saving,
     "well": well,
     "scene": scene,

@@ -36,6 +36,7 @@ __all__ = [
     "image_path",
     "name_of",
     "remember",
+    "sidecar_folder",
     "sidecar_home",
     "sidecars_of",
     "source_of",

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.replica import MOST_COPIED, copy_labels
-from napari_ngff.labels.sidecar import attached
+from napari_ngff.labels.sidecar import (
+    attached,
+    sidecar_folder,
+    sidecar_home,
+    why_elsewhere,
+)
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.viewer import session
 from napari_ngff.viewer.label_layers import label_layer
@@ -16,7 +22,6 @@ from napari_ngff.viewer.moving import LOOK
 from napari_ngff.viewer.picture import KEY, LayerOrigin, Picture, frame_of, is_joined
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
 
     from napari.components import ViewerModel
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.groups import Reading
 
-__all__ = ["LabelCopy", "edit_copy", "with_sidecars"]
+__all__ = ["LabelCopy", "edit_copy", "home_choices", "with_sidecars"]
 
 
 def with_sidecars(
@@ -53,6 +58,34 @@ def with_sidecars(
             )
         shown.append(mine or label)
     return [*shown, *own.values()]
+
+
+def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
+    """List where new labels of an image layer can go, the usual place first.
+
+    Returns
+    -------
+    list
+        A text, and what `new_labels` takes for it: False for the image itself, True
+        for a sidecar, "" where the user has to name a folder. Empty where the layer is
+        of no single image in a file.
+    """
+    origin = layer.metadata.get(KEY)
+    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    if picture is None or is_joined(picture):
+        return []
+    try:
+        place = sidecar_home(picture.node).source.name
+    except (OMEZarrError, OSError):
+        return []
+    folder, name = os.path.split(place)
+    near = os.path.dirname(os.path.realpath(picture.node.location.source.name))
+    known = {near: "beside the image", str(sidecar_folder()): "in your data folder"}
+    choices: list[tuple[str, bool | str]] = []
+    if not why_elsewhere(picture.node):
+        choices.append(("in the image", False))
+    choices.append((f"{known.get(folder, folder)}: {name}", True))
+    return [*choices, ("in another folder", "")]
 
 
 class LabelCopy:

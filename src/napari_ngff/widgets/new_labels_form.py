@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
-from magicgui.widgets import ComboBox, Container, Label, LineEdit, PushButton
+from magicgui.types import FileDialogMode
+from magicgui.widgets import (
+    ComboBox,
+    Container,
+    FileEdit,
+    Label,
+    LineEdit,
+    PushButton,
+)
 from napari.layers import Image
 
+from napari_ngff.errors import UnsupportedError
 from napari_ngff.viewer.new_labels import (
+    TARGET,
     free_name,
     is_shown,
     new_labels,
     taken_names,
 )
 from napari_ngff.viewer.picture import KEY
+from napari_ngff.viewer.sidecars import home_choices
 from napari_ngff.widgets.dialogs import ask_name
 
 if TYPE_CHECKING:
@@ -37,6 +49,11 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.level.tooltip = "A coarser level is quicker to paint and to save."
         self.dtype = ComboBox(label="Type", choices=TYPES, value="uint16")
         self.dtype.tooltip = "It widens by itself where a label does not fit."
+        self.where = ComboBox(label="Saved", choices=self._homes)
+        self.where.tooltip = "Labels in a file of their own open with the image, too."
+        self.folder = FileEdit(
+            label="Folder", mode=FileDialogMode.EXISTING_DIRECTORY, nullable=True
+        )
         self.button = PushButton(text="Create")
         self.status = Label(value="")
         rows = [
@@ -44,10 +61,13 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             self.called,
             self.level,
             self.dtype,
+            self.where,
+            self.folder,
             self.button,
             self.status,
         ]
         super().__init__(widgets=rows)
+        self.where.changed.connect(self._on_where)
         self.image.changed.connect(self._on_image)
         self.button.changed.connect(self.create)
         layers = viewer.layers.events
@@ -78,11 +98,21 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             choices.append((f"{number}: {sizes}{note}", number))
         return choices
 
+    def _homes(self, _: Any = None) -> list[tuple[str, bool | str]]:
+        image = self.image.value
+        return [] if image is None else home_choices(image)
+
+    def _on_where(self, _: Any = None) -> None:
+        self.folder.visible = self.where.value == ""
+
     def _on_layers(self, _: Any = None) -> None:
         self.image.reset_choices()
 
     def _on_image(self, _: Any = None) -> None:
         self.level.reset_choices()
+        self.where.reset_choices()
+        self.where.visible = bool(self.where.choices)
+        self._on_where()
         image = self.image.value
         self.button.enabled = image is not None
         self.status.value = "" if image is not None else "Open an image first."
@@ -95,6 +125,9 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         image = self.image.value
         if image is None:
             return
+        if self.where.value == "" and self.folder.value is None:
+            self.status.value = "Choose the folder."
+            return
         name = self._chosen(image)
         if not name:
             return
@@ -105,15 +138,26 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
                 overwrite=name in taken_names(image),
                 level=self.level.value or 0,
                 dtype=self.dtype.value,
+                sidecar=self._sidecar(),
             )
-        except ValueError as error:
+        except (UnsupportedError, ValueError) as error:
             self.status.value = str(error)
             return
         self._viewer.add_layer(layer)
         self._viewer.layers.selection.active = layer
         layer.mode = "paint"
         self._on_image()
-        self.status.value = f"{layer.name} is there to be painted; it is not saved yet."
+        text = f"{layer.name} is there to be painted; it is not saved yet."
+        home = layer.metadata[TARGET].home
+        place = home.source.name if home is not None and home.image else ""
+        if place:
+            text += f"\nIt will be in {os.path.basename(place)}."
+        self.status.value, self.status.tooltip = text, place
+
+    def _sidecar(self) -> Any:
+        """Say where the labels go, as `new_labels` wants it."""
+        where = self.where.value
+        return self.folder.value if where == "" else where
 
     def _chosen(self, image: Image) -> str:
         """Ask for another name, or whether to overwrite, where the name is taken."""
