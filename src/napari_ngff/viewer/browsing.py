@@ -283,6 +283,13 @@ class Browser:
         """Tell whether a layer is one of those that are shown here."""
         return self._exhibit.owns(layer)
 
+    def take_labels(self, layer: Layer, name: str) -> None:
+        """Count new labels of the image that is shown as one of its layers.
+
+        They go when another image is shown, which has labels of its own.
+        """
+        self._exhibit.take_labels(layer, name)
+
     def adopt(
         self, groups: Sequence[Group], wells: Sequence[str] | None = None
     ) -> None:

@@ -73,6 +73,10 @@ class Description:
             many = max(len(said.features), len(self.info.properties)) > MANY
             self.changed = many or said.info(self.info) != self.info
 
+    def overlook(self) -> None:
+        """Take what the layer says now as no change: the next save writes it, too."""
+        self.changed = False
+
     def said(self) -> Said:
         """Take what the layer says now; in the main thread."""
         layer = self._layer()

@@ -1,0 +1,135 @@
+"""A round of annotation through a plate, and what is left on the disk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import zarr
+from napari.components import ViewerModel
+
+from napari_ngff.labels.description import read_label_info
+from napari_ngff.labels.states import FieldStates
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer import annotating
+from napari_ngff.viewer.annotating import annotate
+from napari_ngff.viewer.classes import classes_of_layer
+from napari_ngff.viewer.session import session_of
+from plates import write_plate
+
+
+@pytest.fixture
+def root(tmp_path):
+    return write_plate(
+        tmp_path / "p.ome.zarr",
+        grid=(2, 2),
+        fields=2,
+        shape=(1, 32, 32),
+        wells=["A/1", "A/2", "B/1"],
+        labelled=lambda well: ("cells",) if well == "A/2" else (),
+    )
+
+
+@pytest.fixture
+def viewer():
+    return ViewerModel()
+
+
+def begin(viewer, root, name="cells"):
+    browser = session_of(viewer).browse(open_node(root))
+    browser.show_field("A/1", "0")
+    return annotate(viewer, name)
+
+
+def paint(found, label, at=10):
+    layer = found.layer
+    layer.paint((0,) * (layer.ndim - 2) + (at, at), label)
+
+
+def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
+    found = begin(viewer, root)
+    assert found.fields == ("A/1/0", "A/1/1", "A/2/0", "A/2/1", "B/1/0", "B/1/1")
+    classes = classes_of_layer(found.layer)
+    for name in ("nucleus", "debris", "dividing"):
+        classes.add(name)
+    classes.select_key(2)
+    found.layer.brush_size = 7
+    for number, _ in enumerate(found.fields, 1):
+        assert [c.name for c in classes_of_layer(found.layer).items] == [
+            "nucleus",
+            "debris",
+            "dividing",
+        ]
+        assert found.layer.selected_label == 2
+        assert found.layer.brush_size == 7
+        assert viewer.layers.selection.active is found.layer
+        paint(found, number + 50)
+        found.step(1)
+    assert found.here == "A/1/0"
+    assert len([x for x in viewer.layers if x.name.startswith("cells")]) == 1
+    for number, field in enumerate(found.fields, 1):
+        stored = zarr.open_array(root / field / "labels" / "cells" / "0", mode="r")[...]
+        assert (stored == number + 50).any()
+        info = read_label_info(open_node(root / field / "labels" / "cells"))
+        names = {row.get("class-name") for row in info.properties.values()}
+        assert {"nucleus", "debris", "dividing"} <= names
+    assert found.progress == {"to do": 0, "in progress": 6, "done": 0, "flagged": 0}
+
+
+def test_nothing_is_written_of_a_field_that_is_only_looked_at(viewer, root):
+    found = begin(viewer, root)
+    classes_of_layer(found.layer).add("nucleus")
+    for _ in found.fields:
+        found.step(1)
+    assert not (root / "A/1/0/labels").exists()
+    assert not (root / "B/1/1/labels").exists()
+    assert found.progress["to do"] == 6
+
+
+def test_states_are_kept_and_lead_to_what_is_to_do(viewer, root):
+    found = begin(viewer, root)
+    told = []
+    found.changed.connect(lambda: told.append(found.state))
+    found.set_state("done")
+    assert told == ["done"]
+    found.next_to_do()
+    assert found.here == "A/1/1"
+    found.set_state("flagged")
+    found.go("B/1/1")
+    found.set_state("done")
+    found.next_to_do()
+    assert found.here == "A/2/0"
+    assert found.well_progress() == {"A/1": 0.5, "A/2": 0.0, "B/1": 0.5}
+    again = FieldStates(open_node(root))
+    assert again.state("A/1/1") == "flagged"
+    # What was painted before stays in sight when one comes back.
+    paint(found, 77)
+    found.go("A/1/0")
+    found.go("A/2/0")
+    assert (np.asarray(found.layer.data[0]) == 77).any()
+
+
+def test_a_field_that_cannot_be_saved_is_not_left(viewer, root, monkeypatch):
+    found = begin(viewer, root)
+    warned = []
+    monkeypatch.setattr(annotating, "show_warning", warned.append)
+    paint(found, 3)
+    layer = found.layer
+    monkeypatch.setattr(
+        layer.saver, "_create", lambda _: (_ for _ in ()).throw(OSError("disk full"))
+    )
+    found.step(1)
+    assert found.here == "A/1/0"
+    assert found.layer is layer
+    assert (np.asarray(layer.data[0]) == 3).any()
+    assert "is not saved" in warned[0]
+
+
+def test_a_broken_well_is_left_out(viewer, root):
+    (root / "A" / "2" / "zarr.json").write_text("{")
+    found = begin(viewer, root)
+    assert found.fields == ("A/1/0", "A/1/1", "B/1/0", "B/1/1")
+
+
+def test_it_needs_something_to_walk(viewer):
+    with pytest.raises(ValueError, match="Open a plate"):
+        annotate(viewer, "cells")
