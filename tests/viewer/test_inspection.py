@@ -22,6 +22,7 @@ from napari_ngff.viewer.inspection import (
     report,
     root_of,
     shortened,
+    undo,
 )
 from napari_ngff.viewer.samples import write_image, write_plate
 
@@ -109,8 +110,30 @@ def test_what_a_repair_replaced_is_kept_while_there_are_errors(image, tmp_path):
     details = fix(entry_of(where), "label-unlisted")
     assert [p.code for _, p in details.findings] == ["label-missing"]
     assert details.kept == (f"{file}.before-repair",)
+    undo(entry_of(where), details.kept)
+    assert file.read_text() == before.replace('"cells"', '"ghost"')
+    assert not list(where.rglob("*.before-repair"))
+    undo(entry_of(where), details.kept)
+    fix(entry_of(where), "label-unlisted")
     details = fix(entry_of(where), "label-missing")
     assert details.findings == details.kept == ()
+
+
+def test_undoing_a_repair_brings_consolidated_metadata_along(tmp_path):
+    where = write_image(tmp_path / "i", "0.4", shape=(1, 64, 64))
+    file = where / "labels" / ".zattrs"
+    file.write_text(json.dumps({"labels": ["nuclei", "ghost"]}))
+    zarr.consolidate_metadata(where, zarr_format=2)
+
+    def copy():
+        return json.loads((where / ".zmetadata").read_text())["metadata"][
+            "labels/.zattrs"
+        ]
+
+    details = fix(entry_of(where), "label-unlisted")
+    assert copy() == {"labels": ["nuclei", "ghost", "cells"]}
+    undo(entry_of(where), details.kept)
+    assert copy() == json.loads(file.read_text()) == {"labels": ["nuclei", "ghost"]}
 
 
 def report_of(where):

@@ -308,6 +308,29 @@ def test_why_an_archive_is_not_repaired_is_told(
     assert inspector.problems.isEnabled()
 
 
+def test_a_repair_that_leaves_errors_can_be_undone(
+    viewer, inspector, folder, qtbot, monkeypatch
+):
+    ome(folder / "labels", lambda home: home.update(labels=["nuclei", "ghost"]))
+    before = (folder / "labels" / "zarr.json").read_bytes()
+    monkeypatch.setattr(
+        QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes
+    )
+    inspector.showPath(str(folder))
+    settle(inspector, qtbot)
+    assert inspector.undo.isHidden()
+    inspector.fix("label-unlisted")
+    qtbot.waitUntil(lambda: not inspector.undo.isHidden(), timeout=10_000)
+    assert ome(folder / "labels")["labels"] == ["nuclei", "ghost", "cells"]
+    inspector.undo.click()
+    qtbot.waitUntil(
+        lambda: (folder / "labels" / "zarr.json").read_bytes() == before, timeout=10_000
+    )
+    assert inspector.undo.isHidden()
+    assert not list(folder.rglob("*.before-repair"))
+    qtbot.waitUntil(lambda: inspector.problems.rowCount() == 2, timeout=10_000)
+
+
 def test_what_cannot_be_opened_is_told(viewer, inspector, tmp_path, qtbot):
     inspector.showPath(str(tmp_path / "gone.zarr"))
     qtbot.waitUntil(lambda: "gone.zarr" in inspector.status.text(), timeout=5_000)
@@ -351,7 +374,9 @@ def test_an_unlisted_label_is_listed_on_consent(
     if answer == "No":
         assert ome(folder / "labels")["labels"] == ["nuclei"]
         return
-    qtbot.waitUntil(lambda: inspector.status.text() == "Repaired.", timeout=10_000)
+    qtbot.waitUntil(lambda: "Repaired." in inspector.status.text(), timeout=10_000)
+    assert "when opened again" in inspector.status.text()
+    assert inspector.undo.isHidden(), "nothing is kept where no error is left"
     assert ome(folder / "labels")["labels"] == ["nuclei", "cells"]
     assert cells(inspector.problems)[0][0] == "None was found."
     labels = row(inspector, qtbot, "labels")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.node import Node
 
-__all__ = ["REPAIRS", "Repaired", "repair"]
+__all__ = ["REPAIRS", "Repaired", "put_back", "repair"]
 
 SUFFIX = ".before-repair"
 
@@ -128,6 +128,32 @@ def repair(
     }
     found = (correct(node, place, DOCUMENTS[code]) for place in places)
     return tuple(repaired for repaired in found if repaired is not None)
+
+
+def put_back(node: Node, kept: str) -> None:
+    """Undo a repair, in consolidated metadata as well.
+
+    Parameters
+    ----------
+    node
+        Any group of the hierarchy.
+    kept
+        As of `Repaired.kept`.
+
+    Raises
+    ------
+    OSError
+        Where the folder cannot be written.
+    """
+    file = kept.removesuffix(SUFFIX)
+    Repaired(file, kept).undo()
+    folder, name = os.path.split(file)
+    if name in ("zarr.json", ".zattrs"):
+        document = json.loads(read_text(file))
+        attributes = document["attributes"] if name == "zarr.json" else document
+        root = os.path.realpath(node.location.source.name)
+        path = os.path.relpath(folder, root).replace(os.sep, "/")
+        update_consolidated(root, "" if path == "." else path, attributes)
 
 
 def labels_group(node: Node, path: str) -> str:

@@ -19,13 +19,13 @@ from napari_ngff.store.check import walk
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.location import Location
 from napari_ngff.store.node import Node, has_group, read_node
-from napari_ngff.store.repair import REPAIRS, repair
+from napari_ngff.store.repair import REPAIRS, put_back, repair
 from napari_ngff.store.summary import branches
 from napari_ngff.viewer.facts import facts_of, facts_of_array, sentences_of
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari.layers import Layer
 
@@ -47,6 +47,7 @@ __all__ = [
     "report",
     "root_of",
     "shortened",
+    "undo",
 ]
 
 SMALL = (Kind.IMAGE, Kind.LABEL, Kind.LABELS)
@@ -248,6 +249,24 @@ def fix(entry: Entry, code: str) -> Details:
             one.settle()
     kept = tuple(one.kept for one in repaired) if invalid else ()
     return replace(describe(entry), findings=findings, kept=kept)
+
+
+def undo(entry: Entry, kept: Iterable[str]) -> None:
+    """Put back what a repair of a group replaced.
+
+    Parameters
+    ----------
+    kept
+        As of `Details.kept`.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where the folder cannot be read or written any more.
+    """
+    node = entry.read()
+    for path in kept:
+        put_back(node, path)
 
 
 def homes_of(layer: Layer) -> dict[str, Node | None]:

@@ -42,6 +42,7 @@ from napari_ngff.widgets.installation import install
 from napari_ngff.widgets.json_page import JsonPage
 from napari_ngff.widgets.problem_table import ProblemTable
 from napari_ngff.widgets.system_chooser import SystemChooser
+from napari_ngff.widgets.undo_repair import UndoRepair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +85,7 @@ class Inspector(QWidget):
         self.open = QPushButton("&Open as layers", self)
         self.reload = QPushButton("&Reload", self)
         self.check = QPushButton("Check &all below", self)
+        self.undo = UndoRepair(self)
         self.copyPath = QPushButton("&Copy path", self)
         self.copyReport = QPushButton("Copy repor&t", self)
         self._arrange()
@@ -118,7 +120,7 @@ class Inspector(QWidget):
         layout = QVBoxLayout(self)
         layout.addWidget(self.chooser)
         layout.addWidget(splitter, 1)
-        layout.addLayout(in_row(self.open, self.check, self.reload))
+        layout.addLayout(in_row(self.open, self.check, self.reload, self.undo))
         layout.addLayout(in_row(self.copyPath, self.copyReport))
         layout.addWidget(self.status)
         self._enable(False)
@@ -135,6 +137,8 @@ class Inspector(QWidget):
         selection.currentChanged.connect(self._on_current)
         self.problems.wanted.connect(self.fix)
         self.chooser.told.connect(self.status.setText)
+        self.undo.undone.connect(self.reloadTree)
+        self.undo.failed.connect(self.status.setText)
         self.open.clicked.connect(self.openLayers)
         self.reload.clicked.connect(self.reloadTree)
         self.check.clicked.connect(self.checkAll)
@@ -327,8 +331,9 @@ class Inspector(QWidget):
             self._number += 1
             self._show(found)
             self.model.refresh(self.tree.currentIndex())
+        self.undo.offer(entry, found.kept)
         kept = f" As it was: {', '.join(found.kept)}." if found.kept else ""
-        self.status.setText(f"Repaired.{kept}")
+        self.status.setText(f"Repaired. Open layers show it when opened again.{kept}")
 
     def _on_read(self, found: tuple[str, Any]) -> None:
         path, layers = found
@@ -376,13 +381,8 @@ class Inspector(QWidget):
             self.showPath(url.toLocalFile() if url.isLocalFile() else url.toString())
 
     def _enable(self, on: bool) -> None:
-        for button in (
-            self.open,
-            self.check,
-            self.reload,
-            self.copyPath,
-            self.copyReport,
-        ):
+        buttons = self.open, self.check, self.reload, self.copyPath, self.copyReport
+        for button in buttons:
             button.setEnabled(on)
 
 
