@@ -29,6 +29,7 @@ from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.consolidated import consolidate
+from napari_ngff.store.creation import NewArray, group_documents
 from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.store.sink import sink_of
@@ -47,11 +48,6 @@ __all__ = ["METHOD", "NewLabels", "create_labels"]
 METHOD: Method = "mode"
 """Of new labels: a voxel of a coarser level lies in the middle of its block, where the
 transformations say, which is not true of the block's first voxel."""
-
-GROUP: JSON = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-
-ZSTD = 1
-"""Level of zstd; of labels it is ten times quicker than blosc, and smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +164,8 @@ def create_labels(
     make_room(sink, path, replace=replace, listed=name in home.names())
     sink.put(f"{path}/{UNFINISHED}", b"")
     for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
-        names = multiscale.axis_names
-        put_array(sink, f"{path}/{one.path}", (shape, size, dtype, names), home)
+        array = NewArray(shape, size, dtype, multiscale.axis_names)
+        put_array(sink, f"{path}/{one.path}", array, home)
     places = (f"{path}/{one.path}" for one in multiscale.levels)
     arrays = (open_array(home.source, place) for place in places)
     return NewLabels(home, name, multiscale, tuple(arrays))
@@ -218,69 +214,17 @@ def _level(number: int, scale: Any, translation: Any, factors: Any) -> Level:
     return Level(str(number), tuple((scale * factors).tolist()), tuple(place.tolist()))
 
 
-def put_array(
-    sink: Sink,
-    path: str,
-    kind: tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any], tuple[str, ...]],
-    home: LabelHome,
-) -> None:
-    """Write the metadata document of an array.
-
-    Parameters
-    ----------
-    sink
-        Of the home's hierarchy.
-    path
-        Of the array there.
-    kind
-        Its shape, shape of its chunks, type, and names of its axes.
-    home
-        Its version decides on the zarr format.
-    """
-    shape, chunks, dtype, names = kind
-    if home.zarr_format == 2:
-        document: JSON = {
-            "zarr_format": 2,
-            "shape": shape,
-            "chunks": chunks,
-            "dtype": dtype.newbyteorder("<").str,
-            "compressor": {"id": "zstd", "level": ZSTD},
-            "fill_value": 0,
-            "order": "C",
-            "filters": None,
-            "dimension_separator": "/",
-        }
-        sink.put(f"{path}/.zarray", _json(document))
-        return
-    grid = {"name": "regular", "configuration": {"chunk_shape": chunks}}
-    keys = {"name": "default", "configuration": {"separator": "/"}}
-    codecs = [
-        {"name": "bytes", "configuration": {"endian": "little"}},
-        {"name": "zstd", "configuration": {"level": ZSTD, "checksum": False}},
-    ]
-    document = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": shape,
-        "data_type": dtype.name,
-        "chunk_grid": grid,
-        "chunk_key_encoding": keys,
-        "fill_value": 0,
-        "codecs": codecs,
-        "attributes": {},
-        "dimension_names": names,
-        "storage_transformers": [],
-    }
-    sink.put(f"{path}/zarr.json", _json(document))
+def put_array(sink: Sink, path: str, array: NewArray, home: LabelHome) -> None:
+    """Write the metadata document of an array at a path of the home's hierarchy."""
+    name, text = array.document("0.4" if home.zarr_format == 2 else "0.5")
+    sink.put(join(path, name), text)
 
 
 def put_group(sink: Sink, path: str, attributes: JSON) -> None:
     """Write the metadata of a group: of zarr v3 where its attributes have "ome"."""
-    if "ome" not in attributes:
-        sink.put(join(path, ".zgroup"), _json({"zarr_format": 2}))
-        sink.put(join(path, ".zattrs"), _json(attributes))
-        return
-    sink.put(join(path, "zarr.json"), _json(GROUP | {"attributes": attributes}))
+    version = "0.5" if "ome" in attributes else "0.4"
+    for name, text in group_documents(attributes, version).items():
+        sink.put(join(path, name), text)
 
 
 def stated(attributes: JSON, home: LabelHome) -> JSON:

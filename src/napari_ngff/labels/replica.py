@@ -26,6 +26,7 @@ from napari_ngff.labels.sidecar import remember, sidecar_home
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.chunks import open_array
+from napari_ngff.store.creation import NewArray
 from napari_ngff.store.node import CLAIMS
 from napari_ngff.store.objects import DOCUMENTS, join
 from napari_ngff.store.sink import FolderSink
@@ -215,9 +216,8 @@ class Replica:
         image = self.label.metadata.image
         assert image is not None
         names = image.multiscales[0].axis_names
-        put_array(
-            sink, place, (array.shape, array.chunks, array.dtype, names), self.home
-        )
+        new = NewArray(array.shape, array.chunks, array.dtype, names)
+        put_array(sink, place, new, self.home)
         writer = ArrayWriter(open_array(self.home.source, place))
 
         def step(position: Shape) -> None:
