@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import packing
 import saving
 
 Values = dict[str, dict[str, list[float]]]
@@ -319,7 +320,7 @@ CASES: dict[str, Callable[..., Values]] = {
         screen_files,
         window,
     )
-} | saving.CASES
+} | saving.CASES | packing.CASES
 
 
 def main() -> None:

@@ -55,6 +55,9 @@ PACKAGES = (
     "PyQt6",
 )
 
+SIZE = os.environ.get("PACKED_MEGABYTES", "2048")
+"""Of the folder that is packed."""
+
 Table = dict[str, dict[str, list[float]]]
 
 
@@ -166,6 +169,16 @@ TABLES = {
         (
             *full("8192²: 268 MB", "full_save_memory", "plane", 1),
             *full("64 planes of 2048²: 1,074 MB", "full_save_memory", "stack", 1),
+        ),
+    ),
+    "packing": Measurement(
+        "s",
+        1,
+        (
+            Job("pack, chunks of 512 KiB", "packing", 5, ("512", SIZE)),
+            Job("to the disk", "flushed_packing", 5, ("512", SIZE)),
+            Job("pack, chunks of 64 KiB", "packing", 3, ("64", SIZE)),
+            Job("save one chunk, to the disk", "resaving", 5, ("512", SIZE)),
         ),
     ),
     "screen": Measurement(
