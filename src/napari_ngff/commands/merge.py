@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.merging import merge
+from napari_ngff.store.chunks import cache
 
 if TYPE_CHECKING:
     import argparse
@@ -47,6 +48,8 @@ def add_merge(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def run(options: argparse.Namespace) -> int:
     """Merge; returns the exit code."""
+    # Nothing is read twice: keeping it would only take memory.
+    limit, cache.limit = cache.limit, 0
     try:
         merged = merge(
             options.sidecar,
@@ -62,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
             raise
         print(f"napari-ngff: {error}", file=sys.stderr)
         return 1
+    finally:
+        cache.limit = limit
     for one in merged:
         print(f"{one.label} -> {one.home.source.name}/{one.home.path(one.name)}")
     return 0

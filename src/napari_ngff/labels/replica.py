@@ -1,7 +1,8 @@
 """A label image copied into another hierarchy, object by object where it can be.
 
 Memory, for each thread: a stored object, or a decoded chunk three times where the zarr
-format changes.
+format changes and where copies are compared; what the process keeps of decoded chunks
+(`napari_ngff.store.chunks.cache`) comes on top.
 """
 
 from __future__ import annotations
