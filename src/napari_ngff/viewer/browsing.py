@@ -251,6 +251,11 @@ class Browser:
         else:
             self._exhibit.show_mosaic(None, lambda: self._exhibit.fit_well(well))
 
+    def cancel(self) -> None:
+        """Give up what is being read; what is shown stays."""
+        self._exhibit.acting.stop()
+        self.busy.emit(False)
+
     # Where things are.
 
     def position_at(self, world: Sequence[float]) -> Position | None:
