@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import colorsys
+import json
 import math
-import shutil
-import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
+from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.dump import VERSIONS, dump_image, dump_labels
 from napari_ngff.metadata.model import (
     Axis,
     Channel,
     Image,
     LabelInfo,
-    Level,
     Multiscale,
     Omero,
     Window,
 )
-from napari_ngff.store.packing import pack
+from napari_ngff.store.cascade import Cascade, Mean
+from napari_ngff.store.creation import group_documents
+from napari_ngff.store.draft import SINGLE, Draft
+from napari_ngff.store.outline import Outline
+from napari_ngff.viewer.array_source import PlainSource
 from napari_ngff.viewer.samples.phantom import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.viewer.samples.phantom import Integers, Picture
@@ -61,7 +63,7 @@ class Options(TypedDict, total=False):
     seed
         Same seed, same sample; 1 by default.
     chunk
-        Side of a chunk along y and x in pixels; 256 by default.
+        Side of a chunk along y and x in pixels, even; 256 by default.
     shards
         Whether to shard, up to four chunks by four; by default in ``.ozx`` files only
         (a SHOULD of RFC-9). Needs 0.5 or newer.
@@ -81,8 +83,8 @@ class Sink:
 
     Attributes
     ----------
-    folder
-        Its root.
+    draft
+        Where it is written.
     version
         Of OME-Zarr.
     chunk
@@ -91,18 +93,15 @@ class Sink:
         Whether to shard.
     """
 
-    folder: Path
+    draft: Draft
     version: str
     chunk: int
     shards: bool
 
-    def create_group(self, path: str, attributes: JSON) -> zarr.Group:
+    def create_group(self, path: str, attributes: JSON) -> None:
         """Create the group at `path`, relative to the root ("" for itself)."""
-        return zarr.create_group(
-            str(self.folder.joinpath(*path.split("/"))),  # never out of the folder
-            zarr_format=3 if self.version >= "0.5" else 2,
-            attributes=attributes,
-        )
+        for name, text in group_documents(attributes, self.version).items():
+            self.draft.put(f"{path}/{name}".lstrip("/"), text)
 
     def write_picture(
         self,
@@ -167,42 +166,49 @@ class Sink:
             missing = [i for i, letter in enumerate("tczyx") if letter not in axes]
             pixels, axes = np.expand_dims(pixels, missing), "tczyx"
         is_label = image.label is not None
-        levels = build_pyramid(pixels, is_label)
+        kinds = tuple(
+            Axis(n, TYPES.get(n, "space"), UNITS.get(n) if place else None)
+            for n in axes
+        )
+        sizes = [place.get(n, (1.0, 0.0)) for n in axes]
+        scale, start = zip(*sizes, strict=True)
+        outline = self.outline(pixels.shape, kinds, scale)
         multiscale = Multiscale(
             name,
-            tuple(
-                Axis(n, TYPES.get(n, "space"), UNITS.get(n) if place else None)
-                for n in axes
-            ),
-            tuple(locate(k, axes, place) for k in range(len(levels))),
+            kinds,
+            outline.levels(scale, start),
             "mode" if is_label else "mean",
         )
         whole = Image((multiscale,), image.omero, image.label)
-        group = self.create_group(path, dump_image(whole, self.version))
-        for k, level in enumerate(levels):
-            self.write_array(group, str(k), level, axes)
-
-    def write_array(
-        self, group: zarr.Group, name: str, pixels: Pixels, axes: str
-    ) -> None:
-        """Write one level."""
-        wish = {"z": 16, "y": self.chunk, "x": self.chunk}
-        sizes = pixels.shape
-        chunks = tuple(min(n, wish.get(a, 1)) for a, n in zip(axes, sizes, strict=True))
-        options: dict[str, Any]
-        if self.version >= "0.5":
-            options = {"dimension_names": list(axes)}
-        else:
-            separator = "." if self.version == "0.1" else "/"
-            options = {"chunk_key_encoding": {"name": "v2", "separator": separator}}
-        if self.shards:
-            options["shards"] = tuple(
-                c * min(4, math.ceil(n / c)) if a in wish else 1
-                for a, n, c in zip(axes, sizes, chunks, strict=True)
+        self.create_group(path, dump_image(whole, self.version))
+        arrays = [
+            (f"{path}/{level}".lstrip("/"), new)
+            for level, new in outline.arrays(
+                pixels.dtype, tuple(axes), shuffle=not is_label
             )
+        ]
+        reducers = [
+            (Reduction.of(fine, coarse, "mode", step) if is_label else Mean(step), step)
+            for fine, coarse, step in outline.steps
+        ]
+        cascade = Cascade(self.draft, arrays, reducers, self.version, outline.tile)
+        cascade.write(PlainSource(pixels))
         if self.version == "0.3":
-            options["attributes"] = {"_ARRAY_DIMENSIONS": list(axes)}
-        group.create_array(name, data=pixels, chunks=chunks, fill_value=0, **options)
+            names = json.dumps({"_ARRAY_DIMENSIONS": list(axes)}).encode()
+            for level, _ in arrays:
+                self.draft.put(f"{level}/.zattrs", names)
+
+    def outline(
+        self, shape: tuple[int, ...], axes: tuple[Axis, ...], scale: tuple[float, ...]
+    ) -> Outline:
+        """Cut into at least three levels, and chunks of 16 planes."""
+        ones = (1,) * len(shape)
+        found = Outline.of(shape, axes, scale, ones, sharded=self.shards)
+        if len(found.shapes) < 3:
+            found = Outline.of(shape, axes, scale, ones, sharded=self.shards, levels=3)
+        wish = {"z": 16, "y": self.chunk, "x": self.chunk}
+        chunk = tuple(wish.get(axis.name, 1) for axis in axes)
+        return replace(found, chunk=chunk, tile=chunk)
 
 
 @contextmanager
@@ -216,63 +222,18 @@ def open_sink(where: Path, version: str, options: Options) -> Iterator[Sink]:
     ValueError
         Where there is no such version, or it cannot be an ``.ozx`` file or sharded.
     """
-    single = where.suffix == ".ozx"
-    overwrite = options.get("overwrite", False)
+    single = where.suffix == SINGLE
     shards = options.get("shards", single)
     if version not in VERSIONS:
         raise ValueError(f"{version!r} is none of the versions {', '.join(VERSIONS)}.")
     if version <= "0.4" and (single or shards):
         what = "an .ozx file" if single else "sharded"
         raise ValueError(f"OME-Zarr {version} cannot be {what}: write 0.5 or newer.")
-    if where.exists() and not overwrite:
-        raise FileExistsError(f"{where} is there already; remove it or overwrite it.")
-    where.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the target, so that renaming moves no bytes.
-    aside = Path(tempfile.mkdtemp(f"-{where.name}", ".", where.parent))
-    try:
-        yield Sink(aside / "new", version, options.get("chunk", 256), shards)
-        if single:
-            pack(aside / "new", where, overwrite=overwrite)
-        else:
-            if where.exists():
-                where.rename(aside / "old")
-            (aside / "new").rename(where)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def build_pyramid(pixels: Pixels, is_label: bool) -> list[Pixels]:
-    """Halve y and x at least twice, and until they are at most 256."""
-    levels = [pixels]
-    while len(levels) < 3 or max(levels[-1].shape[-2:]) > 256:
-        levels.append(halve(levels[-1], is_label))
-    return levels
-
-
-def halve(pixels: Pixels, is_label: bool) -> Pixels:
-    """Take the mean, of labels the mode, of blocks of 2 by 2 along y and x."""
-    pairs = []
-    for n in pixels.shape[-2:]:
-        first = 2 * np.arange(max(1, n // 2))
-        pairs.append((first, np.minimum(first + 1, n - 1)))
-    a, b, c, d = (pixels[..., y[:, None], x] for y in pairs[0] for x in pairs[1])
-    if is_label:
-        rest = np.where((b == c) | (b == d), b, np.where(c == d, c, a))
-        mode: Pixels = np.where((a == b) | (a == c) | (a == d), a, rest)
-        return mode
-    mean = (a.astype(np.uint32) + b + c + d + 2) // 4
-    return mean.astype(pixels.dtype)
-
-
-def locate(k: int, axes: str, place: Mapping[str, tuple[float, float]]) -> Level:
-    """Return level `k`: its first pixel's centre is that of a block of level 0."""
-    scale, translation = [], []
-    for letter in axes:
-        size, start = place.get(letter, (1.0, 0.0))
-        factor = 2**k if letter in "yx" else 1
-        scale.append(size * factor)
-        translation.append(start + size * (factor - 1) / 2)
-    return Level(str(k), tuple(scale), tuple(translation))
+    chunk = options.get("chunk", 256)
+    if chunk % 2:
+        raise ValueError(f"The side of a chunk must be even, not {chunk}.")
+    with Draft(where, overwrite=options.get("overwrite", False)) as draft:
+        yield Sink(draft, version, chunk, shards)
 
 
 def describe_channels(name: str, channels: Pixels, axes: str) -> Omero:
