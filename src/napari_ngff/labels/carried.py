@@ -1,12 +1,13 @@
 """Parts of coarser levels, made from blocks while these are at hand.
 
-What was just written need not be read again for the next level. Parts are kept
-compressed, and only as many as there is room for; the rest is read.
+What was just written need not be read again for the next level. Where room gets scarce
+parts are compressed, and where there is none the rest is read.
 """
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,10 +30,15 @@ Array = npt.NDArray[Any]
 ROOM = 8 * 2**20
 """Bytes of all parts together."""
 
-SMALL = 4096
-"""Bytes that are not worth compressing."""
-
 CODEC = Zstd(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    box: Box
+    dtype: np.dtype[Any]
+    packed: bool
+    data: bytes
 
 
 class Carried:
@@ -49,7 +55,7 @@ class Carried:
     def __init__(self, reductions: Sequence[Reduction], room: int = ROOM) -> None:
         self._reductions = reductions
         self._room = room
-        self._parts: dict[tuple[int, Cell], tuple[Box, str, bytes]] = {}
+        self._parts: dict[tuple[int, Cell], _Part] = {}
         self._lock = threading.Lock()
 
     def put(self, number: int, cell: Cell, box: Box, block: Array) -> None:
@@ -75,11 +81,12 @@ class Carried:
             return
         part = reduction.reduce(block[inside(sources, box)], target)
         raw = np.ascontiguousarray(part)
-        data = raw.tobytes() if raw.nbytes <= SMALL else bytes(CODEC.encode(raw))
+        packed = raw.nbytes > self._room // 8
+        data = bytes(CODEC.encode(raw)) if packed else raw.tobytes()
         with self._lock:
             if self._room >= len(data):
                 self._room -= len(data)
-                self._parts[number, cell] = target, part.dtype.str, data
+                self._parts[number, cell] = _Part(target, raw.dtype, packed, data)
 
     def get(self, number: int, cell: Cell, part: Box) -> Array | None:
         """Return a part of the next level; None where it is to be read.
@@ -94,11 +101,10 @@ class Carried:
         found = self._parts.get((number, cell))
         if found is None:
             return None
-        target, dtype, data = found
-        shape = [stop - start for start, stop in target]
-        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        raw = data if size <= SMALL else CODEC.decode(data)
-        return np.frombuffer(raw, dtype).reshape(shape)[inside(part, target)]
+        shape = [stop - start for start, stop in found.box]
+        raw = CODEC.decode(found.data) if found.packed else found.data
+        pixels = np.frombuffer(raw, found.dtype).reshape(shape)
+        return pixels[inside(part, found.box)]
 
     def drop(self, number: int, cells: Iterable[Cell]) -> None:
         """Forget what was made from blocks that were not written after all."""

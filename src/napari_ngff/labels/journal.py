@@ -23,6 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 from platformdirs import user_data_path
 
 from napari_ngff.labels.edits import dump_edit, load_edit
+from napari_ngff.labels.orphans import folder_of, remove_orphans
 from napari_ngff.labels.progress import in_common
 from napari_ngff.labels.retained import Retained
 
@@ -130,7 +131,9 @@ class Journal:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._open.enter_context(_hold(self.folder))
             self._file = self._open.enter_context(_appending(self.folder / EDITS))
-            self._append({"place": self.place, "shape": self.canvas.shape})
+            above = folder_of(self.place[0])
+            head = {"place": self.place, "shape": self.canvas.shape, "above": above}
+            self._append(head)
 
     def sync(self) -> None:
         """Append what changed since; it is on the disk when this returns."""
@@ -327,6 +330,8 @@ def _watch(journal: Journal) -> None:
 
 def _tick() -> None:
     pause = threading.Event()
+    with contextlib.suppress(OSError):
+        remove_orphans(journal_home(), EDITS)
     while not pause.wait(INTERVAL):
         for journal in list(_journals):
             # A full disk must not end the journals of other labels.
