@@ -30,8 +30,8 @@ napari would need as many bytes. Of a larger one it decides about the rows that 
 asked for, and about the whole a scanline of double precision does, which may differ
 from Pillow's by one voxel at the outline."""
 
-BAND = 1 << 22
-"""Voxels that Pillow draws at once."""
+BAND = 1 << 21
+"""Voxels that Pillow draws at once; with more, fresh memory takes most of the time."""
 
 
 def _frame(points: Points, frame: tuple[int, int]) -> tuple[Indices, Any, Any]:
