@@ -7,7 +7,7 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
-from napari_ngff.viewer import save_report
+from napari_ngff.viewer import save_report, session
 from napari_ngff.viewer.autosave import Autosave
 from napari_ngff.viewer.new_labels import new_labels
 from napari_ngff.viewer.painted import as_layer
@@ -23,10 +23,12 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def viewer(folder):
+def viewer(folder, monkeypatch):
     model = ViewerModel()
     for layer in get_reader(str(folder))(str(folder)):
         model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
+    # Windows that other tests have opened save in workers, and so would we.
+    monkeypatch.setattr(session, "_runner", [session.run_here])
     set_autosave_minutes(5)
     yield model
     set_autosave_minutes(0)
