@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,10 +62,10 @@ class FieldImage:
             try:
                 found = open_array(self.location.source, path, self.zarr_format)
             except (OMEZarrError, OSError) as error:
-                found = error
+                found = copy(error)
             found = self._arrays.setdefault(level, found)
         if isinstance(found, Exception):
-            raise found
+            raise copy(found)
         return found
 
     @property
@@ -90,8 +91,9 @@ class FieldImage:
 class Screen:
     """What is in a plate, in a well, or in a collection of images.
 
-    Safe to use from several threads. What cannot be opened raises, each time, the
-    error of the first time: nothing is read twice.
+    Safe to use from several threads. What cannot be opened raises, each time, a copy of
+    the first error: nothing is read twice. (The error itself would keep all that was
+    alive where it was raised, a closed window of napari among it.)
 
     Parameters
     ----------
@@ -124,10 +126,10 @@ class Screen:
             try:
                 found = self._read_fields(well)
             except (OMEZarrError, OSError) as error:
-                found = error
+                found = copy(error)
             found = self._fields.setdefault(well, found)
         if isinstance(found, Exception):
-            raise found
+            raise copy(found)
         return found
 
     def known(self, place: str) -> FieldImage | None:
@@ -189,10 +191,10 @@ class Screen:
             try:
                 found = self._open(place)
             except (OMEZarrError, OSError) as error:
-                found = error
+                found = copy(error)
             found = self._images.setdefault(place.path, found)
         if isinstance(found, Exception):
-            raise found
+            raise copy(found)
         return found
 
     def forget(self, well: str | None, field: str, inside: str = "") -> None:
