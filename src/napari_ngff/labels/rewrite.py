@@ -17,6 +17,7 @@ from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.labels.carried import Carried
 from napari_ngff.labels.cells import cell_at, inside, overlap
 from napari_ngff.labels.retained import cell_shape, fresh
+from napari_ngff.store.staged import flush
 from napari_ngff.store.workers import share
 from napari_ngff.store.writing import ArrayWriter
 
@@ -224,6 +225,8 @@ class Rewrite:
             with self._lock:
                 state.refuse(error)
             return
+        if written and not writer.array.direct:
+            flush(f"{self.files.sink.root}/{key}")
         with self._lock:
             left.difference_update(cells)
             state.blocks += written

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.compression import Buffer
     from napari_ngff.store.sink import GoesOn, Mark, Sink
 
-__all__ = ["StagedFolder", "staged"]
+__all__ = ["StagedFolder", "flush", "staged"]
 
 MOST = 1024
 """Objects that wait at most; some 500 bytes of memory for each."""
@@ -232,6 +232,12 @@ class _StagedSource(FolderSource):
 def staged(sink: Sink) -> Sink:
     """Let objects of a folder get their names together; other sinks do so anyway."""
     return StagedFolder(sink.root) if type(sink) is FolderSink else sink
+
+
+def flush(path: str) -> None:
+    """Wait until a file and its name are on the disk, if there is such a file."""
+    flush_file(path)
+    flush_folder(os.path.dirname(path))
 
 
 def flush_file(path: str) -> None:
