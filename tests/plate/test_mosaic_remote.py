@@ -1,0 +1,103 @@
+"""A mosaic over HTTP: the same pixels, requests at once but not too many."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import shutil
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from napari_ngff import open_node
+from napari_ngff.plate.arrangement import Arrangements
+from napari_ngff.plate.layout import map_plate
+from napari_ngff.plate.mosaic import open_mosaic
+from napari_ngff.plate.screen import Screen
+from napari_ngff.store.workers import MOST
+from plates import write_plate
+
+pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+
+DELAY = 0.01
+"""Seconds that each answer takes."""
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        server = self.server
+        with server.lock:
+            server.asked.append(self.path)
+            server.now += 1
+            server.most = max(server.most, server.now)
+        time.sleep(DELAY)
+        try:
+            super().do_GET()
+        finally:
+            with server.lock:
+                server.now -= 1
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    block_on_close = False
+
+
+@pytest.fixture
+def served(tmp_path):
+    folder = write_plate(
+        tmp_path / "p", grid=(4, 6), wells=[f"{r}/{c}" for r in "ABD" for c in "12346"]
+    )
+    handler = functools.partial(Handler, directory=str(tmp_path))
+    with Server(("127.0.0.1", 0), handler) as server:
+        server.lock, server.asked, server.now, server.most = threading.Lock(), [], 0, 0
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_port}/p", server
+        server.shutdown()
+        thread.join()
+
+
+def opened(where):
+    node = open_node(where)
+    wells = map_plate(node.metadata.plate).wells
+    return open_mosaic(Arrangements(Screen(node)), wells).pyramid.levels
+
+
+def whole(source):
+    return source.read(tuple((0, size) for size in source.shape))
+
+
+def test_wells_are_read_at_once_from_a_server(served):
+    folder, address, server = served
+    levels = opened(address)
+    server.asked.clear()
+    server.most = 0
+    start = time.perf_counter()
+    picture = whole(levels[-1])
+    elapsed = time.perf_counter() - start
+    np.testing.assert_array_equal(picture, whole(opened(folder)[-1]))
+    assert 8 <= server.most <= MOST
+    assert elapsed < len(server.asked) * DELAY
+    server.asked.clear()
+    whole(levels[-1])
+    assert server.asked == []
+
+
+def test_a_well_that_is_not_there_is_asked_for_once(served):
+    folder, address, server = served
+    shutil.rmtree(folder / "D")
+    levels = opened(address)
+    server.asked.clear()
+    whole(levels[-1])
+    whole(levels[0])
+    # All wells were looked at when the mosaic was opened: there are few.
+    assert not [path for path in server.asked if path.startswith("/p/D/")]
