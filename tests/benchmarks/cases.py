@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import editing
 import packing
 import saving
 
@@ -320,7 +321,7 @@ CASES: dict[str, Callable[..., Values]] = {
         screen_files,
         window,
     )
-} | saving.CASES | packing.CASES
+} | saving.CASES | packing.CASES | editing.CASES
 
 
 def main() -> None:

@@ -90,6 +90,12 @@ def full(row: str, case: str, picture: str, rounds: int) -> tuple[Job, ...]:
     return tuple(Job(row, case, rounds, (picture, who)) for who in SAVERS)
 
 
+def edits(row: str, picture: str, method: str, rounds: int) -> tuple[Job, ...]:
+    """One job per way of saving an edit, or all anew."""
+    who = (OURS, "ngio, region", "ngio, all", "ome-zarr-py, all")
+    return tuple(Job(row, "edit_save", rounds, (picture, method, w)) for w in who)
+
+
 TABLES = {
     "opening": Measurement(
         "ms",
@@ -169,6 +175,36 @@ TABLES = {
         (
             *full("8192²: 268 MB", "full_save_memory", "plane", 1),
             *full("64 planes of 2048²: 1,074 MB", "full_save_memory", "stack", 1),
+        ),
+    ),
+    "packing": Measurement(
+        "s",
+        1,
+        (
+            Job("pack, chunks of 512 KiB", "packing", 5, ("512", SIZE)),
+            Job("to the disk", "flushed_packing", 5, ("512", SIZE)),
+            Job("pack, chunks of 64 KiB", "packing", 3, ("64", SIZE)),
+            Job("save one chunk, to the disk", "resaving", 5, ("512", SIZE)),
+        ),
+    ),
+    "editing": Measurement(
+        "ms",
+        2,
+        (
+            *edits("1 % of 8192²", "plane", "nearest", 10),
+            Job("the same, mode", "edit_save", 10, ("plane", "mode", OURS)),
+            *edits("1 % of 64 planes of 2048²", "stack", "nearest", 5),
+            Job("the same in 3D, mode", "edit_save", 5, ("stack", "mode", OURS)),
+            Job("every chunk of 8192²", "edit_all", 3, ("plane", "nearest", OURS)),
+            Job("every chunk of 8192²", "edit_all", 3, ("plane", "nearest", "floor")),
+        ),
+    ),
+    "editing-memory": Measurement(
+        "MB",
+        1,
+        (
+            Job("every chunk of 8192²", "edit_memory", 1, ("plane", "mode", OURS)),
+            Job("of 64 planes", "edit_memory", 1, ("stack", "mode", OURS)),
         ),
     ),
     "packing": Measurement(
