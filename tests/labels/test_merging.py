@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -182,6 +183,22 @@ def test_archives_old_versions_and_urls_are_refused_clearly(copy, tmp_path):
     document.write_text(json.dumps(content))
     with pytest.raises(UnsupportedError, match="Download it"):
         merge(sidecar)
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_consolidated_metadata_of_the_image_know_what_was_merged(copy, version):
+    path = copy(f"{version}.ome.zarr")
+    sidecar = annotate(path, "nuclei")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zarr.consolidate_metadata(str(path))
+    for name in ("mine", None):
+        merge(sidecar, name=name, overwrite=True)
+        group = zarr.open_group(str(path), mode="r", use_consolidated=True)
+        array = group[f"labels/{name or 'nuclei'}/0"][...]
+        assert same([array], levels(sidecar, "nuclei")[:1])
+        document = zarr.open_group(str(path / "labels"), mode="r").attrs.asdict()
+        assert group["labels"].attrs.asdict() == document
 
 
 def test_labels_of_an_image_are_no_sidecar(copy):

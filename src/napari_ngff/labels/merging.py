@@ -12,13 +12,20 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import NodeNotFoundError, NotOMEZarrError, UnsupportedError
+from napari_ngff.errors import (
+    NodeNotFoundError,
+    NotOMEZarrError,
+    OMEZarrError,
+    UnsupportedError,
+)
 from napari_ngff.labels.creation import change_list, enter
 from napari_ngff.labels.home import LabelHome, home_in
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.labels.replica import GoesOn, Replica
-from napari_ngff.labels.sidecar import forget, image_path, name_of, source_of
+from napari_ngff.labels.sidecar import forget as forget_sidecar
+from napari_ngff.labels.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import Kind
+from napari_ngff.store.consolidated import consolidate, forget
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import METADATA_NAMES, Location, is_url
 from napari_ngff.store.node import Node, open_node, read_node
@@ -270,10 +277,24 @@ def _take_place(sink: FolderSink, one: Merge, new: str) -> None:
     folder = _folder(one)
     if os.path.lexists(folder):
         _unlist(sink, one.home, one.name)
+        forget(sink, _documents(one))
         os.rename(folder, _before(folder))
     os.rename(new, folder)
     enter(sink, one.home, one.name)
+    consolidate(sink, [one.home.group, *_documents(one)])
     shutil.rmtree(_before(folder), ignore_errors=True)
+
+
+def _documents(one: Merge) -> list[str]:
+    """Paths of the groups and arrays of the label image that is in the image now."""
+    try:
+        label = one.home.node(one.name)
+    except (OMEZarrError, OSError):
+        return []  # whatever is there, no group names its arrays
+    image, place = label.metadata.image, label.location
+    found = image.multiscales if image is not None else ()
+    levels = [level.path for multiscale in found for level in multiscale.levels]
+    return [place.path, *map(place.key, levels)]
 
 
 def _settle(sink: FolderSink, one: Merge) -> None:
@@ -285,6 +306,7 @@ def _settle(sink: FolderSink, one: Merge) -> None:
     if not os.path.isdir(folder):
         os.rename(before, folder)
     enter(sink, one.home, one.name)
+    consolidate(sink, [one.home.group, *_documents(one)])
     shutil.rmtree(before, ignore_errors=True)
 
 
@@ -296,6 +318,7 @@ def _before(folder: str) -> str:
 def _unlist(sink: FolderSink, home: LabelHome, name: str) -> None:
     entry = home.entry(name)
     change_list(sink, home, lambda names: [one for one in names if one != entry])
+    consolidate(sink, [home.group])
 
 
 def _remove(one: Merge) -> None:
@@ -310,4 +333,4 @@ def _remove(one: Merge) -> None:
     files = [name for _, _, names in os.walk(source.name) for name in names]
     if not home.names() and set(files) <= set(METADATA_NAMES):
         shutil.rmtree(source.name)
-        forget(one.image, source.name)
+        forget_sidecar(one.image, source.name)
