@@ -93,6 +93,20 @@ def make_default_reader() -> None:
     ask_default_reader()
 
 
+def clear_thumbnails() -> None:
+    """Delete the thumbnails that are kept on disk, and say how much that was."""
+    from napari.utils.notifications import show_info
+
+    from napari_ngff.plate.preview_cache import clear_previews
+    from napari_ngff.viewer.session import run
+
+    use_workers()
+    run(
+        clear_previews,
+        lambda freed: show_info(f"{freed / 1e6:.1f} MB of thumbnails are deleted."),
+    )
+
+
 def sample_cells() -> list[LayerData]:
     """Open a time series of cells with labels of nuclei and cells."""
     from napari_ngff.viewer.samples import cells_path

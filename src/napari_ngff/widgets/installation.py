@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from napari_ngff.widgets.browser_host import install_browser
 from napari_ngff.widgets.label_controls import install_controls
 from napari_ngff.widgets.unsaved import install_guard
 from napari_ngff.widgets.workers import install_runner
@@ -10,7 +11,10 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Let sessions read in worker threads, and painted labels have their controls."""
+    """Let sessions read in worker threads, painted labels have their controls, and
+    the browser open beside what can be walked.
+    """
     install_runner()
+    install_browser()
     install_guard()
     install_controls()

@@ -147,6 +147,18 @@ class MapSurface(QAbstractScrollArea):
         """Path of the well that is framed."""
         return self._state.current
 
+    def plate(self) -> PlateMap:
+        """Return the map that is drawn."""
+        return self._state.map
+
+    def pictures(self) -> tuple[str, ...]:
+        """Paths of the wells that have a thumbnail."""
+        return tuple(self._state.pictures)
+
+    def problems(self) -> dict[str, str]:
+        """Why wells are crossed, by path."""
+        return dict(self._state.problems)
+
     def visibleWells(self) -> tuple[str, ...]:
         """Paths of the wells in view, row by row."""
         return tuple(well.path for well in self._wells_in(self._cells_area()))
@@ -211,8 +223,11 @@ class MapSurface(QAbstractScrollArea):
         return self._state.wells.get(self._grid().at(point.x(), point.y()))
 
     def _arrange(self) -> None:
-        """Set the scroll bars to what is there."""
+        """Set the scroll bars to what is there, and take no more room than that."""
         grid, area = self._grid(), self._cells_area()
+        fit = (self.width() - grid.left) // max(1, grid.columns)
+        most = grid.top + grid.rows * min(fit, MOST_SIDE) + self._legend()
+        self.setMaximumHeight(max(most, self.minimumSizeHint().height()))
         for bar, count, room in (
             (self._across, grid.columns, area.width()),
             (self._down, grid.rows, area.height()),

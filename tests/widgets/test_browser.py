@@ -1,0 +1,350 @@
+"""The browser in a real window: plates are dropped, clicked and walked."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+from napari.layers import Image
+from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from qtpy.QtGui import QDropEvent
+from qtpy.QtTest import QTest
+
+from napari_ngff import open_node
+from napari_ngff.plate import preview_cache
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser import BrowserDock
+from napari_ngff.widgets.browser_controls import Mode
+from napari_ngff.widgets.browser_host import NAME
+from plates import write_plate
+
+pytestmark = pytest.mark.slow
+
+LEFT = Qt.MouseButton.LeftButton
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+PLAIN = Qt.KeyboardModifier.NoModifier
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Keep thumbnails out of the cache of whoever runs the tests."""
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(preview_cache, "preview_folder", lambda: folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plate(tmp_path_factory):
+    """Four rows of six wells, two channels, four fields; D/6 is missing, C/2 broken."""
+    where = tmp_path_factory.mktemp("plates") / "screen.ome.zarr"
+    write_plate(where, grid=(4, 6), fields=4, shape=(2, 32, 32))
+    shutil.rmtree(where / "C" / "2")
+    return where
+
+
+def drop(viewer, path):
+    """Drop a path on napari's canvas, as from a file manager."""
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    place = QPointF(QPoint(50, 50))
+    event = QDropEvent(place, Qt.DropAction.CopyAction, data, LEFT, PLAIN)
+    viewer.window._qt_viewer.dropEvent(event)
+
+
+def wait_threads(seconds=5):
+    """Wait until no thread makes thumbnails."""
+    end = time.monotonic() + seconds
+    while any(t.name == "napari-ngff-preview" for t in threading.enumerate()):
+        assert time.monotonic() < end, "threads are left"
+        time.sleep(0.02)
+
+
+def dock_of(viewer):
+    docks = viewer.window.dock_widgets.values()
+    return next((d for d in docks if isinstance(d, BrowserDock)), None)
+
+
+def opened(viewer, plate, qtbot):
+    """The browser that opens when a plate is dropped."""
+    drop(viewer, plate)
+    qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)
+    found = dock_of(viewer)
+    qtbot.waitUntil(found.map.isVisible, timeout=10_000)
+    qtbot.waitUntil(lambda: found._mode() is Mode.PLATE, timeout=10_000)
+    return found
+
+
+@pytest.fixture
+def dock(viewer, plate, qtbot):
+    return opened(viewer, plate, qtbot)
+
+
+def click(dock, well, modifiers=PLAIN, *, double=False):
+    place = dock.map.rectOf(well).center()
+    QTest.mouseClick(dock.map.viewport(), LEFT, modifiers, place)
+    if double:
+        QTest.mouseDClick(dock.map.viewport(), LEFT, modifiers, place)
+
+
+def at(dock, qtbot, well, field):
+    """Wait until a field is shown, here and on the canvas."""
+
+    def there():
+        position = dock.browser().position
+        assert position is not None
+        assert (position.well, position.field) == (well, field)
+        assert dock._well == well
+        current = dock.well.strip.currentItem()
+        assert current is not None
+        assert current.data(Qt.ItemDataRole.UserRole) == field
+
+    qtbot.waitUntil(there, timeout=10_000)
+
+
+def images(viewer):
+    return [layer for layer in viewer.layers if isinstance(layer, Image)]
+
+
+def test_it_opens_by_itself(viewer, dock, qtbot):
+    assert list(viewer.window.dock_widgets) == [NAME]
+    assert dock.title.text() == "Tiny (plate)"
+    assert len(dock.map.plate().wells) == 24
+    qtbot.waitUntil(lambda: len(dock.map.pictures()) == 23, timeout=10_000)
+    qtbot.waitUntil(lambda: "C/2" in dock.map.problems(), timeout=10_000)
+    tip = dock.map.tipAt(dock.map.rectOf("C/2").center())
+    assert tip.startswith("C02\n")
+    assert len(tip.splitlines()[1]) > 10
+
+
+def test_it_does_not_open_for_images(viewer, tmp_path, qtbot):
+    drop(viewer, write_image(tmp_path / "a.ome.zarr", shape=(32, 32)))
+    qtbot.waitUntil(lambda: bool(viewer.layers), timeout=10_000)
+    qtbot.wait(100)
+    assert dock_of(viewer) is None
+
+
+def test_a_closed_browser_opens_for_the_next_plate(viewer, plate, qtbot):
+    gone = weakref.ref(opened(viewer, plate, qtbot))
+    dock_of(viewer).parent().destroyOnClose()
+    assert dock_of(viewer) is None
+    wait_threads()
+    qtbot.waitUntil(lambda: gc.collect() and gone() is None, timeout=10_000)
+    viewer.layers.clear()
+    drop(viewer, plate)
+    qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)
+
+
+def test_a_click_shows_a_field(viewer, dock, qtbot):
+    click(dock, "B/3")
+    at(dock, qtbot, "B/3", "0")
+    assert dock.well.strip.count() == 4
+    assert "B03" in dock.status.text()
+    assert dock.controls.buttons[Mode.FIELD].isChecked()
+    shown = images(viewer)
+    assert [np.asarray(layer.data[0]).shape for layer in shown] == [(32, 32)] * 2
+
+
+def test_layers_stay_when_fields_are_walked(viewer, dock, qtbot):
+    click(dock, "A/1")
+    at(dock, qtbot, "A/1", "0")
+    before = images(viewer)
+    before[0].contrast_limits = (3, 77)
+    before[1].visible = False
+    before[0].colormap = "magma"
+    viewer.scene.camera.zoom *= 1.7
+    camera = viewer.scene.camera.zoom, viewer.scene.camera.center
+    seen = set()
+    for field in ("1", "2", "3"):
+        QTest.mouseClick(
+            dock.well.map, LEFT, PLAIN, dock.well.map.rectOf(field).center()
+        )
+        at(dock, qtbot, "A/1", field)
+        seen.add(int(np.asarray(before[0].data[0]).ravel()[0]))
+    click(dock, "D/5")
+    at(dock, qtbot, "D/5", "0")
+    dock.map.setFocus()
+    QTest.keyClick(dock.map, Qt.Key.Key_Left)
+    qtbot.waitUntil(lambda: dock.browser().position.well == "D/4", timeout=10_000)
+    assert len(seen) == 3, "the pixels are those of each field"
+    assert images(viewer) == before
+    assert before[0].contrast_limits == [3, 77]
+    assert before[0].colormap.name == "magma"
+    assert not before[1].visible
+    assert (viewer.scene.camera.zoom, viewer.scene.camera.center) == camera
+
+
+def test_a_double_click_goes_there_in_the_whole_picture(viewer, dock, qtbot):
+    click(dock, "A/1")
+    at(dock, qtbot, "A/1", "0")
+    click(dock, "D/5", double=True)
+    qtbot.waitUntil(lambda: dock._mode() is Mode.PLATE, timeout=10_000)
+
+    def seen():
+        center = viewer.scene.camera.center[-2:]
+        assert dock.browser().position_at(center).well == "D/5"
+
+    qtbot.waitUntil(seen, timeout=10_000)
+
+
+def test_a_double_click_does_not_leave_the_whole_picture(viewer, dock, qtbot):
+    before = list(viewer.layers)
+    click(dock, "B/2", double=True)
+    qtbot.wait(dock._click.interval() + 300)
+    assert dock._mode() is Mode.PLATE
+    assert list(viewer.layers) == before
+
+
+def test_selected_wells_are_shown_together(viewer, dock, qtbot):
+    assert not dock.controls.buttons[Mode.SELECTED].isEnabled()
+    dock.map.setSelected(["A/1", "A/2", "B/1"])
+    QTest.mouseClick(dock.controls.buttons[Mode.SELECTED], LEFT)
+    qtbot.waitUntil(
+        lambda: set(dock.browser().shown_wells) == {"A/1", "A/2", "B/1"},
+        timeout=10_000,
+    )
+    qtbot.waitUntil(
+        lambda: dock.controls.buttons[Mode.SELECTED].isChecked(), timeout=10_000
+    )
+    QTest.mouseClick(dock.controls.buttons[Mode.PLATE], LEFT)
+    qtbot.waitUntil(lambda: dock._mode() is Mode.PLATE, timeout=10_000)
+
+
+def test_shift_pins(viewer, dock, qtbot):
+    click(dock, "A/1")
+    at(dock, qtbot, "A/1", "0")
+    count = len(viewer.layers)
+    click(dock, "B/4", SHIFT)
+    qtbot.waitUntil(lambda: "B/4" in dock.map._state.pinned, timeout=10_000)
+    qtbot.waitUntil(lambda: len(viewer.layers) == 2 * count, timeout=10_000)
+    assert dock.browser().position.well == "A/1"
+    click(dock, "B/4", SHIFT)
+    qtbot.waitUntil(lambda: not dock.map._state.pinned, timeout=10_000)
+    qtbot.waitUntil(lambda: len(viewer.layers) == count, timeout=10_000)
+
+
+def test_the_filter_dims_and_selects(viewer, dock, qtbot):
+    qtbot.keyClicks(dock.controls.filter, "B, 4")
+    assert dock.map._state.shown == {
+        *(f"B/{i}" for i in range(1, 7)),
+        *(f"{row}/4" for row in "ACD"),
+    }
+    QTest.keyClick(dock.controls.filter, Qt.Key.Key_Return)
+    assert len(dock.map.selected()) == 9
+    dock.controls.filter.clear()
+    assert dock.map._state.shown is None
+
+
+def test_geometry_is_chosen(viewer, dock, qtbot):
+    assert dock.map.plate().shape == (4, 6)
+    box = dock.controls.geometry_box
+    box.setCurrentIndex(box.findData(96))
+    box.activated.emit(box.currentIndex())
+    assert dock.map.plate().shape == (8, 12)
+    click(dock, "D/5")
+    at(dock, qtbot, "D/5", "0")
+
+
+def test_a_broken_well_says_so(viewer, dock, qtbot):
+    dock.goToWell("C/2")
+    qtbot.waitUntil(lambda: "C/2" in dock.status.text(), timeout=10_000)
+    assert dock.well.strip.count() == 0
+    click(dock, "A/1")
+    at(dock, qtbot, "A/1", "0")
+
+
+def test_acquisitions_are_chosen(viewer, tmp_path, qtbot):
+    where = write_plate(
+        tmp_path / "runs.ome.zarr", grid=(2, 2), fields=2, acquisitions=2
+    )
+    drop(viewer, where)
+    qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)
+    dock = dock_of(viewer)
+    controls = dock.controls
+    qtbot.waitUntil(lambda: len(controls.menu.actions()) == 3, timeout=10_000)
+    qtbot.waitUntil(controls.acquisitions.isVisible, timeout=10_000)
+    for number, ids, text in (
+        (2, (0, 1), "round 0, round 1"),
+        (1, (1,), "round 1"),
+        (0, (), "all acquisitions"),
+    ):
+        controls.menu.actions()[number].trigger()
+        qtbot.waitUntil(lambda ids=ids: dock.browser().chosen == ids, timeout=10_000)
+        qtbot.waitUntil(
+            lambda text=text: controls.acquisitions.text() == text, timeout=10_000
+        )
+
+
+def test_labels_are_chosen(viewer, tmp_path, qtbot):
+    where = write_plate(
+        tmp_path / "labelled.ome.zarr",
+        grid=(2, 2),
+        fields=1,
+        labelled=lambda well: ("nuclei", "cells") if well != "A/1" else (),
+    )
+    drop(viewer, where)
+    qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)
+    dock = dock_of(viewer)
+    box = dock.controls.labels
+    qtbot.waitUntil(lambda: box.count() == 3, timeout=10_000)
+    box.setCurrentIndex(box.findData("cells"))
+    box.activated.emit(box.currentIndex())
+    qtbot.waitUntil(lambda: dock.browser().labels == "cells", timeout=10_000)
+    qtbot.waitUntil(
+        lambda: any("cells" in layer.name for layer in viewer.layers), timeout=10_000
+    )
+    qtbot.waitUntil(lambda: not dock.progress.isVisible(), timeout=10_000)
+    qtbot.wait(200)  # what is still drawn holds the window
+
+
+def test_a_well_of_its_own_shows_its_fields(viewer, plate, qtbot):
+    drop(viewer, plate / "B" / "3")
+    qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)
+    dock = dock_of(viewer)
+    qtbot.waitUntil(lambda: dock.well.strip.count() == 4, timeout=10_000)
+    assert dock.browser().shown_wells == ("B/3",)
+    place = dock.well.map.rectOf("2").center()
+    QTest.mouseClick(dock.well.map, LEFT, PLAIN, place)
+    qtbot.waitUntil(
+        lambda: (p := dock.browser().position) is not None and p.field == "2",
+        timeout=10_000,
+    )
+
+
+def test_files_are_not_read_in_the_main_thread(viewer, tmp_path, qtbot, monkeypatch):
+    where = write_plate(tmp_path / "p.ome.zarr", grid=(16, 24), fields=1)
+    node = open_node(where)
+    threads = set()
+    get = FolderSource.get
+
+    def noting(source, key, *part):
+        threads.add(threading.current_thread())
+        return get(source, key, *part)
+
+    monkeypatch.setattr(FolderSource, "get", noting)
+    dock = BrowserDock(viewer)
+    viewer.window.add_dock_widget(dock)
+    session_of(viewer).browse(node)
+    qtbot.waitUntil(lambda: len(dock.map.pictures()) == 384, timeout=20_000)
+    dock.goToWell("B/3")
+    dock._click.stop()
+    qtbot.waitUntil(lambda: dock.well.strip.count() == 1, timeout=10_000)
+    assert len(threads) > 1
+    assert threading.main_thread() not in threads
+
+
+def test_the_theme_is_followed(viewer, dock, qtbot):
+    colors = {}
+    for theme in ("dark", "light"):
+        viewer.theme = theme
+        qtbot.wait(50)
+        image = dock.map.viewport().grab().toImage()
+        colors[theme] = image.pixelColor(1, 1).lightness()
+    assert colors["dark"] < 80
+    assert colors["light"] > 180

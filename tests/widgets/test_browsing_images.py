@@ -1,0 +1,115 @@
+"""Folders and collections of images in the browser's dock."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from qtpy.QtGui import QDropEvent
+from qtpy.QtTest import QTest
+
+from napari_ngff.plate import preview_cache
+from napari_ngff.viewer.samples import write_image, write_stack
+from napari_ngff.widgets.browser import TITLE, BrowserDock
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Keep thumbnails out of the cache of whoever runs the tests."""
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(preview_cache, "preview_folder", lambda: folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("images")
+    write_image(where / "a.ome.zarr", shape=(64, 96))
+    write_stack(where / "b.ome.zarr", shape=(8, 64, 64))
+    (where / "notes.txt").write_text("no image")
+    return where
+
+
+@pytest.fixture
+def dock(viewer):
+    widget = BrowserDock(viewer)
+    viewer.window.add_dock_widget(widget, name=TITLE, area="right")
+    return widget
+
+
+def texts(dock):
+    images = dock.images.list
+    return [images.item(i).text() for i in range(images.count())]
+
+
+def drop(widget, path):
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    place = QPointF(QPoint(9, 9))
+    action, none = Qt.DropAction.CopyAction, Qt.KeyboardModifier.NoModifier
+    widget.dropEvent(QDropEvent(place, action, data, LEFT, none))
+
+
+def test_a_folder_of_images_is_listed(viewer, dock, folder, qtbot):
+    assert "Drop" in dock.title.text()
+    drop(dock, folder)
+    times = "\N{MULTIPLICATION SIGN}"
+    expected = [
+        f"a.ome.zarr\n96 {times} 64, 3 channels, uint16",
+        f"b.ome.zarr\n64 {times} 64, 8 sections, 2 channels, uint16",
+    ]
+    qtbot.waitUntil(lambda: texts(dock) == expected, timeout=10_000)
+    icon = dock.images.list.item(0).icon().pixmap(64, 64).toImage()
+    shades = {icon.pixel(x, 32) for x in range(64)}
+    assert len(shades) > 8, "the thumbnail shows something"
+    assert not viewer.layers, "nothing is opened by looking"
+
+
+def test_selected_images_are_opened(viewer, dock, folder, qtbot):
+    dock.showPath(str(folder))
+    qtbot.waitUntil(lambda: dock.images.list.count() == 2, timeout=10_000)
+    assert not dock.images.button.isEnabled()
+    dock.images.list.selectAll()
+    QTest.mouseClick(dock.images.button, LEFT)
+    qtbot.waitUntil(lambda: len(viewer.layers) == 9, timeout=10_000)
+    opened = {layer.source.path for layer in viewer.layers}
+    assert opened == {str(folder / "a.ome.zarr"), str(folder / "b.ome.zarr")}
+
+
+def test_a_double_click_opens_one(viewer, dock, folder, qtbot):
+    dock.showPath(str(folder))
+    images = dock.images.list
+    qtbot.waitUntil(lambda: images.count() == 2, timeout=10_000)
+    place = images.visualItemRect(images.item(1)).center()
+    QTest.mouseClick(images.viewport(), LEFT, pos=place)
+    QTest.mouseDClick(images.viewport(), LEFT, pos=place)
+    qtbot.waitUntil(lambda: len(viewer.layers) == 4, timeout=10_000)
+    assert {layer.source.path for layer in viewer.layers} == {
+        str(folder / "b.ome.zarr")
+    }
+
+
+def test_a_broken_image_is_named(viewer, dock, folder, tmp_path, qtbot):
+    where = shutil.copytree(folder, tmp_path / "broken")
+    (where / "a.ome.zarr" / "zarr.json").write_text("{")
+    dock.showPath(str(where))
+    qtbot.waitUntil(
+        lambda: len(texts(dock)) == 2 and all("\n" in text for text in texts(dock)),
+        timeout=10_000,
+    )
+    assert "not valid JSON" in dock.images.list.item(0).toolTip()
+    assert "2 channels" in texts(dock)[1]
+    dock.images.list.selectAll()
+    QTest.mouseClick(dock.images.button, LEFT)
+    qtbot.waitUntil(lambda: len(viewer.layers) == 4, timeout=10_000)
+    assert "a.ome.zarr" in dock.status.text()
+
+
+@pytest.mark.parametrize("name", ["a.ome.zarr", "nothing", "notes.txt"])
+def test_what_cannot_be_walked_is_said(viewer, dock, folder, name, qtbot):
+    dock.showPath(str(folder / name))
+    qtbot.waitUntil(lambda: name in dock.status.text(), timeout=10_000)
+    assert not viewer.layers
