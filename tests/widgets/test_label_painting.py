@@ -68,11 +68,21 @@ def voxel(layer, point):
     return int(layer.canvas.levels[0].points([[round(i)] for i in point])[0])
 
 
+def settle(layer):
+    """Wait for what asynchronous slicing still reads, and for its picture."""
+    for _ in range(250):
+        pump(20)
+        if layer.loaded:
+            break
+    pump(200)
+
+
 def same_after_reslicing(viewer, layer):
+    settle(layer)
     before = viewer.screenshot(canvas_only=True, flash=False)
     picture = layer._slice.image.raw.copy()
     layer.refresh()
-    pump(200)
+    settle(layer)
     after = viewer.screenshot(canvas_only=True, flash=False)
     np.testing.assert_array_equal(picture, layer._slice.image.raw)
     np.testing.assert_array_equal(before, after)
