@@ -331,6 +331,24 @@ def inspector(folder: Path) -> None:
     save(viewer, "inspector")
 
 
+def browser(folder: Path) -> None:
+    """Draw the browser beside a field of the plate that it shows."""
+    from napari_ngff.viewer.samples import write_plate
+    from napari_ngff.widgets.browser_host import show_browser
+
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    path = write_plate(folder / "plate.ome.zarr", fields=4)
+    viewer = open_sample(path)
+    dock = show_browser(viewer)
+    while len(dock.map.pictures()) < 22:
+        wait(0.1)
+    dock.goToWell("C/4")
+    wait(2)
+    viewer.layers["nuclei"].opacity = 0.4
+    viewer.reset_view()
+    save(viewer, "browser")
+
+
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
     """Serve a folder on this machine; gives its address."""
@@ -357,6 +375,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "scene": scene,
     "url-form": url_form,
     "inspector": inspector,
+    "browser": browser,
 }
 
 
