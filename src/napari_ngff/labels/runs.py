@@ -88,7 +88,20 @@ def cover_runs(runs: Indices, grid: Grid, box: Box, touch: bool) -> Any:
         keep &= (row >= low) & (row < high)
     if not keep.any():
         return False
-    return _painted([r[keep] for r in rows], begin[keep], end[keep], box)
+    rows, begin, end = [r[keep] for r in rows], begin[keep], end[keep]
+    if _fills(rows, (begin == box[-1][0]) & (end == box[-1][1]), box):
+        return True
+    return _painted(rows, begin, end, box)
+
+
+def _fills(rows: list[Indices], whole: Any, box: Box) -> bool:
+    """Tell whether every row of a box has a run from end to end."""
+    shape = [high - low for low, high in box[:-1]]
+    count = int(np.prod(shape))
+    if np.count_nonzero(whole) < count:
+        return False
+    places = [row[whole] - low for row, (low, _) in zip(rows, box[:-1], strict=True)]
+    return len(np.unique(np.ravel_multi_index(places, shape))) == count
 
 
 def _painted(rows: list[Indices], begin: Indices, end: Indices, box: Box) -> Any:
