@@ -248,12 +248,13 @@ class MosaicLevel:
             view = self._view(tile, placed)
             if view is None:
                 return None
+            shape = view.shape
             origins = [0] * (len(box) - 2) + [start for start, _ in spans]
             ends = [*self.shape[:-2], *(stop for _, stop in spans)]
             source, target = [], []
             for i, (low, high) in enumerate(box):
                 first = max(low, origins[i])
-                last = min(high, ends[i], origins[i] + view.shape[i])
+                last = min(high, ends[i], origins[i] + shape[i])
                 if last <= first:
                     return None
                 source.append((first - origins[i], last - origins[i]))

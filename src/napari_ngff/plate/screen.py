@@ -28,6 +28,9 @@ DOCUMENTS = {2: ".zattrs", 3: "zarr.json"}
 KNOWN_DOCUMENTS = 16
 """So many different documents of images, and of wells, are remembered."""
 
+KNOWN_PLACES = 256
+"""So many places of images are shared by those of all wells."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldImage:
@@ -106,6 +109,7 @@ class Screen:
         self._fields: dict[str | None, tuple[Field, ...] | Exception] = {}
         self._images: dict[str, FieldImage | Exception] = {}
         self._known: list[tuple[Any, Multiscale]] = []
+        self._places: dict[Any, Multiscale] = {}
         self._wells: dict[bytes, tuple[Field, ...]] = {}
 
     def fields(self, well: str | None) -> tuple[Field, ...]:
@@ -209,9 +213,14 @@ class Screen:
             raise NodeNotFoundError(msg)
         parted = _parted(raw)
         if parted is not None:
-            for rest, multiscale in self._known:
+            for number, (rest, multiscale) in enumerate(self._known):
                 if rest == parted[0]:
-                    moved = _moved(multiscale, parted[1])
+                    key = number, tuple(parted[1])
+                    moved = self._places.get(key)
+                    if moved is None:
+                        moved = _moved(multiscale, parted[1])
+                        if len(self._places) < KNOWN_PLACES:
+                            self._places[key] = moved
                     return FieldImage(place, zarr_format, moved)
         node = read_node(place, zarr_format)
         if node.metadata.image is None:
