@@ -32,7 +32,8 @@ def open_soon(viewer: Any) -> None:
 
 def window_alive(viewer: Any) -> bool:
     """Tell whether a viewer's window was not closed meanwhile."""
-    return bool(isalive(viewer.window._qt_window))  # type: ignore[no-untyped-call]
+    window = getattr(viewer.window, "_qt_window", None)
+    return window is not None and bool(isalive(window))  # type: ignore[no-untyped-call]
 
 
 def show_browser(viewer: Any) -> BrowserDock:
