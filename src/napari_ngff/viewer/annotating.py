@@ -54,6 +54,8 @@ WAIT = 0.005
 class Annotation:
     """One round of annotation; ends with `close`, or when another one begins.
 
+    From a mosaic it goes to the first field that nobody has begun.
+
     Parameters
     ----------
     viewer
@@ -115,6 +117,8 @@ class Annotation:
     def _listed(self, places: dict[str, Position]) -> None:
         self._places = places
         self.fields = tuple(places)
+        if self.here is None and places:
+            self.go(self.states.next_to_do(self.fields) or self.fields[0])
         self.changed.emit()
 
     # Where we are.
@@ -243,6 +247,7 @@ class Annotation:
         if layer is not None:
             if self.classes:
                 self._share(layer)
+            layer.visible = True
             viewer.layers.selection.active = layer
             tools = self._tools if layer.editable else {}
             for tool, value in tools.items():

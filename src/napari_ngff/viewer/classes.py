@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
+from inspect import isgenerator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from napari_ngff.viewer.label_layers import label_colormap, label_features
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from napari_ngff.viewer.paint import OMEZarrLabels
 
@@ -55,6 +56,8 @@ class Classes:
             self._set(self.items)
         self._follow(layer)
         layer.events.selected_label.connect(self._on_selected)
+        for number in range(1, KEYS + 1):
+            layer.bind_key(str(number), _key(number), overwrite=True)
 
     def _on_selected(self) -> None:
         if self._layer() is not None:
@@ -206,6 +209,24 @@ class Classes:
     def _follow(self, layer: OMEZarrLabels) -> None:
         """Let the tools know what is locked."""
         layer.spared = tuple(one.value for one in self.items if one.locked)
+
+
+def _key(number: int) -> Callable[[OMEZarrLabels], Any]:
+    """Make what a number key does: select its class, else what it does in napari."""
+
+    def select_class(layer: OMEZarrLabels) -> None:
+        if classes_of_layer(layer).select_key(number):
+            return
+        for owner in type(layer).__mro__:
+            for key, usual in owner.__dict__.get("class_keymap", {}).items():
+                if str(key) == str(number):
+                    # Some of napari's go on when the key is released.
+                    held = usual(layer)
+                    if isgenerator(held):
+                        next(held, None)
+                    return
+
+    return select_class
 
 
 def _described(layer: OMEZarrLabels) -> LabelInfo:
