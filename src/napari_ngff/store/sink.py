@@ -32,6 +32,7 @@ __all__ = [
     "Mark",
     "Sink",
     "mark_of",
+    "permitted",
     "remove",
     "rename",
     "sink_of",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.sink import FolderSink, mark_of, remove, rename
+from napari_ngff.store.sink import FolderSink, mark_of, permitted, remove, rename
 from napari_ngff.store.workers import share
 
 if TYPE_CHECKING:
@@ -168,8 +168,8 @@ class StagedFolder(FolderSink):
                 waiting = list(self._waiting.items())
             flushes: list[Callable[[], None]] = [] if not self.guard else [self.guard]
             flushes += [
-                partial(flush_file, f"{self.root}/{one.aside}")
-                for _, one in waiting
+                partial(self._flush, key, one.aside)
+                for key, one in waiting
                 if one.aside is not None
             ]
             _all(flushes)
@@ -182,6 +182,10 @@ class StagedFolder(FolderSink):
                 with self._lock:
                     made, self._made = self._made, set()
                 _all(partial(flush_folder, folder) for folder in folders | made)
+
+    def _flush(self, key: str, aside: str) -> None:
+        with permitted(f"{self.root}/{key}"):
+            flush_file(f"{self.root}/{aside}")
 
     def _finish(self, key: str, one: _Staged) -> None:
         """Give an object its name, unless another program was there meanwhile."""
