@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -90,6 +91,26 @@ def test_a_double_click_opens_one(viewer, dock, folder, qtbot):
     assert {layer.source.path for layer in viewer.layers} == {
         str(folder / "b.ome.zarr")
     }
+
+
+def test_a_collection_is_listed_and_walked(viewer, dock, tmp_path, qtbot):
+    where = tmp_path / "series.ome.zarr"
+    for name, shape in (("0", (64, 64)), ("1", (64, 96)), ("2", (32, 32))):
+        write_image(where / name, shape=shape)
+    ome = {"version": "0.5", "bioformats2raw.layout": 3}
+    document = {"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}}
+    (where / "zarr.json").write_text(json.dumps(document))
+    dock.showPath(str(where))
+    qtbot.waitUntil(
+        lambda: len(texts(dock)) == 3 and all("channel" in t for t in texts(dock)),
+        timeout=20_000,
+    )
+    assert not dock.map.isVisible()
+    dock.images.list.item(1).setSelected(True)
+    QTest.mouseClick(dock.images.button, LEFT)
+    qtbot.waitUntil(lambda: len(viewer.layers) == 5, timeout=10_000)
+    assert viewer.layers[0].source.path == str(where / "1")
+    assert len(texts(dock)) == 3, "the list stays"
 
 
 def test_a_broken_image_is_named(viewer, dock, folder, tmp_path, qtbot):

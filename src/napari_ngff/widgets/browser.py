@@ -51,7 +51,7 @@ class BrowserDock(BrowserPanel):
         self._session = session_of(napari_viewer)
         self._browser: Browser | None = None
         self._folder: ImageFolder | None = None
-        self._well: str | None = None
+        self._well: str | None = ""  # None is that of what has no wells
         self._waiting: str | None = None
         self._failures: dict[str, str] = {}
         self._questions = Questions(self)
@@ -149,7 +149,7 @@ class BrowserDock(BrowserPanel):
                 (browser.busy, self._on_busy),
             ):
                 signal.disconnect(slot, missing_ok=True)
-        self._folder, self._well, self._failures = None, None, {}
+        self._folder, self._well, self._failures = None, "", {}
         self._questions.drop()
         self.clear()
 
@@ -327,7 +327,7 @@ class BrowserDock(BrowserPanel):
     def _show_well(self, well: str | None) -> None:
         """Show the fields of a well, or the images of a collection."""
         browser = self._browser
-        if browser is None or (well is not None and well == self._well):
+        if browser is None or well == self._well:
             return
         self._well = well
         self._questions.ask("fields", lambda: browser.fields_of(well), self._on_fields)
