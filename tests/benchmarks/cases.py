@@ -21,6 +21,8 @@ from typing import Any
 
 import editing
 import packing
+
+import plates
 import saving
 
 Values = dict[str, dict[str, list[float]]]
@@ -191,21 +193,6 @@ def entries_memory(data: Path, rounds: int, who: str) -> Values:
     return {"memory": {who: values}}
 
 
-def plate(data: Path, rounds: int, who: str) -> Values:
-    """Open a plate, then read all of the coarsest level of one channel."""
-    import numpy as np
-    from contenders import OPENERS, clear_caches, split
-
-    split(OPENERS[who](str(data / "small-0.5.zarr")))
-    path = str(data / "plate.zarr")
-    layers: list[Any] = []
-    opened = timed(lambda: layers.extend(split(OPENERS[who](path))))
-    level = layers[0][0][-1]
-    clear_caches()
-    overview = timed(lambda: np.asarray(level))
-    return {"open": {who: [opened]}, "overview": {who: [overview]}}
-
-
 def files(data: Path, rounds: int, version: str) -> Values:
     """Files of a data set that opening tries to read."""
     from contenders import OPENERS
@@ -305,23 +292,28 @@ def window(data: Path, rounds: int, who: str) -> Values:
     return {step: {who: [value]} for step, value in measure(data, who).items()}
 
 
-CASES: dict[str, Callable[..., Values]] = {
-    function.__name__: function
-    for function in (
-        opening,
-        first_open,
-        open_memory,
-        views,
-        open_entries,
-        entries_memory,
-        plate,
-        files,
-        imports,
-        screen,
-        screen_files,
-        window,
-    )
-} | saving.CASES | packing.CASES | editing.CASES
+CASES: dict[str, Callable[..., Values]] = (
+    {
+        function.__name__: function
+        for function in (
+            opening,
+            first_open,
+            open_memory,
+            views,
+            open_entries,
+            entries_memory,
+            files,
+            imports,
+            screen,
+            screen_files,
+            window,
+        )
+    }
+    | packing.CASES
+    | saving.CASES
+    | editing.CASES
+    | plates.CASES
+)
 
 
 def main() -> None:

@@ -27,7 +27,12 @@ BIG_SIDE = {"1e4": 8192, "1e6": 16384}
 LEVELS = 5
 REAL_PLANES = 4
 ENTRIES = 100_000
-ROWS, COLUMNS, FIELDS = 16, 24, 4
+PLATES = {
+    "96 x 4": (8, 12, 4, "0.4"),
+    "384 x 9": (16, 24, 9, "0.5"),
+    "1536 x 4": (32, 48, 4, "0.4"),
+}
+"""Name -> rows, columns, fields per well, version."""
 SCREEN = 32, 48
 
 
@@ -179,10 +184,12 @@ def write_entries(path: Path) -> None:
     shutil.rmtree(folder)
 
 
-def write_plate(folder: Path, version: str = "0.5") -> None:
+def write_plate(
+    folder: Path, height: int, width: int, fields: int, version: str
+) -> None:
     """Write a plate of small fields that share their pixels."""
-    rows = [chr(ord("A") + i) for i in range(ROWS)]
-    columns = [str(i + 1) for i in range(COLUMNS)]
+    rows = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC", "AD", "AE", "AF"][:height]
+    columns = [str(i + 1) for i in range(width)]
     wells = [
         {"path": f"{r}/{c}", "rowIndex": i, "columnIndex": j}
         for i, r in enumerate(rows)
@@ -192,8 +199,9 @@ def write_plate(folder: Path, version: str = "0.5") -> None:
         "columns": [{"name": c} for c in columns],
         "rows": [{"name": r} for r in rows],
         "wells": wells,
-        "field_count": FIELDS,
+        "field_count": fields,
         "name": "plate",
+        "version": version,
     }
     write_group(folder, {"plate": plate}, version)
     field = folder.parent / "field.tmp"
@@ -202,12 +210,12 @@ def write_plate(folder: Path, version: str = "0.5") -> None:
         n = 128 >> i
         array = make_array(field / str(i), (2, n, n), (1, 64, 64), version=version)
         array[...] = np.broadcast_to(picture(n), (2, n, n))
-    images = [{"path": str(i)} for i in range(FIELDS)]
+    images = {"images": [{"path": str(i)} for i in range(fields)], "version": version}
     for row in rows:
         write_group(folder / row, {}, version)
     for well in wells:
-        write_group(folder / well["path"], {"well": {"images": images}}, version)
-        for i in range(FIELDS):
+        write_group(folder / well["path"], {"well": images}, version)
+        for i in range(fields):
             target = folder / well["path"] / str(i)
             shutil.copytree(field, target, copy_function=os.link)
     shutil.rmtree(field)
@@ -273,7 +281,8 @@ def write_all(data: Path) -> None:
     for name, spec in FLAT.items():
         jobs[f"flat-{name}.zarr"] = (write_flat, *spec)
     jobs["entries.ozx"] = (write_entries,)
-    jobs["plate.zarr"] = (write_plate,)
+    for name, plate in PLATES.items():
+        jobs[f"plate-{name}.zarr"] = (write_plate, *plate)
     jobs["screen.zarr"] = (write_screen,)
     for name, (write, *arguments) in jobs.items():
         final = data / name

@@ -90,6 +90,21 @@ def full(row: str, case: str, picture: str, rounds: int) -> tuple[Job, ...]:
     return tuple(Job(row, case, rounds, (picture, who)) for who in SAVERS)
 
 
+PLATES = ("96 x 4", "384 x 9", "1536 x 4")
+READERS = (OURS, "napari-ome-zarr", "ome-zarr-py", "ngio")
+NEXT = tuple(Job("", "next_field", 3, (name,)) for name in PLATES)
+
+
+def on_plates(case: str) -> tuple[Job, ...]:
+    """One job per plate and reader."""
+    # ngio reads image by image: minutes for the larger ones.
+    return tuple(
+        Job("", case, 1, (name, who))
+        for name in PLATES
+        for who in (READERS if name == PLATES[0] else READERS[:-1])
+    )
+
+
 def edits(row: str, picture: str, method: str, rounds: int) -> tuple[Job, ...]:
     """One job per way of saving an edit, or all anew."""
     who = (OURS, "ngio, region", "ngio, all", "ome-zarr-py, all")
@@ -160,10 +175,12 @@ TABLES = {
     "window": Measurement(
         "ms", 5, each("", "window", OURS, "napari-ome-zarr", "zeros")
     ),
-    "plate": Measurement("ms", 3, each("", "plate", OURS, "napari-ome-zarr")),
+    "plate": Measurement("ms", 2, (*on_plates("plate"), *NEXT)),
+    "plate-memory": Measurement("MB", 1, on_plates("plate_memory")),
+    "plate-files": Measurement("", 1, on_plates("plate_files")),
     "saving": Measurement(
         "s",
-        3,
+        2,
         (
             *full("8192², uint32", "full_save", "plane", 3),
             *full("64 planes of 2048², uint32", "full_save", "stack", 1),
@@ -175,16 +192,6 @@ TABLES = {
         (
             *full("8192²: 268 MB", "full_save_memory", "plane", 1),
             *full("64 planes of 2048²: 1,074 MB", "full_save_memory", "stack", 1),
-        ),
-    ),
-    "packing": Measurement(
-        "s",
-        1,
-        (
-            Job("pack, chunks of 512 KiB", "packing", 5, ("512", SIZE)),
-            Job("to the disk", "flushed_packing", 5, ("512", SIZE)),
-            Job("pack, chunks of 64 KiB", "packing", 3, ("64", SIZE)),
-            Job("save one chunk, to the disk", "resaving", 5, ("512", SIZE)),
         ),
     ),
     "editing": Measurement(
