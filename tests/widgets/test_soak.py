@@ -1,0 +1,154 @@
+"""A long walk over a plate of 384 wells: nothing may pile up.
+
+SOAK_SECONDS sets how long; a minute by default, five in CI.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from qtpy.QtCore import QCoreApplication, QEvent, Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
+
+from napari_ngff.plate import preview_cache
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser_controls import Mode
+from napari_ngff.widgets.browser_host import show_browser
+from plates import write_plate
+
+SECONDS = float(os.environ.get("SOAK_SECONDS", "300" if os.environ.get("CI") else "60"))
+MEGABYTES = 24
+"""May come and go; a leak of one picture per step would be ten times as much."""
+
+SLACK = {"widgets": 80, "threads": 4, "files": 4, "layers": 0}
+"""One dock, and the workers of one picture, at the end of the last lap."""
+
+LEFT = Qt.MouseButton.LeftButton
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+PLAIN = Qt.KeyboardModifier.NoModifier
+ARROWS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Left, Qt.Key.Key_Right)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not Path("/proc/self/statm").exists(), reason="counts what Linux tells"
+    ),
+]
+
+
+def resident():
+    """Megabytes in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def settled(dock, seconds=10):
+    """Let all that was asked for arrive."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        QTest.qWait(50)
+        if not dock.progress.isVisible() and not previews():
+            break
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    gc.collect()
+    QTest.qWait(50)
+
+
+def previews():
+    return [t for t in threading.enumerate() if t.name == "napari-ngff-preview"]
+
+
+def counted(viewer):
+    """What must not grow: widgets, threads, open files, layers."""
+    return {
+        "widgets": len(QApplication.allWidgets()),
+        "threads": threading.active_count(),
+        "files": len(os.listdir("/proc/self/fd")),
+        "layers": len(viewer.layers),
+    }
+
+
+def walk(viewer, dock, chance):
+    """Do one thing that a user does."""
+    wells = dock.map.visibleWells()
+    well = chance.choice(wells)
+    port = dock.map.viewport()
+    act = chance.random()
+    if act < 0.4:
+        QTest.mouseClick(port, LEFT, PLAIN, dock.map.rectOf(well).center())
+    elif act < 0.7:
+        QTest.keyClick(dock.map, chance.choice(ARROWS))
+    elif act < 0.85:
+        field = chance.choice("0123")
+        place = dock.well.map.rectOf(field).center()
+        QTest.mouseClick(dock.well.map, LEFT, PLAIN, place)
+    elif act < 0.9:
+        QTest.mouseDClick(port, LEFT, PLAIN, dock.map.rectOf(well).center())
+    elif act < 0.93:
+        QTest.mouseClick(port, LEFT, SHIFT, dock.map.rectOf(well).center())
+        QTest.qWait(100)
+        dock.browser().unpin_all()
+    elif act < 0.96:
+        dock.controls.filter.setText(chance.choice(["", "B", "4", "A1:D6"]))
+    elif act < 0.98:
+        dock.map.setSelected(chance.sample(wells, 6))
+        QTest.mouseClick(dock.controls.buttons[Mode.SELECTED], LEFT)
+    else:
+        dock.parent().destroyOnClose()
+        return show_browser(viewer)
+    QTest.qWait(chance.choice((0, 10, 60)))
+    return dock
+
+
+def home(viewer, dock):
+    """Go to where every lap begins, so that laps can be compared."""
+    dock.controls.filter.clear()
+    dock.browser().unpin_all()
+    dock.map.setSelected(["A/1"])
+    dock.browser().show_field("A/1", "0")
+    settled(dock)
+    return counted(viewer), resident()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Keep thumbnails out of the cache of whoever runs the tests."""
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(preview_cache, "preview_folder", lambda: folder)
+
+
+def test_nothing_piles_up(viewer, tmp_path, qtbot):
+    where = write_plate(tmp_path / "p.ome.zarr", grid=(16, 24), fields=4)
+    viewer.open(str(where), plugin="napari-ngff")
+    dock = show_browser(viewer)
+    qtbot.waitUntil(lambda: dock.browser() is not None, timeout=10_000)
+    qtbot.waitUntil(lambda: len(dock.map.pictures()) == 384, timeout=60_000)
+    chance = random.Random(1)
+    laps, steps = [], 0
+    end = time.monotonic() + SECONDS
+    while len(laps) < 5 or time.monotonic() < end:
+        lap = time.monotonic() + SECONDS / 12
+        while time.monotonic() < lap:
+            dock = walk(viewer, dock, chance)
+            steps += 1
+        laps.append(home(viewer, dock))
+    half = len(laps) // 2
+    kept = [numbers for numbers, _ in laps]
+    for name in kept[0]:
+        # A worker or a closed dock may still be on its way out when a lap ends.
+        most = max(numbers[name] for numbers in kept[:half])
+        least = min(numbers[name] for numbers in kept[half:])
+        told = [numbers[name] for numbers in kept]
+        assert least <= most, f"{name}: {told} after {steps} steps"
+        assert told[-1] <= most + SLACK[name], f"{name}: {told} after {steps} steps"
+    # The first laps still fill caches of bounded size.
+    memory = [megabytes for _, megabytes in laps[len(laps) // 3 :]]
+    assert memory[-1] - memory[0] < MEGABYTES, f"{memory} after {steps} steps"
+    assert session_of(viewer).browser is dock.browser()
