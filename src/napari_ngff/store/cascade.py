@@ -238,7 +238,7 @@ class Cascade:
                 slice(a - start, b - start)
                 for (a, b), (start, _) in zip(own, box, strict=True)
             )
-            self._chunk(0, cell, np.asarray(block[part], level.new.dtype))
+            self._chunk(0, cell, np.ascontiguousarray(block[part], level.new.dtype))
 
     def _chunk(self, number: int, cell: Shape, voxels: Array) -> None:
         """Store a chunk, cut at the border, and pass it on to the next level."""
