@@ -166,7 +166,9 @@ def registered(folder):
 
 
 def opened(viewer, folder):
+    viewer.window.resize(1400, 900)
     viewer.open(str(folder), plugin="napari-ngff")
+    pump(300)  # the browser of the scene takes its place
     layers = {layer.name: layer for layer in viewer.layers}
     for layer in viewer.layers:
         if not isinstance(layer, Labels):
