@@ -200,6 +200,8 @@ def paint_well(
         value = state.value(path)
         painter.fillRect(rect, colors.gap if value is None else scale.color(value))
         crossed = colors.line if value is None else None
+    elif picture is not None and picture.width() == picture.height():
+        painter.drawImage(rect, picture)  # by far the most, and there may be 1536
     elif picture is not None:
         painter.fillRect(rect, Qt.GlobalColor.black)
         painter.drawImage(fitted(picture, rect), picture)
