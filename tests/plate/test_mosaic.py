@@ -261,7 +261,8 @@ def test_labels_of_coarser_voxels_lie_on_their_image(tmp_path):
 def test_a_place_in_the_picture_is_a_field(tmp_path):
     root = write_plate(tmp_path / "p", grid=(2, 2))
     tiles = mosaic(root).tiles
-    for (y, x), (path, name) in {(-0.4, 7.4): ("A/1", "0"), (31, 25): ("B/2", "3")}.items():
+    places = {(-0.4, 7.4): ("A/1", "0"), (31, 25): ("B/2", "3")}
+    for (y, x), (path, name) in places.items():
         well, field = tiles.at(y, x)
         assert (well, field.path) == (path, name)
     assert tiles.at(31, 32) is None
