@@ -20,7 +20,11 @@ from napari_ngff.labels.classes import (
     with_classes,
 )
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.viewer.label_layers import label_colormap, label_features
+from napari_ngff.viewer.label_layers import (
+    direct_colormap,
+    label_colormap,
+    label_features,
+)
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ __all__ = ["KEYS", "Classes", "classes_of_layer", "counts", "has_classes"]
 KEYS = 9
 """So many classes are chosen by a number key."""
 
-MANY = 5000
+MANY = 2000
 """Of more labels with properties the table of features is left as it was opened."""
 
 COUNTED = 1 << 24
@@ -51,9 +55,12 @@ class Classes:
 
     def __init__(self, layer: OMEZarrLabels) -> None:
         self._layer = weakref.ref(layer)
-        self.items: tuple[LabelClass, ...] = classes_of(_described(layer))
+        info = _described(layer)
+        self.items: tuple[LabelClass, ...] = classes_of(info)
+        self._tabulated = len(info.properties) <= MANY
         if any(one.hidden for one in self.items):
-            self._set(self.items)
+            layer.classes = self.items
+            self._color()
         self._follow(layer)
         layer.events.selected_label.connect(self._on_selected)
         for number in range(1, KEYS + 1):
@@ -196,15 +203,36 @@ class Classes:
 
     def _set(self, items: tuple[LabelClass, ...]) -> None:
         layer = self.layer
-        info = with_classes(_described(layer), items)
+        gone = {one.value for one in self.items} - {one.value for one in items}
         self.items = layer.classes = items
-        colors = dict(info.colors)
-        colors.update({one.value: (*one.color[:3], 0) for one in items if one.hidden})
-        layer.colormap = label_colormap(colors)
-        if len(info.properties) <= MANY:
-            layer.features = label_features(info.properties)
+        if layer.saver is not None and layer.saver.description is not None:
+            layer.saver.description.touch()
+        self._color(gone)
+        if self._tabulated:
+            layer.features = label_features(_described(layer).properties)
         self._follow(layer)
         self.changed.emit()
+
+    def _color(self, gone: Iterable[int] = ()) -> None:
+        """Show the classes in their colours, and those that are gone as any label."""
+        layer = self.layer
+        usual = label_colormap({}).color_dict
+        before = getattr(layer.colormap, "color_dict", usual)
+        table = dict(before)
+        for value in gone:
+            table.pop(value, None)
+            if value in usual:
+                table[value] = usual[value]
+        for one in self.items:
+            rgba = (*one.color[:3], 0 if one.hidden else one.color[3])
+            table[one.value] = np.array(rgba, np.float32) / 255
+        same = before.keys() == table.keys() and all(
+            np.array_equal(before[value], table[value])
+            for value in {*gone, *(one.value for one in self.items)} & table.keys()
+        )
+        # Of a table of many colours napari needs long to take another one.
+        if not same or before is usual:
+            layer.colormap = direct_colormap(table)
 
     def _follow(self, layer: OMEZarrLabels) -> None:
         """Let the tools know what is locked."""

@@ -73,6 +73,11 @@ class Description:
             many = max(len(said.features), len(self.info.properties)) > MANY
             self.changed = many or said.info(self.info) != self.info
 
+    def touch(self) -> None:
+        """Take it that the layer says something else now."""
+        self._version += 1
+        self.changed = True
+
     def overlook(self) -> None:
         """Take what the layer says now as no change: the next save writes it, too."""
         self.changed = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.resampled import Bent
     from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["label_colormap", "label_features", "label_layer"]
+__all__ = ["direct_colormap", "label_colormap", "label_features", "label_layer"]
 
 CYCLE_LENGTH = 1024
 """Values below this that have no colour of their own get napari's usual one."""
@@ -203,7 +203,6 @@ def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
     -------
     napari.utils.DirectLabelColormap
     """
-    from napari.utils import DirectLabelColormap
     from napari.utils.colormaps import label_colormap as cyclic_colormap
 
     values = np.arange(1, CYCLE_LENGTH, dtype=np.int32)
@@ -213,15 +212,31 @@ def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
     largest = float("inf")
     if find_spec("numba") is None:
         largest = MAX_TABLE // 2 if min(colors, default=0) < 0 else MAX_TABLE
-    table.update(
-        {
-            value: np.array(rgba) / 255
-            for value, rgba in colors.items()
-            if abs(value) <= largest
-        }
-    )
+    listed = {v: rgba for v, rgba in colors.items() if abs(v) <= largest}
+    if listed:
+        parts = np.array(list(listed.values()), np.float32) / 255
+        table.update(zip(listed, parts, strict=True))
     table[None] = np.array(OTHER)
-    return DirectLabelColormap(color_dict=table)
+    return direct_colormap(table)
+
+
+def direct_colormap(table: Mapping[int | None, Any]) -> Any:
+    """Make a colormap of colours that need no check, as napari's checks take long.
+
+    Parameters
+    ----------
+    table
+        Label value -> red, green, blue, alpha, each 0-1; None for other labels.
+
+    Returns
+    -------
+    napari.utils.DirectLabelColormap
+    """
+    from napari.utils import DirectLabelColormap
+
+    colormap = DirectLabelColormap(color_dict={None: np.array(OTHER)})
+    colormap.color_dict.update(table)
+    return colormap
 
 
 def label_features(properties: Mapping[int, JSON]) -> Any:
