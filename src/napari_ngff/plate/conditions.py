@@ -1,0 +1,147 @@
+"""Conditions on the rows of a table, written as one line of text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["OPERATORS", "Condition", "is_condition", "parse_conditions", "parts_of"]
+
+OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "contains")
+
+AND = re.compile(r"\s+and\s+|\s*&+\s*", re.IGNORECASE)
+QUOTED = re.compile(r"\"[^\"]*\"")
+TEST = re.compile(
+    r"\s*(?P<column>\"[^\"]+\"|[^=<>!\"]+?)\s*"
+    r"(?P<op>!=|<=|>=|==|=|<|>|\bcontains\b)\s*(?P<value>.*?)\s*",
+    re.IGNORECASE,
+)
+EQUAL = 1e-6
+"""Relative difference of numbers that count as equal: float32 has no 0.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One test of one column.
+
+    Attributes
+    ----------
+    column
+        Its name.
+    operator
+        One of `OPERATORS`.
+    value
+        As written, without quotes.
+    """
+
+    column: str
+    operator: str
+    value: str
+
+    def met(self, frame: Any) -> Any:
+        """Tell which rows meet it; those whose value is missing never do.
+
+        Numbers are compared as numbers, text without regard to case.
+
+        Parameters
+        ----------
+        frame
+            A pandas.DataFrame with the column.
+
+        Returns
+        -------
+        pandas.Series
+            Of bool.
+
+        Raises
+        ------
+        ValueError
+            Where the value or the operator does not fit the column.
+        """
+        column = frame[self.column]
+        if self.operator != "contains" and column.dtype.kind in "iuf":
+            return self._met_by_numbers(column)
+        if self.operator not in ("=", "!=", "contains"):
+            msg = f"{self.column!r} holds text; it has no order for {self.operator!r}."
+            raise ValueError(msg)
+        here = column.notna()
+        texts = column.astype(str).str.strip().str.casefold()
+        value = self.value.casefold()
+        if self.operator == "contains":
+            return here & texts.str.contains(value, regex=False)
+        return here & ((texts == value) == (self.operator == "="))
+
+    def _met_by_numbers(self, column: Any) -> Any:
+        try:
+            value = float(self.value)
+        except ValueError as error:
+            msg = f"{self.column!r} holds numbers, and {self.value!r} is none."
+            raise ValueError(msg) from error
+        equal = (column - value).abs() <= EQUAL * abs(value)
+        tests = {
+            "=": lambda: equal,
+            "!=": lambda: column.notna() & ~equal,
+            "<": lambda: (column < value) & ~equal,
+            "<=": lambda: (column < value) | equal,
+            ">": lambda: (column > value) & ~equal,
+            ">=": lambda: (column > value) | equal,
+        }
+        return tests[self.operator]()
+
+
+def parts_of(text: str) -> tuple[str, ...]:
+    """Cut a line at each "and" and "&" outside of quotes."""
+    kept: list[str] = []
+
+    def keep(found: re.Match[str]) -> str:
+        kept.append(found[0])
+        return f'"{len(kept) - 1}"'
+
+    hidden = QUOTED.sub(keep, text)
+    parts = (part.strip() for part in AND.split(f" {hidden} "))
+    return tuple(
+        QUOTED.sub(lambda found: kept[int(found[0][1:-1])], part)
+        for part in parts
+        if part
+    )
+
+
+def is_condition(part: str) -> bool:
+    """Tell whether a part of a line is a test of a column."""
+    return TEST.fullmatch(part) is not None
+
+
+def parse_conditions(text: str, columns: Sequence[str]) -> tuple[Condition, ...]:
+    """Read tests that are joined by "and": ``area > 200 and dose = 0.1``.
+
+    Parameters
+    ----------
+    text
+        Names and values may stand in double quotes. Blank text has no conditions.
+    columns
+        Names there are; they are found in either case.
+
+    Raises
+    ------
+    ValueError
+        Where a part is no test, or names no column.
+    """
+    known = {name.casefold(): name for name in reversed(columns)}
+    found = []
+    for part in parts_of(text):
+        test = TEST.fullmatch(part)
+        if test is None or not test["value"]:
+            msg = f"{part!r} is no test. Write a column, one of {' '.join(OPERATORS)}"
+            raise ValueError(f"{msg}, and a value: area > 200.")
+        name = test["column"].strip('"').strip()
+        column = known.get(name.casefold())
+        if column is None:
+            msg = f"There is no column {name!r}; there are {', '.join(columns)}."
+            raise ValueError(msg)
+        operator = test["op"].lower().replace("==", "=")
+        found.append(Condition(column, operator, test["value"].strip('"')))
+    return tuple(found)

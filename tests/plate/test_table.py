@@ -1,0 +1,228 @@
+"""Tables of wells: names, conditions, aggregation; files, and what ngio writes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from napari_ngff import open_node
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.plate.conditions import Condition, parse_conditions, parts_of
+from napari_ngff.plate.table import AGGREGATIONS, tabulate, well_key
+from napari_ngff.plate.table_files import (
+    read_found,
+    read_table,
+    table_names,
+    write_frame,
+)
+from plates import write_plate
+
+
+def table(**columns):
+    return tabulate(pd.DataFrame(columns), "test")
+
+
+@pytest.mark.parametrize("name", ["B3", "b03", "B/3", " B-03", "B_3", "b/03", "B 3"])
+def test_wells_have_one_key(name):
+    assert well_key(name) == "B/3"
+
+
+def test_wells_of_large_plates_and_odd_ones():
+    assert well_key("AF048") == "AF/48"
+    assert well_key("1/2") == "1/2"
+    assert well_key("blank") == "BLANK"
+
+
+def test_wells_are_found_by_any_spelling():
+    found = table(Well=["b3", "A01", "H12", None], dose=[1.0, 2.0, 3.0, 4.0])
+    assert len(found) == 3
+    assert found.columns == ("dose",)
+    wells = ["A/1", "A/2", "B/03"]
+    assert found.values(wells, "dose", "mean") == {
+        "A/1": 2.0,
+        "A/2": None,
+        "B/03": 1.0,
+    }
+
+
+def test_rows_and_columns_make_wells():
+    letters = table(row=["A", "B"], Column=[1.0, 3.0], dose=[1, 2])
+    assert letters.on(["A/1", "B/3"]) == {"A/1": "A/1", "B/3": "B/3"}
+    numbers = table(Row=[1, 2], Col=["01", "03"], dose=[1, 2])
+    assert numbers.values(["A/1", "B/3"], "dose", "sum") == {"A/1": 1, "B/3": 2}
+
+
+def test_a_plate_whose_rows_are_numbers():
+    found = table(row=[1, 2], column=[1, 1], dose=[1, 2])
+    assert found.values(["1/1", "2/1"], "dose", "max") == {"1/1": 1, "2/1": 2}
+
+
+def test_missing_columns_are_named():
+    with pytest.raises(CorruptDataError, match=r"test: no column.*'dose', 'row'"):
+        table(dose=[1], row=["A"])
+    with pytest.raises(CorruptDataError, match="'label' has to hold"):
+        table(well=["A1"], label=[1.5])
+
+
+def test_fields_and_labels():
+    found = table(well=["A1"] * 3, field=[0, 0, 1], label=[1, 2, 1], area=[5, 6, 7])
+    assert found.columns == ("area",)
+    part = found.of_field("A/1", "0").frame
+    assert part["label"].tolist() == [1, 2]
+    assert part["area"].tolist() == [5, 6]
+    assert len(found.of_field("A/2", "0")) == 0
+
+
+def test_aggregation_is_that_of_numpy():
+    values = {"A/1": [3.0, 1.0, np.nan, 2.5], "B/1": [7.0], "C/1": [np.nan]}
+    wells = [well for well, rows in values.items() for _ in rows]
+    found = table(well=wells, x=[v for rows in values.values() for v in rows])
+    known = {k: np.array(v)[~np.isnan(v)] for k, v in values.items()}
+    expected = {
+        how: {k: getattr(np, how)(v) for k, v in known.items() if len(v)}
+        for how in ("mean", "median", "sum", "min", "max")
+    }
+    expected["std"] = {"A/1": np.std(known["A/1"], ddof=1)}
+    expected["count"] = {"A/1": 3, "B/1": 1, "C/1": 0}
+    assert set(expected) == set(AGGREGATIONS)
+    for how, wanted in expected.items():
+        assert found.by_well("x", how) == pytest.approx(wanted)
+
+
+def test_text_is_counted_and_nothing_else():
+    found = table(well=["A1", "A1", "B1"], drug=["x", "y", None])
+    assert found.by_well("drug", "count") == {"A/1": 2, "B/1": 0}
+    with pytest.raises(ValueError, match="'drug' holds text"):
+        found.by_well("drug", "mean")
+
+
+CASES = [
+    ("area > 200", [2]),
+    ("area >= 200 and drug = X", [1]),
+    ("AREA<201", [0, 1, 3]),
+    ("dose = 0.1", [0, 2]),
+    ("dose != 0.1", [1]),
+    ("dose <= 0.1", [0, 2]),
+    ("drug contains y & area > 1", [2, 3]),
+    ('"mean area" > 1.5', [1, 2]),
+    ("mean area > 1.5 AND drug != x", [2]),
+    ('drug = "y and z"', [3]),
+    ("", [0, 1, 2, 3]),
+]
+
+
+@pytest.mark.parametrize(("text", "rows"), CASES)
+def test_conditions(text, rows):
+    found = tabulate(
+        pd.DataFrame(
+            {
+                "well": ["A1", "A2", "A3", "A4"],
+                "area": [100, 200, 300, 2],
+                "dose": np.array([0.1, 0.5, 0.1, np.nan], "f4"),
+                "drug": ["x", "X", "Y", "y and z"],
+                "mean area": [1.0, 2.0, 3.0, np.nan],
+                "row number": [0, 1, 2, 3],
+            }
+        ),
+        "test",
+    )
+    kept = found.where(parse_conditions(text, found.columns))
+    assert kept.frame["row number"].tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("are > 2", "no column 'are'; there are area, drug"),
+        ("area", "'area' is no test"),
+        ("area >", "is no test"),
+        ("area > x", "holds numbers, and 'x' is none"),
+        ("drug > x", "holds text; it has no order"),
+    ],
+)
+def test_wrong_conditions_say_why(text, message):
+    found = table(well=["A1"], area=[1], drug=["x"])
+    with pytest.raises(ValueError, match=message):
+        found.where(parse_conditions(text, found.columns))
+
+
+def test_a_line_is_cut_at_and():
+    assert parts_of('a > 1 AND B* &"x and y"=2') == ("a > 1", "B*", '"x and y"=2')
+    assert parse_conditions("a == 1", ["a"]) == (Condition("a", "=", "1"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "well,dose\nA1,0.5\nB2,\n",
+        "\ufeffwell;dose\r\nA1;0,5\r\nB2;\r\n",
+        "row\tcolumn\tdose\nA\t1\t0.5\nB\t2\t\n",
+    ],
+)
+def test_files_of_any_spreadsheet(tmp_path, text):
+    path = tmp_path / "conditions.csv"
+    path.write_bytes(text.encode())
+    found = read_table(path)
+    assert found.name == "conditions"
+    assert found.values(["A/1", "B/2"], "dose", "mean") == {"A/1": 0.5, "B/2": None}
+
+
+def test_what_is_no_table(tmp_path):
+    empty = tmp_path / "empty.csv"
+    empty.write_text("")
+    with pytest.raises(CorruptDataError, match=r"empty\.csv is no table"):
+        read_table(empty)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_a_frame_is_written_whole(tmp_path, name):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"well": ["A01", "B02"], "area": [1.5, 2.25]})
+    (tmp_path / name).write_text("older")
+    write_frame(frame, tmp_path / name)
+    assert read_table(tmp_path / name).by_well("area", "sum") == {
+        "A/1": 1.5,
+        "B/2": 2.25,
+    }
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("backend", ["csv", "json", "parquet", "anndata"])
+def test_tables_of_ngio(tmp_path, backend):
+    ngio = pytest.importorskip("ngio")
+    if backend in ("parquet", "anndata"):
+        pytest.importorskip({"parquet": "pyarrow"}.get(backend, backend))
+    where = write_plate(tmp_path / "a.ome.zarr", grid=(1, 2), fields=1)
+    conditions = pd.DataFrame(
+        {
+            "row": ["A", "A"],
+            "column": ["1", "2"],
+            "path_in_well": ["0", "0"],
+            "drug": ["x", "y"],
+            "dose": [0.5, None],
+        }
+    )
+    objects = pd.DataFrame({"label": [1, 5], "area": [3.5, 4.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ngio.open_ome_zarr_plate(str(where)).add_table(
+            "conditions", ngio.tables.ConditionTable(conditions), backend=backend
+        )
+        image = ngio.open_ome_zarr_container(str(where / "A" / "1" / "0"))
+        features = ngio.tables.FeatureTable(objects, reference_label="nuclei")
+        image.add_table("objects", features, backend=backend)
+    node = open_node(str(where))
+    assert table_names(node) == ("conditions",)
+    found = read_found(node, "conditions")
+    assert set(found.columns) == {"drug", "dose"}
+    assert found.values(["A/1", "A/2"], "dose", "mean") == {"A/1": 0.5, "A/2": None}
+    field = node.child("A/1/0")
+    found = read_found(field, "objects", {"well": "A/1", "field": "0"})
+    assert found.region == "nuclei"
+    assert found.frame["label"].tolist() == [1, 5]
+    assert found.frame["area"].tolist() == [3.5, 4.0]
+    assert found.columns == ("area",)
+    assert table_names(node.child("A/2/0")) == ()
