@@ -12,6 +12,7 @@ from qtpy.QtCore import QCoreApplication, QEvent, QThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from qtpy.QtWidgets import QApplication, QWidget
 
@@ -45,6 +46,14 @@ def no_widget_survives(
             "without a parent and without qtbot.addWidget, or a signal, lambda or "
             "timer that still holds one."
         )
+
+
+@pytest.fixture(autouse=True)
+def thumbnails_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep thumbnails out of the cache of whoever runs the tests."""
+    from napari_ngff.plate import preview_cache
+
+    monkeypatch.setattr(preview_cache, "preview_folder", lambda: tmp_path / "previews")
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from qtpy.QtGui import QDropEvent
 from qtpy.QtTest import QTest
 
 from napari_ngff import open_node
-from napari_ngff.plate import preview_cache
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
@@ -30,14 +29,6 @@ pytestmark = pytest.mark.slow
 LEFT = Qt.MouseButton.LeftButton
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 PLAIN = Qt.KeyboardModifier.NoModifier
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """Keep thumbnails out of the cache of whoever runs the tests."""
-    folder = tmp_path / "cache"
-    monkeypatch.setattr(preview_cache, "preview_folder", lambda: folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

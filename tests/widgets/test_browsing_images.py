@@ -10,19 +10,10 @@ from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from qtpy.QtGui import QDropEvent
 from qtpy.QtTest import QTest
 
-from napari_ngff.plate import preview_cache
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.widgets.browser import TITLE, BrowserDock
 
 LEFT = Qt.MouseButton.LeftButton
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """Keep thumbnails out of the cache of whoever runs the tests."""
-    folder = tmp_path / "cache"
-    monkeypatch.setattr(preview_cache, "preview_folder", lambda: folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
-from napari_ngff.plate import preview_cache
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser_controls import Mode
 from napari_ngff.widgets.browser_host import show_browser
@@ -115,13 +114,6 @@ def home(viewer, dock):
     dock.browser().show_field("A/1", "0")
     settled(dock)
     return counted(viewer), resident()
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """Keep thumbnails out of the cache of whoever runs the tests."""
-    folder = tmp_path / "cache"
-    monkeypatch.setattr(preview_cache, "preview_folder", lambda: folder)
 
 
 def test_nothing_piles_up(viewer, tmp_path, qtbot):
