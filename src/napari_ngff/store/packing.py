@@ -23,6 +23,7 @@ def pack(
     *,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    flush: bool = True,
 ) -> Path:
     """Write the hierarchy at `folder` as one archive, in the order of RFC-9.
 
@@ -42,6 +43,8 @@ def pack(
     progress
         Told how many bytes are written, and of how many. What it raises ends the
         packing, and nothing is left of it.
+    flush
+        Whether to wait until the archive is on the disk before it gets its name.
 
     Returns
     -------
@@ -78,6 +81,8 @@ def pack(
     try:
         with os.fdopen(handle, "r+b", buffering=0):
             write_archive(handle, parts, comment, goes_on)
+            if flush:
+                os.fsync(handle)
         shutil.copymode(folder / "zarr.json", aside)  # mkstemp made it private
         Path(aside).replace(file)
     finally:
