@@ -294,6 +294,14 @@ def test_labels_are_chosen(viewer, tmp_path, qtbot):
     qtbot.wait(200)  # what is still drawn holds the window
 
 
+def test_hidden_layers_do_not_keep_the_extent_of_the_plate(viewer, dock, qtbot):
+    wide = viewer.layers.extent.world[1][-1]
+    viewer.layers[0].visible = False
+    click(dock, "A/1")
+    at(dock, qtbot, "A/1", "0")
+    assert viewer.layers.extent.world[1][-1] < wide / 8
+
+
 def test_a_well_of_its_own_shows_its_fields(viewer, plate, qtbot):
     drop(viewer, plate / "B" / "3")
     qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)

@@ -203,6 +203,10 @@ def _swap(layer: Layer, data: LayerData) -> bool:
     affine = keywords.get("affine", np.eye(layer.ndim + 1))
     if not np.array_equal(layer.affine.affine_matrix, affine):
         layer.affine = affine
+    if not layer.visible:
+        # What is hidden keeps its old extent, and with it the home of the camera,
+        # until it is placed anew (napari 0.9, unless it slices asynchronously).
+        layer.scale = layer.scale
     return True
 
 
