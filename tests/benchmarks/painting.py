@@ -35,6 +35,9 @@ SIDE = 100_000
 MOVES = 60
 ZOOMS = (2.0, 0.05, 0.006)
 BRUSHES = (10, 100, 2000)
+SCREEN = 1000
+"""Pixels that the view is at most wide."""
+
 
 
 class Zeros:
@@ -62,9 +65,18 @@ def settle(seconds: float = 0.4) -> None:
 
 
 def stroke(layer: Any, middle: float, zoom: float, moves: int = MOVES) -> list[float]:
-    """Milliseconds of each step of a wave, five pixels of the screen long."""
+    """Milliseconds of each step of a wave, five pixels of the screen long.
+
+    Of a brush larger than the screen, the edge that leads goes over it: else the first
+    dab covers it, and the other steps have nothing to draw.
+    """
+    radius = layer.brush_size / 2
+    behind = radius if radius * zoom > SCREEN else 0
     way = [
-        (middle + 80 / zoom * np.sin(i / 6), middle + (5 * i - 2.5 * moves) / zoom)
+        (
+            middle + 80 / zoom * np.sin(i / 6),
+            middle - behind + (5 * i - 2.5 * moves) / zoom,
+        )
         for i in range(moves + 1)
     ]
     times = []

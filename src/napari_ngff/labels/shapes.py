@@ -112,7 +112,7 @@ class Stroke:
                     (low[s], high[s])
                     for (low, high), s in zip(bounds, part, strict=True)
                 ]
-                mask[part] |= self._squares(dab, parts) <= self.radius**2
+                mask[part] |= self._inside(dab, parts)
         return mask if mask.any() else False
 
     def _near(self, bounds: list[Any]) -> Indices:
@@ -144,14 +144,19 @@ class Stroke:
             spans[:, axis, 1] = np.searchsorted(low, dabs[:, axis] + reach, "right")
         return spans
 
-    def _squares(self, dab: Indices, parts: list[Any]) -> Any:
-        """Squared distance to a dab, with one open axis per axis."""
-        total: Any = 0
+    def _inside(self, dab: Indices, parts: list[Any]) -> Any:
+        """Tell where a dab reaches."""
+        squares = []
         for axis, (low, high) in enumerate(parts):
             away = np.maximum(np.maximum(low - dab[axis], dab[axis] - high), 0)
             square = (away * self.weights[axis]) ** 2
-            total = total + square.reshape((-1,) + (1,) * (len(parts) - axis - 1))
-        return total
+            squares.append(square.reshape((-1,) + (1,) * (len(parts) - axis - 1)))
+        *others, last = squares
+        total: Any = sum(others)
+        if set(self.weights) == {1.0}:
+            # Whole numbers and quarters: exact this way, too, and twice as fast.
+            return last <= self.radius**2 - total
+        return total + last <= self.radius**2
 
     def _gather(
         self, mask: Any, dabs: Indices, bounds: list[Any], first: Any, windows: Any
@@ -178,7 +183,8 @@ class Stroke:
 @lru_cache(maxsize=1024)
 def _places(stroke: Stroke) -> Indices:
     """Centres of the dabs, each once: a stroke is asked chunk after chunk."""
-    return np.unique(stroke.dabs(), axis=0)
+    dabs = stroke.dabs()
+    return dabs if len(dabs) == 1 else np.unique(dabs, axis=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,11 +298,12 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         if not raw.flags.writeable:
             self.refresh(extent=False)
             return
-        block = tile.as_block(raw[tile.part(region)])
-        changed = update(tile.level.number, region, block)
-        if changed is None:
+        concerned = raw[tile.part(region)]
+        before = concerned.copy()
+        update(tile.level.number, region, tile.as_block(concerned))
+        part = _differing(before, concerned, tile.part(region))
+        if part is None:
             return
-        part = tile.part(changed)
         if self.contour > 0 and raw.ndim == 2:
             border = int(self.contour) + 1
             part = tuple(
@@ -320,3 +321,20 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         if coarsest.size <= THUMBNAIL_VOXELS:
             self._slicing_state.read_thumbnail()
             self._update_thumbnail()
+
+
+def _differing(before: Any, after: Any, part: Any) -> Any:
+    """Cut a part of the picture to what changed in it; None for nothing.
+
+    To colour voxels costs more than to compare them, and of a large brush most were
+    painted by the dab before.
+    """
+    differs = before != after
+    cut = []
+    for axis, span in enumerate(part):
+        others = tuple(i for i in range(differs.ndim) if i != axis)
+        found = np.flatnonzero(differs.any(axis=others))
+        if not len(found):
+            return None
+        cut.append(slice(span.start + int(found[0]), span.start + int(found[-1]) + 1))
+    return tuple(cut)
