@@ -1,4 +1,4 @@
-"""The command ``napari-ngff``: info, tree, check, merge, view, demo.
+"""The command ``napari-ngff``: info, tree, check, merge, export, view, demo.
 
 Exit codes: 0 done, 1 it could not be read or is not valid, 2 the call was wrong.
 """
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff import __version__
 from napari_ngff.commands.check import add_check
+from napari_ngff.commands.export import add_export
+from napari_ngff.commands.measure import add_measure
 from napari_ngff.commands.merge import add_merge
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.node import Node, open_node
@@ -65,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
 
     add_check(commands)
     add_merge(commands)
+    add_measure(commands)
+    add_export(commands)
 
     view = commands.add_parser("view", help="open in napari")
     view.add_argument("paths", metavar="PATH", nargs="+")

@@ -1,0 +1,67 @@
+"""The command ``napari-ngff measure``: labels measured into a table."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from napari_ngff.plate.measuring import measure
+from napari_ngff.plate.table_files import write_frame
+from napari_ngff.store.chunks import cache
+from napari_ngff.store.node import open_node
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_measure"]
+
+
+def add_measure(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to a parser of commands."""
+    command = commands.add_parser(
+        "measure",
+        help="measure labels: size, place, intensities",
+        description="Measures the labels of an image, a well, a plate or a collection.",
+    )
+    command.add_argument(
+        "path", metavar="PATH", help="folder, group in it, .ozx or URL"
+    )
+    command.add_argument("--label", metavar="NAME", required=True, help="which labels")
+    command.add_argument(
+        "--out", metavar="FILE", required=True, help="table to write: .csv or .parquet"
+    )
+    command.add_argument(
+        "--scheduler",
+        metavar="URL",
+        help="of dask.distributed, tcp://...; threads by default",
+    )
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure; returns the exit code, 1 where fields had to be left out."""
+    # Nothing is read twice: keeping it would only take memory.
+    limit, cache.limit = cache.limit, 0
+    try:
+        found = measure(
+            open_node(options.path),
+            options.label,
+            scheduler=options.scheduler,
+            goes_on=_shown if sys.stderr.isatty() else None,
+        )
+    finally:
+        cache.limit = limit
+    assert found is not None
+    write_frame(found.frame, options.out)
+    print(f"{len(found.frame)} labels -> {options.out}")
+    if found.without:
+        print(f"{found.without} images have no labels {options.label}")
+    for problem in found.problems:
+        print(f"napari-ngff: left out: {problem}", file=sys.stderr)
+    return 1 if found.problems else 0
+
+
+def _shown(done: int, total: int) -> bool:
+    end = "\n" if done == total else ""
+    print(f"\r{done} of {total}", end=end, file=sys.stderr, flush=True)
+    return True

@@ -1,0 +1,128 @@
+"""Sums over the voxels of each label, which can be added up block by block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Statistics", "joined", "of_block"]
+
+Floats = npt.NDArray[np.float64]
+
+DENSE = 4
+"""Ids below so many times the number of voxels are counted in a table, not sorted."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """Of the labels of a block, or of many.
+
+    All sums are exact while they are below 2^53, which whole numbers are in practice.
+
+    Attributes
+    ----------
+    labels
+        Ids, ascending, without 0; int64 or uint64, shape (labels,).
+    counts
+        Number of voxels, int64, shape (labels,).
+    moments
+        Sums of indices, float64, shape (labels, axes).
+    sums, lows, highs
+        Of intensities, float64, shape (labels, channels); NaN counts as in numpy.
+    """
+
+    labels: npt.NDArray[Any]
+    counts: npt.NDArray[np.int64]
+    moments: Floats
+    sums: Floats
+    lows: Floats
+    highs: Floats
+
+
+def of_block(
+    labels: npt.NDArray[Any],
+    channels: Iterable[npt.NDArray[Any]],
+    corner: Sequence[int],
+) -> Statistics:
+    """Measure one block.
+
+    Parameters
+    ----------
+    labels
+        Ids, integers, in any number of axes; 0 is the background.
+    channels
+        Intensities of the same shape; one is held at a time.
+    corner
+        Index of the block's first voxel, per axis.
+    """
+    flat = labels.ravel()
+    inside = np.flatnonzero(flat)
+    ids, rows = _rows_of(flat[inside])
+    size = len(ids)
+    counts = np.bincount(rows, minlength=size).astype(np.int64)
+    moments = np.empty((size, labels.ndim))
+    for axis, index in enumerate(np.unravel_index(inside, labels.shape)):
+        within = np.bincount(rows, index, size)
+        moments[:, axis] = within + corner[axis] * counts.astype(float)
+    sums: list[Any] = []
+    lows: list[Any] = []
+    highs: list[Any] = []
+    for channel in channels:
+        values = channel.ravel()[inside].astype(float)
+        sums.append(np.bincount(rows, values, size))
+        low, high = np.full(size, np.inf), np.full(size, -np.inf)
+        np.minimum.at(low, rows, values)
+        np.maximum.at(high, rows, values)
+        lows.append(low)
+        highs.append(high)
+    return Statistics(
+        ids, counts, moments, *(_stacked(x, size) for x in (sums, lows, highs))
+    )
+
+
+def joined(parts: Sequence[Statistics]) -> Statistics:
+    """Add up what was measured of several blocks, at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    ids, rows = _rows_of(np.concatenate([part.labels for part in parts]))
+    size = len(ids)
+    counts = np.zeros(size, np.int64)
+    np.add.at(counts, rows, np.concatenate([part.counts for part in parts]))
+
+    def gathered(name: str, start: float, step: np.ufunc) -> Floats:
+        values = np.concatenate([getattr(part, name) for part in parts])
+        found = np.full((size, values.shape[1]), start, float)
+        step.at(found, rows, values)
+        return found
+
+    return Statistics(
+        ids,
+        counts,
+        gathered("moments", 0, np.add),
+        gathered("sums", 0, np.add),
+        gathered("lows", np.inf, np.minimum),
+        gathered("highs", -np.inf, np.maximum),
+    )
+
+
+def _rows_of(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Find the ids among values, and for each value the row of its id."""
+    wide = values if values.dtype == np.uint64 else values.astype(np.int64)
+    if not len(wide):
+        return wide, np.zeros(0, np.intp)
+    if wide.min() < 0 or wide.max() > DENSE * len(wide):
+        ids, rows = np.unique(wide, return_inverse=True)
+        return ids, rows.reshape(-1)
+    small = wide.astype(np.intp)
+    found = np.bincount(small) > 0
+    return np.flatnonzero(found).astype(wide.dtype), (np.cumsum(found) - 1)[small]
+
+
+def _stacked(columns: list[Floats], size: int) -> Floats:
+    return np.stack(columns, axis=1) if columns else np.empty((size, 0))
