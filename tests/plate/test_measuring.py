@@ -193,7 +193,7 @@ def test_chosen_wells_and_a_well_by_itself(plate):
     well = measure(node.child("A/1"), "nuclei").frame
     assert list(well.columns)[:2] == ["field", "label"]
     assert set(well["field"]) == {"0", "1"}
-    with pytest.raises(NodeNotFoundError, match="has labels 'nuclei'"):
+    with pytest.raises(NodeNotFoundError, match="has 'nuclei'"):
         measure(node, "nuclei", places_of(node, ["B/1"]))
 
 
@@ -224,7 +224,7 @@ def test_the_command_writes_the_same(plate, tmp_path, capsys):
     found = pd.read_csv(out, dtype={"field": str})
     pd.testing.assert_frame_equal(found, wanted, check_dtype=False, rtol=1e-12)
     assert main(["measure", str(plate), "--label", "x", "--out", str(out)]) == 1
-    assert "has labels 'x'" in capsys.readouterr().err
+    assert "has 'x'" in capsys.readouterr().err
 
 
 def test_without_distributed_it_says_what_to_install(plate, monkeypatch):

@@ -24,6 +24,7 @@ from napari_ngff.plate.measured import LabelledImage, open_labelled
 from napari_ngff.plate.screen import Screen
 from napari_ngff.plate.statistics import joined
 from napari_ngff.plate.table import FIELD, WELL
+from napari_ngff.plate.table_files import find_table
 from napari_ngff.store.node import read_node
 from napari_ngff.store.workers import CORES
 
@@ -34,7 +35,15 @@ if TYPE_CHECKING:
     from napari_ngff.store.location import Location
     from napari_ngff.store.node import Node
 
-__all__ = ["Measured", "Place", "count_field", "measure", "measure_field", "places_of"]
+__all__ = [
+    "Measured",
+    "Place",
+    "count_field",
+    "measure",
+    "measure_field",
+    "places_of",
+    "table_of_field",
+]
 
 PER_WORKER = 4
 """Tasks of one batch for each worker: between batches is told how far it is."""
@@ -127,6 +136,18 @@ def count_field(location: Location, zarr_format: int, label: str) -> Any:
     return _looked(
         lambda: open_labelled(read_node(location, zarr_format), label).count()
     )
+
+
+def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
+    """Read the table of a name of one image: a task like `measure_field`."""
+
+    def look() -> Any:
+        frame, region = find_table(read_node(location, zarr_format), name)
+        frame = frame.drop(columns=[WELL, FIELD], errors="ignore")
+        frame.attrs["region"] = region  # stays where all fields say the same
+        return frame
+
+    return _looked(look)
 
 
 def _looked(look: Callable[[], Any]) -> Any:
@@ -268,7 +289,7 @@ def _measure_fields(
     tasks = (step(where[place], node.zarr_format, label) for place in places)
     frames, problems, without = [], [], 0
     results = run.results(tasks, len(places))
-    for place, result in zip(places, results, strict=False):
+    for result, place in zip(results, places, strict=False):
         if result is GIVEN_UP:
             return None
         if result is None:
@@ -282,7 +303,7 @@ def _measure_fields(
             frames.append(result)
     if not frames:
         reason = "; ".join(problems[:3]) or f"{without} images were looked at"
-        msg = f"No image of {node} has labels {label!r} to measure: {reason}."
+        msg = f"No image of {node} has {label!r}: {reason}."
         raise NodeNotFoundError(msg)
     return Measured(pd.concat(frames, ignore_index=True), tuple(problems), without)
 

@@ -90,7 +90,7 @@ class Table:
         Parameters
         ----------
         well, field
-            Paths, such as "B/03" and "0".
+            Paths, such as "B/03" and "0"; no well, "", where there are none.
         """
         frame = self.frame
         frame = frame[frame[WELL].isin(known_as(well))]
@@ -193,7 +193,8 @@ def tabulate(
     name
         For messages, and for people.
     place
-        `WELL` and `FIELD` of all rows, where the table says nothing.
+        `WELL` and `FIELD` of all rows, where the table says nothing; "" for the images
+        of a collection, which are in no well.
     region
         As in `Table`.
 
@@ -232,7 +233,9 @@ def tabulate(
     values = frame.drop(columns=[c for c in used if c in frame.columns])
     values = values.drop(columns=[c for c in result if c in values.columns])
     joined = values.assign(**result)[[*result, *values.columns]]
-    return Table(name, joined[joined[WELL] != ""].reset_index(drop=True), region)
+    if known[WELL] is None:
+        joined = joined[joined[WELL] != ""].reset_index(drop=True)
+    return Table(name, joined, region)
 
 
 def _first(names: Mapping[str, str], usual: Iterable[str]) -> str | None:

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
     from napari_ngff.labels.classes import LabelClass
     from napari_ngff.metadata.model import JSON
 
-__all__ = ["Description", "Said", "colors_of", "properties_of"]
+__all__ = ["JOINED", "Description", "Said", "colors_of", "properties_of"]
 
 INDEX = "index"
 """Column of the label values, by which napari finds the row of a label."""
+
+JOINED = "ome-zarr-joined"
+"""Where a layer's ``metadata`` names the features that are of a table, not its own."""
 
 MANY = 5000
 """A table of more rows that was set again counts as changed without a look."""
@@ -89,7 +92,9 @@ class Description:
         self._said = self._version
         table = getattr(layer.colormap, "color_dict", None)
         colors = None if table is None else dict(table)
-        return Said(colors, layer.features.copy(), getattr(layer, "classes", None))
+        joined = list(layer.metadata.get(JOINED, ()))
+        features = layer.features.drop(columns=joined, errors="ignore")
+        return Said(colors, features, getattr(layer, "classes", None))
 
     def saved(self, info: LabelInfo) -> None:
         """Take note of what the file says now: what was said last."""

@@ -1,0 +1,231 @@
+"""Tables of a plate that is walked: filter, colours, features, measuring."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Labels
+
+from napari_ngff import open_node
+from napari_ngff.plate.measuring import measure
+from napari_ngff.plate.table import tabulate
+from napari_ngff.viewer.features import join_features, part_features
+from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.table_offers import Offer, Scope, Source
+from napari_ngff.viewer.tables import Tables
+from plates import write_plate
+
+CSV = "well,dose,drug,n\nA1,0.1,dmso,4\na02,0.5,x,\nB1,0.1,x,9\nB1,0.1,y,5\nH12,1,x,1\n"
+
+
+@pytest.fixture(scope="module")
+def plate(tmp_path_factory):
+    """2 x 3 wells, 2 fields; nuclei in row A."""
+    where = tmp_path_factory.mktemp("tables") / "p.ome.zarr"
+    return write_plate(
+        where,
+        grid=(2, 3),
+        fields=2,
+        shape=(2, 16, 16),
+        labelled=lambda well: ("nuclei",) if well[0] == "A" else (),
+    )
+
+
+@pytest.fixture
+def tables(plate):
+    viewer = ViewerModel()
+    made = Tables(viewer, session_of(viewer).browse(open_node(str(plate))))
+    made.viewer = viewer
+    made.said = []
+    made.told.connect(made.said.append)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def loaded(tables, tmp_path):
+    path = tmp_path / "conditions.csv"
+    path.write_text(CSV)
+    tables.load(str(path))
+    return tables
+
+
+def labels_of(tables):
+    return next(x for x in tables.viewer.layers if isinstance(x, Labels))
+
+
+def test_a_file_colours_the_map(loaded):
+    assert loaded.chosen == Offer(Source.FILE, "conditions.csv")
+    assert loaded.columns == ("dose", "drug", "n")
+    assert loaded.said == ["1 wells of conditions.csv are not on this plate."]
+    loaded.color_by("n", "mean")
+    shown = loaded.coloring()
+    assert shown.values == {
+        "A/1": 4.0,
+        "A/2": None,
+        "A/3": None,
+        "B/1": 7.0,
+        "B/2": None,
+        "B/3": None,
+    }
+    assert shown.limits == (4.0, 7.0)
+    assert shown.title == "n, mean"
+    loaded.limit((0.0, 5.0))
+    assert loaded.coloring().limits == (0.0, 5.0)
+    loaded.color_by(None, "mean")
+    assert loaded.coloring() is None
+
+
+def test_conditions_choose_wells_and_the_rows_that_count(loaded):
+    loaded.color_by("n", "max")
+    assert loaded.filter("dose = 0.1") == {"A/1", "B/1"}
+    assert loaded.filter("dose = 0.1 and drug = y") == {"B/1"}
+    assert loaded.coloring().values["B/1"] == 5
+    assert loaded.coloring().values["A/1"] is None
+    assert loaded.filter("A and dose > 0.05") == {"A/1", "A/2"}
+    assert loaded.filter("B1 A3") == {"B/1", "A/3"}
+    assert loaded.filter("") is None
+    assert loaded.coloring().values["B/1"] == 9
+
+
+def test_a_wrong_line_says_why_and_hides_nothing(loaded, tables):
+    assert loaded.filter("does = 1") is None
+    assert loaded.problem.startswith("There is no column 'does'; there are dose")
+    assert loaded.filter("A") == {"A/1", "A/2", "A/3"}
+    assert loaded.problem == ""
+    loaded.choose(None)
+    assert loaded.filter("dose = 1") is None
+    assert "Choose a table first" in loaded.problem
+
+
+def test_a_wrong_file_is_told(tables, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("plate,dose\n1,2\n")
+    tables.load(str(path))
+    assert "no column names wells; there are 'plate', 'dose'" in tables.said[0]
+    tables.load(str(tmp_path / "none.csv"))
+    assert "none.csv" in tables.said[1]
+    assert tables.chosen is None
+
+
+def test_labels_are_counted_in_the_background(tables):
+    tables.find()
+    offer = Offer(Source.COUNT, "nuclei")
+    assert offer in tables.offers
+    seen = []
+    tables.progressed.connect(lambda *both: seen.append(both))
+    tables.choose(offer)
+    assert tables.coloring().values["A/1"] == 16 * 16
+    assert tables.coloring().values["B/1"] is None
+    assert (12, 12) in seen
+    assert seen[-1] == (1, 1)
+
+
+def test_a_later_job_counts(tables, monkeypatch):
+    waiting = []
+    monkeypatch.setattr(
+        "napari_ngff.viewer.session.run",
+        lambda work, done: waiting.append((work, done)),
+    )
+    tables.choose(Offer(Source.COUNT, "nuclei"))
+    tables.measure("nuclei", Scope.ALL)
+    for work, done in waiting:
+        done(work())
+    assert tables.chosen == Offer(Source.MEASURED, "nuclei")
+    tables.measure("nuclei", Scope.ALL)
+    tables.cancel()
+    work, done = waiting[-1]
+    found = work()
+    done(found)
+    assert len(tables.offers) == 1
+
+
+def test_measuring_is_that_of_the_command_and_joins_features(tables, plate, tmp_path):
+    tables.browser.show_field("A/2", "1")
+    tables.measure("nuclei", Scope.ALL)
+    wanted = measure(open_node(str(plate)), "nuclei").frame
+    out = tmp_path / "out.csv"
+    tables.save(str(out))
+    found = pd.read_csv(out, dtype={"field": str})
+    pd.testing.assert_frame_equal(found, wanted, check_dtype=False, rtol=1e-12)
+    layer = labels_of(tables)
+    part = wanted[(wanted["well"] == "A02") & (wanted["field"] == "1")]
+    features = layer.features.set_index("index")
+    assert features["area"].to_dict() == dict(
+        zip(part["label"], part["area"], strict=True)
+    )
+    assert layer.get_status((0, 0), world=True)["value"] is not None
+    tables.browser.show_field("A/3", "0")
+    layer = labels_of(tables)
+    part = wanted[(wanted["well"] == "A03") & (wanted["field"] == "0")]
+    assert sorted(layer.features["index"]) == sorted(part["label"])
+    tables.choose(None)
+    assert "area" not in layer.features
+
+
+@pytest.mark.parametrize(
+    ("scope", "wells"),
+    [(Scope.FIELD, {"A/2"}), (Scope.SELECTED, {"A/1", "A/3"})],
+)
+def test_what_is_measured_can_be_chosen(tables, scope, wells):
+    tables.browser.show_field("A/2", "1")
+    tables.measure("nuclei", scope, ["A/1", "A/3", "B/1"])
+    assert set(tables.table.frame["well"]) == wells
+    assert len(set(tables.table.frame["field"])) == (1 if scope is Scope.FIELD else 2)
+
+
+def test_a_mosaic_has_no_field_to_measure(tables):
+    tables.browser.show_mosaic()
+    tables.measure("nuclei", Scope.FIELD)
+    assert tables.said == ["Show a field first."]
+
+
+def test_joined_features_are_not_saved(tables):
+    tables.browser.show_field("A/1", "0")
+    layer = labels_of(tables)
+    layer.features = pd.DataFrame({"index": [3, 7], "kind": ["a", "b"]})
+    before = layer.saver.description.said().info(layer.saver.description.info)
+    layer.saver.description.overlook()
+    frame = pd.DataFrame({"well": ["A1"] * 3, "label": [7, 9, 9], "area": [1.5, 2, 3]})
+    frame["kind"] = "z"
+    join_features(layer, tabulate(frame, "mine"))
+    joined = layer.features.set_index("index")
+    assert joined.loc[7].to_dict() == {"kind": "b", "area": 1.5, "kind (mine)": "z"}
+    assert joined.loc[9, "area"] == 2
+    assert np.isnan(joined.loc[3, "area"])
+    assert not layer.saver.description.changed
+    assert layer.saver.description.said().info(layer.saver.description.info) == before
+    part_features(layer)
+    assert list(layer.features.columns) == ["index", "kind"]
+
+
+def test_tables_that_ngio_left_in_images(plate, tmp_path):
+    ngio = pytest.importorskip("ngio")
+    where = tmp_path / "p.ome.zarr"
+    shutil.copytree(plate, where)
+    rows = {"A/1/0": [1.0, 3.0], "A/1/1": [5.0], "A/2/0": [7.0, 9.0]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for path, areas in rows.items():
+            objects = pd.DataFrame({"label": range(1, len(areas) + 1), "area": areas})
+            table = ngio.tables.FeatureTable(objects, reference_label="nuclei")
+            image = ngio.open_ome_zarr_container(str(where / path))
+            image.add_table("regionprops", table, backend="csv")
+    viewer = ViewerModel()
+    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables.viewer = viewer
+    tables.find()
+    tables.browser.show_field("A/2", "0")
+    tables.choose(Offer(Source.IMAGES, "regionprops"))
+    assert tables.offers[0].title == "regionprops (of images)"
+    assert tables.coloring().values["A/1"] == 3
+    assert tables.coloring().values["A/2"] == 8
+    assert tables.coloring().values["A/3"] is None
+    assert tables.table.region == "nuclei"
+    assert labels_of(tables).features["area"].tolist() == [7, 9]
+    tables.close()
