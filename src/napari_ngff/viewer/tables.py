@@ -57,8 +57,6 @@ class Tables:
         What is; None for no table.
     column, how
         What the map is coloured by, see `Table.by_well`; no column for thumbnails.
-    problem
-        Why the filter means nothing; "" where it does.
     """
 
     changed = Signal()
@@ -76,10 +74,10 @@ class Tables:
         self.chosen: Offer | None = None
         self.column: str | None = None
         self.how = AGGREGATIONS[0]
-        self.problem = ""
         self._tables: dict[Offer, Table] = {}
         self._limits: tuple[float, float] | None = None
         self._filter = ""
+        self._values: tuple[Any, dict[str, float | None]] | None = None
         self._generation = 0
         browser.layers_changed.connect(self._join)
 
@@ -255,6 +253,7 @@ class Tables:
 
     def _take(self, offer: Offer, table: Table) -> None:
         self._tables[offer] = table
+        self._values = None
         self.offers = tuple(dict.fromkeys((offer, *self.offers)))
         strangers = len(set(table.frame[WELL]) - set(table.on(self.wells)) - {""})
         if strangers and self.wells:
@@ -289,47 +288,60 @@ class Tables:
         table = self.table
         if table is None or self.column not in table.columns:
             return None
-        try:
-            rows = table.where(self._conditions()[1])
-            values = rows.values(self.wells, self.column, self.how)
-        except ValueError as error:
-            self.problem = str(error)
-            return None
+        key = self.chosen, self.column, self.how, self._filter
+        if self._values is None or self._values[0] != key:
+            try:
+                rows = table.where(self._conditions()[1])
+                self._values = key, rows.values(self.wells, self.column, self.how)
+            except ValueError:
+                return None
+        values = self._values[1]
         known = [value for value in values.values() if value is not None]
         limits = (min(known), max(known)) if known else (0.0, 1.0)
         plain = self.chosen is not None and self.chosen.source is Source.COUNT
         title = self.chosen.title if plain and self.chosen else self.column
         return Coloring(values, self._limits or limits, f"{title}, {self.how}")
 
-    def filter(self, text: str) -> frozenset[str] | None:
-        """Find the wells that a line of text means.
+    def filter(self, text: str) -> None:
+        """Let a line of text choose wells, and rows of the table.
 
-        Its parts are joined by "and": tests of columns, which a row of the well has to
-        meet, and words as `napari_ngff.viewer.well_filter.matching` takes them.
-
-        Returns
-        -------
-        frozenset or None
-            Paths; None for all. Where the line is wrong, `problem` says why, and all
-            wells are meant.
+        Parameters
+        ----------
+        text
+            Parts joined by "and": tests of columns, which a row of the well has to
+            meet, and words as `napari_ngff.viewer.well_filter.matching` takes them.
         """
-        before = self._filter
-        self._filter, self.problem = text, ""
-        shown: frozenset[str] | None = None
+        self._filter = text
+        self.changed.emit()
+
+    @property
+    def problem(self) -> str:
+        """Why the filter means nothing; "" where it does."""
         try:
-            words, conditions = self._conditions()
-            for part in words:
-                found = matching(self.browser.map, part)
-                if found is not None:
-                    shown = found if shown is None else shown & found
-            if conditions and self.table is not None:
-                rows = self.table.where(conditions)
-                met = frozenset(rows.on(self.wells).values())
-                shown = met if shown is None else shown & met
+            self._shown()
         except ValueError as error:
-            self.problem, shown = str(error), None
-        if is_filtering(before) or is_filtering(text):
-            self.changed.emit()
+            return str(error)
+        return ""
+
+    @property
+    def shown(self) -> frozenset[str] | None:
+        """Paths of the wells that the filter means; None for all, and for `problem`."""
+        try:
+            return self._shown()
+        except ValueError:
+            return None
+
+    def _shown(self) -> frozenset[str] | None:
+        shown: frozenset[str] | None = None
+        words, conditions = self._conditions()
+        for part in words:
+            found = matching(self.browser.map, part)
+            if found is not None:
+                shown = found if shown is None else shown & found
+        if conditions and self.table is not None:
+            rows = self.table.where(conditions)
+            met = frozenset(rows.on(self.wells).values())
+            shown = met if shown is None else shown & met
         return shown
 
     def _conditions(self) -> tuple[tuple[str, ...], Any]:
@@ -369,8 +381,3 @@ class Tables:
         rows = table.of_field(here.well or "", here.field)
         for layer in self._label_layers(table.region) if len(rows) else ():
             join_features(layer, rows)
-
-
-def is_filtering(text: str) -> bool:
-    """Tell whether a line tests columns."""
-    return any(is_condition(part) for part in parts_of(text))

@@ -15,7 +15,6 @@ from napari_ngff.viewer.browsing import WellFields
 from napari_ngff.viewer.folder import WALKED, ImageFolder, find, read_each
 from napari_ngff.viewer.inspection import node_of
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.well_filter import matching
 from napari_ngff.viewer.whereabouts import FIELD_KEYS
 from napari_ngff.widgets.browser_controls import Mode
 from napari_ngff.widgets.browser_panel import BrowserPanel
@@ -81,8 +80,6 @@ class BrowserDock(BrowserPanel):
         self.cancel.clicked.connect(self._on_cancel)
         controls = self.controls
         controls.mode_chosen.connect(self.showMode)
-        controls.filter_changed.connect(self._on_filter)
-        controls.filter_applied.connect(self._on_filter_applied)
         controls.geometry_chosen.connect(self._on_geometry)
         controls.acquisitions_chosen.connect(self._on_acquisitions)
         controls.labels_chosen.connect(self._on_labels)
@@ -113,6 +110,7 @@ class BrowserDock(BrowserPanel):
         name = (plate.name if plate is not None else "") or node.name
         self.title.setText(f"{name} ({node.kind})")
         self.map.setMap(browser.map)
+        self.tables.setBrowser(self._viewer, browser)
         self._show_problems()
         self.showPages(node.kind)
         self._on_layers()
@@ -151,6 +149,7 @@ class BrowserDock(BrowserPanel):
                 signal.disconnect(slot, missing_ok=True)
         self._folder, self._well, self._failures = None, "", {}
         self._questions.drop()
+        self.tables.setBrowser(self._viewer, None)
         self.clear()
 
     def _follow(self) -> None:
@@ -256,15 +255,6 @@ class BrowserDock(BrowserPanel):
             self._browser.show_mosaic([path])
         else:
             self._browser.show_field(path)
-
-    def _on_filter(self, text: str) -> None:
-        if self._browser is not None:
-            self.map.setShown(matching(self.map.plate(), text))
-
-    def _on_filter_applied(self) -> None:
-        if self._browser is not None:
-            found = matching(self.map.plate(), self.controls.filter.text())
-            self.map.setSelected(found or ())
 
     def _on_geometry(self, wells: int | None) -> None:
         if self._browser is not None:

@@ -78,7 +78,7 @@ class BrowserControls(QWidget):
         # Methods, here and below: lambdas that hold a widget keep it for ever.
         self._group.idClicked.connect(self._on_mode)
         self.filter = QLineEdit(self)
-        self.filter.setPlaceholderText("Filter wells: B3, C, 4, A1:C4, ?0*")
+        self.filter.setPlaceholderText("Filter wells: B3, C, A1:C4, ?0*, area > 200")
         self.filter.setClearButtonEnabled(True)
         self.filter.setToolTip("Others are dimmed; Enter selects those that are left.")
         self.filter.textChanged.connect(self.filter_changed)

@@ -21,6 +21,7 @@ from napari_ngff.widgets.browser_controls import BrowserControls
 from napari_ngff.widgets.collection_view import CollectionView
 from napari_ngff.widgets.picture_feed import PictureFeed
 from napari_ngff.widgets.plate_map import PlateMapView
+from napari_ngff.widgets.table_bar import TableBar, is_table
 from napari_ngff.widgets.well_view import WellView
 
 if TYPE_CHECKING:
@@ -37,13 +38,14 @@ class BrowserPanel(QWidget):
     """A map of wells above the fields of one, or a list of images."""
 
     dropped = Signal(str)
-    """A file, a folder or an address was dropped."""
+    """A folder, an archive or an address was dropped, not a table."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.title = QLabel(HINT, self)
         self.controls = BrowserControls(self)
         self.map = PlateMapView(self)
+        self.tables = TableBar(self.map, self.controls, self)
         self.well = WellView(self)
         self.images = CollectionView(self)
         self.feed = PictureFeed(self.map, self.well, self.images)
@@ -66,6 +68,7 @@ class BrowserPanel(QWidget):
         layout = QVBoxLayout(self)
         layout.addWidget(self.title)
         layout.addWidget(self.controls)
+        layout.addWidget(self.tables)
         layout.addWidget(self.splitter, 1)
         layout.addLayout(busy)
         layout.addWidget(self.status)
@@ -130,4 +133,7 @@ class BrowserPanel(QWidget):
             event.acceptProposedAction()
             url = data.urls()[0]
             path = url.toLocalFile() if url.isLocalFile() else url.toString()
-            self.dropped.emit(path)
+            if is_table(path) and self.tables.tables() is not None:
+                self.tables.load(path)
+            else:
+                self.dropped.emit(path)

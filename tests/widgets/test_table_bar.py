@@ -1,0 +1,183 @@
+"""Tables in the browser of a real window: dropped, chosen, filtered, measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from napari.layers import Labels
+from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from qtpy.QtGui import QColor, QDropEvent
+from qtpy.QtTest import QTest
+
+from napari_ngff.cli import main
+from napari_ngff.plate import preview_cache
+from napari_ngff.viewer.map_values import colors
+from napari_ngff.viewer.table_offers import Offer, Source
+from napari_ngff.widgets.browser import BrowserDock
+from plates import write_plate
+
+pytestmark = pytest.mark.slow
+
+LEFT = Qt.MouseButton.LeftButton
+PLAIN = Qt.KeyboardModifier.NoModifier
+CSV = "well,dose,drug\n" + "".join(
+    f"{row}{column},{dose},{drug}\n"
+    for row, drug in (("A", "dmso"), ("B", "x"))
+    for column, dose in enumerate((0, 0.5, 1.0), 1)
+)
+
+
+@pytest.fixture
+def dock(viewer, tmp_path, monkeypatch, qtbot):
+    """The browser of a plate of 2 x 4 wells; nuclei in row A."""
+    monkeypatch.setattr(preview_cache, "preview_folder", lambda: tmp_path / "cache")
+    where = write_plate(
+        tmp_path / "p.ome.zarr",
+        grid=(2, 4),
+        fields=2,
+        shape=(2, 32, 32),
+        labelled=lambda well: ("nuclei",) if well[0] == "A" else (),
+    )
+    viewer.open(str(where), plugin="napari-ngff")
+    docks = viewer.window.dock_widgets.values
+    qtbot.waitUntil(
+        lambda: any(isinstance(d, BrowserDock) for d in docks()), timeout=10_000
+    )
+    found = next(d for d in docks() if isinstance(d, BrowserDock))
+    qtbot.waitUntil(lambda: bool(found.tables.tables().labels), timeout=10_000)
+    qtbot.waitUntil(lambda: len(found.map.pictures()) == 8, timeout=10_000)
+    return found
+
+
+@pytest.fixture
+def dropped(dock, tmp_path, qtbot):
+    """The same with a table."""
+    path = tmp_path / "conditions.csv"
+    path.write_text(CSV)
+    drop(dock, path)
+    qtbot.waitUntil(lambda: dock.tables.table.currentText() == "conditions.csv")
+    return dock
+
+
+def drop(dock, path):
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    place = QPointF(QPoint(20, 20))
+    dock.dropEvent(QDropEvent(place, Qt.DropAction.CopyAction, data, LEFT, PLAIN))
+
+
+def color_at(dock, well, part=0.25):
+    """Colour on the screen, beside the cross."""
+    rect = dock.map.rectOf(well)
+    picture = dock.map.viewport().grab().toImage()
+    return picture.pixelColor(
+        rect.left() + rect.width() // 2, rect.top() + int(rect.height() * part)
+    )
+
+
+def legend_at(dock, part):
+    port = dock.map.viewport()
+    return QPoint(int(part * port.width()), port.height() - 20)
+
+
+def test_a_dropped_table_colours_the_map(dropped):
+    assert dropped.browser().node.kind == "plate"
+    assert dropped.tables.column.currentText() == "dose"
+    scale = colors()
+    for well, value in {"A/1": 0, "A/2": 0.5, "B/3": 1.0}.items():
+        wanted = QColor(*(int(c) for c in scale[round(255 * value)]))
+        assert color_at(dropped, well) == wanted
+    assert color_at(dropped, "A/4") == dropped.map._colors.gap
+    rect = dropped.map.rectOf("A/4")
+    picture = dropped.map.viewport().grab().toImage()
+    assert picture.pixelColor(rect.center()) == dropped.map._colors.line
+    assert dropped.map.tipAt(rect.center()).endswith("no value")
+    assert dropped.map.tipAt(dropped.map.rectOf("A/2").center()).endswith("0.5")
+
+
+def test_thumbnails_come_back(dropped):
+    coloured = color_at(dropped, "B/3")
+    dropped.tables.column.setCurrentIndex(0)
+    dropped.tables.column.activated.emit(0)
+    assert color_at(dropped, "B/3") != coloured
+    assert dropped.map.tipAt(dropped.map.rectOf("A/2").center()) == "A02"
+
+
+def test_conditions_in_the_filter_line(dropped):
+    line = dropped.controls.filter
+    QTest.keyClicks(line, "dose >= 0.5 and drug = x")
+    assert dropped.map._state.shown == {"B/2", "B/3"}
+    QTest.keyClick(line, Qt.Key.Key_Return)
+    assert dropped.map.selected() == ("B/2", "B/3")
+    line.setText("dos > 1")
+    assert dropped.map._state.shown is None
+    assert "no column 'dos'" in dropped.tables.note.text()
+    assert dropped.tables.note.isVisible()
+    line.setText("B")
+    assert dropped.map._state.shown == {"B/1", "B/2", "B/3", "B/4"}
+    assert not dropped.tables.note.isVisible()
+
+
+def test_the_legend_is_pulled(dropped):
+    port = dropped.map.viewport()
+    width = port.width()
+    QTest.mousePress(port, LEFT, PLAIN, legend_at(dropped, 0.1))
+    QTest.mouseMove(port, legend_at(dropped, 0.6))
+    QTest.mouseRelease(port, LEFT, PLAIN, legend_at(dropped, 0.6))
+    low, high = dropped.tables.tables().coloring().limits
+    assert low == pytest.approx(0.5, abs=2 / width)
+    assert high == 1
+    assert color_at(dropped, "A/2") == color_at(dropped, "A/1")
+    QTest.mouseDClick(port, LEFT, PLAIN, legend_at(dropped, 0.6))
+    assert dropped.tables.tables().coloring().limits == (0, 1)
+    assert dropped.map.selected() == ()
+
+
+def test_a_wrong_table_is_told(dock, tmp_path, qtbot):
+    path = tmp_path / "odd.csv"
+    path.write_text("plate,dose\n1,2\n")
+    drop(dock, path)
+    qtbot.waitUntil(lambda: "no column names wells" in dock.tables.note.text())
+    assert dock.tables.note.isVisible()
+    assert dock.tables.table.currentIndex() == 0
+    assert not dock.tables.progress.isVisible()
+
+
+def test_labels_are_counted(dock, qtbot):
+    box = dock.tables.table
+    row = box.findText("number of nuclei")
+    box.setCurrentIndex(row)
+    box.activated.emit(row)
+    tables = dock.tables.tables()
+    qtbot.waitUntil(lambda: tables.coloring() is not None, timeout=10_000)
+    assert tables.chosen == Offer(Source.COUNT, "nuclei")
+    assert tables.coloring().values["A/1"] == 32 * 32
+    assert tables.coloring().values["B/1"] is None
+    qtbot.waitUntil(lambda: not dock.tables.progress.isVisible())
+
+
+def test_measured_as_by_the_command(viewer, dock, tmp_path, qtbot):
+    dock.browser().show_field("A/2", "1")
+    qtbot.waitUntil(lambda: dock.browser().position is not None, timeout=10_000)
+    dock.tables.menu.aboutToShow.emit()
+    actions = {a.text(): a for a in dock.tables.menu.actions()}
+    assert not actions["nuclei: The selected wells"].isEnabled() or dock.map.selected()
+    dock.tables.menu.triggered.emit(actions["nuclei: All"])
+    tables = dock.tables.tables()
+    qtbot.waitUntil(lambda: tables.table is not None, timeout=20_000)
+    tables.save(str(tmp_path / "gui.csv"))
+    qtbot.waitUntil((tmp_path / "gui.csv").exists)
+    arguments = ["--label", "nuclei", "--out", str(tmp_path / "cli.csv")]
+    assert main(["measure", str(dock.browser().node), *arguments]) == 0
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "gui.csv"), pd.read_csv(tmp_path / "cli.csv")
+    )
+    layer = next(x for x in viewer.layers if isinstance(x, Labels))
+    rows = layer.features
+    assert len(rows) == 32 * 32
+    data = np.asarray(layer.data[0])
+    label = int(data[3, 4])
+    row = rows[rows["index"] == label].iloc[0]
+    assert row["voxels"] == np.sum(data == label)
+    assert not layer.unsaved
