@@ -29,14 +29,14 @@ def shown(layer):
 
 def test_touching_objects_are_cut_at_their_neck_and_joined_again():
     layer, pixels = two_discs()
-    assert split(layer, [(30, 20), (30, 70)]) == [5, 10]
+    assert split(layer, [(30, 20), (30, 70)]).apply() == (5, 10)
     found = shown(layer)
     np.testing.assert_array_equal(found > 0, pixels > 0)
     left, right = (np.argwhere(found == value)[:, 1] for value in (5, 10))
     assert left.max() <= 45
     assert right.min() >= 43
     assert abs(len(left) - len(right)) < 60
-    assert absorb(layer, (30, 70), 5) == 10
+    assert absorb(layer, (30, 70), 5).apply() == (10,)
     np.testing.assert_array_equal(shown(layer), pixels)
     layer.undo()
     layer.undo()
@@ -48,7 +48,8 @@ def test_three_parts_in_a_stack():
     pixels[1:4, 5:15, 5:55] = 3
     layer = OMEZarrLabels(Canvas(pyramid(pixels, [])))
     layer.n_edit_dimensions = 3
-    assert split(layer, [(2, 10, 8), (2, 10, 30), (2, 10, 52)]) == [3, 4, 5]
+    found = split(layer, [(2, 10, 8), (2, 10, 30), (2, 10, 52)])
+    assert found.apply() == (3, 4, 5)
     assert set(np.unique(shown(layer))) == {0, 3, 4, 5}
     np.testing.assert_array_equal(shown(layer) > 0, pixels > 0)
 

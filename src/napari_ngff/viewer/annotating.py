@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari.components import ViewerModel
+    from napari.layers import Layer
 
     from napari_ngff.labels.classes import LabelClass
     from napari_ngff.viewer.browsing import Browser
     from napari_ngff.viewer.positions import Position
 
-__all__ = ["Annotation", "annotate"]
+__all__ = ["Annotation", "annotate", "label_name"]
 
 BEGUN = "in progress"
 
@@ -139,12 +140,7 @@ class Annotation:
 
     def _is_mine(self, layer: OMEZarrLabels) -> bool:
         """Whether labels are those of the round, whatever their layer is called."""
-        if not self.browser.owns(layer):
-            return False
-        origin, target = layer.metadata.get(KEY), layer.metadata.get(TARGET)
-        if isinstance(origin, LayerOrigin):
-            return origin.node.name == self.name
-        return target is not None and target.name == self.name
+        return self.browser.owns(layer) and label_name(layer) == self.name
 
     @property
     def state(self) -> str:
@@ -279,6 +275,16 @@ class Annotation:
         viewer.add_layer(layer)
         self.browser.take_labels(layer, self.name)
         return layer
+
+
+def label_name(layer: Layer | None) -> str | None:
+    """Return the name of labels in their file, whatever their layer is called."""
+    if not isinstance(layer, OMEZarrLabels):
+        return None
+    origin, target = layer.metadata.get(KEY), layer.metadata.get(TARGET)
+    if isinstance(origin, LayerOrigin):
+        return str(origin.node.name)
+    return None if target is None else str(target.name)
 
 
 def key_of(position: Position) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,15 @@ if TYPE_CHECKING:
     from napari_ngff.labels.grid import Box, Indices
     from napari_ngff.viewer.paint import OMEZarrLabels
 
-__all__ = ["absorb", "label_at", "look_at", "neighbour", "split"]
+__all__ = [
+    "Regrouping",
+    "absorb",
+    "label_at",
+    "look_at",
+    "neighbour",
+    "show_region",
+    "split",
+]
 
 MARGIN = 1.5
 """How much larger than an object the view is that shows it."""
@@ -78,13 +87,30 @@ def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
     camera.zoom = float(np.min(np.array(viewer.canvas.size) / np.maximum(sizes, 1e-9)))
 
 
-def absorb(layer: OMEZarrLabels, at: Sequence[int], label: int) -> int:
-    """Make the connected object at a voxel part of another.
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """Objects that are about to be joined or cut.
 
-    Returns
-    -------
-    int
-        The label that it had.
+    Attributes
+    ----------
+    labels
+        For `absorb` the label that the object had; for `split` that at each seed.
+    """
+
+    layer: OMEZarrLabels
+    edits: tuple[Edit, ...]
+    labels: tuple[int, ...]
+
+    def apply(self) -> tuple[int, ...]:
+        """Do it, in the main thread, as one step of undo; return `labels`."""
+        self.layer.apply(self.edits)
+        return self.labels
+
+
+def absorb(layer: OMEZarrLabels, at: Sequence[int], label: int) -> Regrouping:
+    """Find the connected object at a voxel, to become part of another.
+
+    Slow: in a worker; changes nothing yet.
 
     Raises
     ------
@@ -94,26 +120,19 @@ def absorb(layer: OMEZarrLabels, at: Sequence[int], label: int) -> int:
     old = label_at(layer, at)
     if old in (0, label):
         raise ValueError("Click an object with another label.")
-    if old in layer.spared:
-        raise ValueError(f"Label {old} is locked. Unlock it first.")
-    axes = _axes(layer)
-    runs = flood(layer.canvas.levels[0], at, axes)
+    _check_unlocked(layer, old)
+    runs = flood(layer.canvas.levels[0], at, _axes(layer))
     if runs is None:
         msg = f"The object is larger than {FILL_BUDGET >> 20} million voxels."
         raise ValueError(msg)
-    layer.apply([_edit(layer, runs, at, label, old)])
-    return old
+    return Regrouping(layer, (_edit(layer, runs, at, label, old),), (old,))
 
 
-def split(layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]) -> list[int]:
-    """Cut an object where it is narrowest between some voxels of it.
+def split(layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]) -> Regrouping:
+    """Find where an object is narrowest between some voxels of it, to be cut there.
 
-    The part at the first keeps the label, the others get new ones.
-
-    Returns
-    -------
-    list
-        The label at each seed.
+    The part at the first keeps the label, the others get new ones. Slow: in a worker;
+    changes nothing yet.
 
     Raises
     ------
@@ -123,16 +142,20 @@ def split(layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]) -> list[int]:
     old = label_at(layer, seeds[0])
     if old == 0 or len(seeds) < 2:
         raise ValueError("Click two places of one object.")
-    if old in layer.spared:
-        raise ValueError(f"Label {old} is locked. Unlock it first.")
+    _check_unlocked(layer, old)
     axes = _axes(layer)
     weights = [float(abs(layer.scale[axis])) for axis in axes]
     parts = parted(layer.canvas.levels[0], seeds, axes, weights)
     first = layer.next_label()
-    labels = [old, *range(first, first + len(seeds) - 1)]
+    labels = (old, *range(first, first + len(seeds) - 1))
     pairs = zip(parts[1:], labels[1:], strict=True)
-    layer.apply([_edit(layer, runs, seeds[0], new, old) for runs, new in pairs])
-    return labels
+    edits = tuple(_edit(layer, runs, seeds[0], new, old) for runs, new in pairs)
+    return Regrouping(layer, edits, labels)
+
+
+def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:
+    if label in layer.spared:
+        raise ValueError(f"Label {label} is locked. Unlock it first.")
 
 
 def _axes(layer: OMEZarrLabels) -> tuple[int, ...]:

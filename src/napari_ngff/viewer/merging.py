@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.canvas_labels import CanvasLabels
 
-__all__ = ["HOW", "How", "highest_id", "merge", "worked_on"]
+__all__ = ["HOW", "How", "Merging", "highest_id", "merge", "prepare", "worked_on"]
 
 How = Literal["overwrite", "background", "add", "replace"]
 
@@ -112,6 +112,47 @@ def merge(
         Where the result is not of whole numbers from 0 on, lies beside the labels or
         across their axes, or `value` is missing; nothing is changed then.
     """
+    return prepare(result, into, how, value=value, like=like).apply()
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """A merge that is ready.
+
+    Attributes
+    ----------
+    shift
+        How much was added to the ids of the result.
+    """
+
+    into: CanvasLabels
+    edits: tuple[Edit, ...]
+    shift: int = 0
+
+    def apply(self) -> int:
+        """Merge, in the main thread, and return `shift`.
+
+        Raises
+        ------
+        ValueError
+            Where ids of the result were painted since; nothing is changed then.
+        """
+        if self.shift and self.into.canvas.highest_known() > self.shift:
+            msg = f"New labels were painted in {self.into.name} meanwhile. Merge again."
+            raise ValueError(msg)
+        self.into.apply(self.edits)
+        return self.shift
+
+
+def prepare(
+    result: Labels,
+    into: CanvasLabels,
+    how: How = "overwrite",
+    *,
+    value: int | None = None,
+    like: Layer | None = None,
+) -> Merging:
+    """Do all of `merge` that takes long: in a worker; changes nothing yet."""
     if into.read_only:
         raise ValueError(f"{into.name} cannot be edited: {into.read_only}")
     values = np.asarray(result.data)
@@ -123,16 +164,17 @@ def merge(
         raise ValueError("Say which class is to be replaced.")
     place = _place(result, into, like or result)
     shift = 0
-    if how == "add":
+    if how == "overwrite" or how == "background":
+        # The plugin may go on with its array, and an edit never changes.
+        values = values.copy()
+    elif how == "add":
         shift = highest_id(into)
         top = int(values.max(initial=0)) + shift
         values = np.where(values, values.astype(np.uint64) + np.uint64(shift), 0)
         values = values.astype(np.min_scalar_type(top))
-    elif how == "replace":
+    else:
         values = np.where(values, np.asarray(value), 0)
-    edits = _edits(values, how, value, place, into)
-    into.apply(edits)
-    return shift
+    return Merging(into, tuple(_edits(values, how, value, place, into)), shift)
 
 
 @dataclass(frozen=True, slots=True)

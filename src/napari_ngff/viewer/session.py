@@ -24,6 +24,7 @@ from napari_ngff.viewer.moving import (
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.views import choices
+from napari_ngff.viewer.volumes import fit_volumes
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -215,6 +216,12 @@ class Session:
         self._viewer = weakref.ref(viewer)
         self.browser: Browser | None = None
         viewer.layers.events.inserted.connect(self._on_inserted)
+        viewer.dims.events.ndisplay.connect(self._on_ndisplay)
+
+    def _on_ndisplay(self, event: Any = None) -> None:
+        viewer = self._viewer()
+        if viewer is not None:
+            fit_volumes(viewer)
 
     def _on_inserted(self, event: Any) -> None:
         layer = event.value

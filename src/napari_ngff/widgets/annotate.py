@@ -93,11 +93,14 @@ class AnnotateDock(QWidget):
         layout.addWidget(self.status)
 
     def _connect(self) -> None:
-        self.make.clicked.connect(lambda: show_new_labels(self._viewer))
+        # Qt would keep what a lambda holds, and so this, for good.
+        self.make.clicked.connect(self._on_make)
         self.autosave.toggled.connect(self._on_autosave)
         for page in (self.classes, self.objects, self.bridge, self.round):
             page.told.connect(self.status.setText)
         self._viewer.layers.selection.events.active.connect(self._follow)
+        # Labels are deselected before they are gone.
+        self._viewer.layers.events.removed.connect(self._follow)
         settings.changed.connect(self._on_settings)
 
     def _follow(self, event: Any = None) -> None:
@@ -109,20 +112,34 @@ class AnnotateDock(QWidget):
             self._show(active)
 
     def _show(self, layer: OMEZarrLabels | None) -> None:
+        if self._layer is not None:
+            self._layer.events.name.disconnect(self._on_name)
         self._layer = layer
         if self.saving is not None:
             self._head.removeWidget(self.saving)
+            self.saving.hide()
             self.saving.deleteLater()
             self.saving = None
-        self.title.setText(NOTHING if layer is None else f"<b>{layer.name}</b>")
+        self._on_name()
         self.path.setPath("" if layer is None else place_text(layer))
         self.path.setFolder("" if layer is None else folder_of(layer))
         if layer is not None:
+            layer.events.name.connect(self._on_name)
             self.saving = SaveControls(layer, self)
             self._head.insertWidget(1, self.saving)
         self.status.setText("")
         for page in (self.classes, self.objects, self.bridge):
             page.setLayer(layer)
+
+    def _on_make(self) -> None:
+        show_new_labels(self._viewer)
+
+    def _on_name(self, event: Any = None) -> None:
+        layer = self._layer
+        self.title.setText(NOTHING if layer is None else layer.name)
+        font = self.title.font()
+        font.setBold(layer is not None)
+        self.title.setFont(font)
 
     def _on_autosave(self, on: bool) -> None:
         if on != (settings.autosave_minutes() > 0):

@@ -17,8 +17,9 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.viewer.drawings import shapes_to_labels
 from napari_ngff.viewer.handover import REGIONS, Handover, plan, results, sources
-from napari_ngff.viewer.merging import HOW, merge, worked_on
+from napari_ngff.viewer.merging import HOW, Merging, prepare, worked_on
 from napari_ngff.viewer.regions import level_shapes
+from napari_ngff.widgets.export_box import ExportBox
 from napari_ngff.widgets.inquiry import Questions
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class BridgePage(QWidget):
         self.put.setToolTip("Writes the result into the selected labels; undo works.")
         self.shapes = QPushButton("&Shapes to labels", self)
         self.shapes.setToolTip("Paints the shapes of the selected shapes layer.")
+        self.export = ExportBox(self)
+        self.export.told.connect(self.told)
         self._arrange()
         self._connect()
         self.setLayer(None)
@@ -91,6 +94,7 @@ class BridgePage(QWidget):
         layout.setContentsMargins(0, 4, 0, 0)
         layout.addWidget(out)
         layout.addWidget(back)
+        layout.addWidget(self.export)
         layout.addStretch(1)
 
     def _connect(self) -> None:
@@ -110,8 +114,9 @@ class BridgePage(QWidget):
         super().showEvent(event)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
-        """Merge into other labels."""
+        """Merge into other labels, and export them."""
         self._layer = layer
+        self.export.setLayer(layer)
         self.refresh()
 
     def refresh(self, event: Any = None) -> None:
@@ -125,9 +130,14 @@ class BridgePage(QWidget):
                 self.level.addItem(f"{number}: {' x '.join(map(str, shape))}", number)
             self.level.setCurrentIndex(min(chosen, self.level.count() - 1))
         with QSignalBlocker(self.result):
+            name = self.result.currentData()
+            newest = self.result.itemData(0)
             self.result.clear()
             for layer in results(self._viewer):
                 self.result.addItem(layer.name, layer.name)
+            # What was chosen stays, until there is a newer one.
+            if self.result.itemData(0) == newest:
+                self.result.setCurrentIndex(max(0, self.result.findData(name)))
         editable = self._layer is not None and self._layer.editable
         self.take.setEnabled(bool(found))
         self.put.setEnabled(editable and self.result.count() > 0)
@@ -199,13 +209,30 @@ class BridgePage(QWidget):
             return
         result = self._viewer.layers[name]
         how = self.how.currentData()
-        like = worked_on(result, self._viewer.layers)
-        try:
-            shift = merge(result, into, how, value=int(into.selected_label), like=like)
-        except (ValueError, OverflowError) as error:
-            self.told.emit(str(error))
+        value = int(into.selected_label)
+
+        def work() -> Merging | str:
+            try:
+                like = worked_on(result, list(self._viewer.layers))
+                return prepare(result, into, how, value=value, like=like)
+            except (MemoryError, OverflowError, ValueError) as error:
+                return f"Not merged: {error}"
+
+        self.put.setEnabled(False)
+        self.told.emit(f"Merging {name}…")
+        self._questions.ask("merge", work, lambda found: self._merge(name, found))
+
+    def _merge(self, name: str, found: Merging | str) -> None:
+        self.refresh()
+        if isinstance(found, str):
+            self.told.emit(found)
             return
-        told = f"{name} is merged into {into.name}; undo takes it back."
+        try:
+            shift = found.apply()
+        except (OverflowError, ValueError) as error:
+            self.told.emit(f"Not merged: {error}")
+            return
+        told = f"{name} is merged into {found.into.name}; undo takes it back."
         self.told.emit(f"{told} Ids from {shift + 1} on." if shift else told)
 
     def paintShapes(self) -> None:

@@ -12,7 +12,7 @@ from superqt.utils import ensure_main_thread
 from napari_ngff.viewer.session import set_browser_host
 from napari_ngff.widgets.browser import TITLE, BrowserDock
 
-__all__ = ["install_browser", "show_browser"]
+__all__ = ["browser_of", "install_browser", "show_browser"]
 
 NAME = f"{TITLE} (OME-Zarr)"
 """As napari's own menu names the dock, which then toggles the same one."""
@@ -36,14 +36,20 @@ def window_alive(viewer: Any) -> bool:
     return window is not None and bool(isalive(window))  # type: ignore[no-untyped-call]
 
 
+def browser_of(viewer: Any) -> BrowserDock | None:
+    """Return the browser of a window that is there."""
+    docks = viewer.window.dock_widgets.values() if hasattr(viewer, "window") else ()
+    return next((one for one in docks if isinstance(one, BrowserDock)), None)
+
+
 def show_browser(viewer: Any) -> BrowserDock:
     """Show the browser of a window; the one that is there, if there is one."""
-    for widget in viewer.window.dock_widgets.values():
-        if isinstance(widget, BrowserDock):
-            above = widget.parent()
-            if isinstance(above, QDockWidget):
-                above.show()
-            return widget
+    dock = browser_of(viewer)
+    if dock is not None:
+        above = dock.parent()
+        if isinstance(above, QDockWidget):
+            above.show()
+        return dock
     dock = BrowserDock(viewer)
     viewer.window.add_dock_widget(dock, name=NAME, area="right")
     return dock

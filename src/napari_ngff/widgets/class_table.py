@@ -25,16 +25,18 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassModel", "ClassTable"]
 
-COLUMNS = ("Key", "Colour", "Name", "Label", "State", "Locked", "Visible", "Voxels")
-KEY, COLOR, NAME, VALUE, STATE, LOCKED, VISIBLE, COUNT = range(len(COLUMNS))
+COLUMNS = ("Key", "Colour", "Name", "Label", "Shown", "Locked", "State", "Voxels")
+TITLES = ("", "", *COLUMNS[2:])
+"""Columns for the eye: the first two speak for themselves."""
+KEY, COLOR, NAME, VALUE, VISIBLE, LOCKED, STATE, COUNT = range(len(COLUMNS))
 TOOLTIPS = (
     "Press this number on the canvas to paint with the class.",
     "Double-click to choose another colour.",
     "Double-click to rename.",
     "The number in the pixels.",
-    "Double-click to say how far it is.",
+    "Untick to hide a class on the screen, not in the file.",
     "No tool paints over a class that is locked.",
-    "Hides a class on the screen, not in the file.",
+    "Double-click to say how far it is.",
     "How much is painted; an estimate of large images.",
 )
 SWATCH = 14
@@ -100,6 +102,8 @@ class ClassModel(QAbstractTableModel):
         if orientation != Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
+            return TITLES[section]
+        if role == Qt.ItemDataRole.AccessibleTextRole:
             return COLUMNS[section]
         return TOOLTIPS[section] if role == Qt.ItemDataRole.ToolTipRole else None
 
@@ -148,21 +152,14 @@ class ClassModel(QAbstractTableModel):
         if one is None or self.classes is None:
             return False
         column = index.column()
-        ticked = (
-            Qt.CheckState(value) == Qt.CheckState.Checked
-            if column
-            in (
-                LOCKED,
-                VISIBLE,
-            )
-            else False
-        )
-        parts: dict[str, Any] = {
-            NAME: {"name": str(value).strip()},
-            STATE: {"state": value},
-            LOCKED: {"locked": ticked},
-            VISIBLE: {"hidden": not ticked},
-        }.get(column, {})
+        parts: dict[str, Any] = {}
+        if column == NAME:
+            parts = {"name": str(value).strip()}
+        elif column == STATE:
+            parts = {"state": value}
+        elif column in (LOCKED, VISIBLE):
+            ticked = Qt.CheckState(value) == Qt.CheckState.Checked
+            parts = {"locked": ticked} if column == LOCKED else {"hidden": not ticked}
         if not parts or parts.get("name") == "":
             return False
         self.classes.change(one.value, **parts)

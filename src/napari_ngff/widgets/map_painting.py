@@ -147,6 +147,9 @@ class MapState:
     values
         Of a column; with `scale` they take the place of the pictures. None, and wells
         that are not in it, are missing values.
+    progress
+        Share of a well's fields that are annotated, 0-1; wells that are not in it
+        have no bar.
     """
 
     map: PlateMap = EMPTY
@@ -160,6 +163,7 @@ class MapState:
     shown: Collection[str] | None = None
     values: Mapping[str, float | None] = field(default_factory=dict)
     scale: Scale | None = None
+    progress: Mapping[str, float] = field(default_factory=dict)
 
     def value(self, path: str) -> float | None:
         """Value of a well; None where it is missing or no number."""
@@ -214,6 +218,26 @@ def paint_well(
         painter.drawLine(rect.topLeft(), rect.bottomRight())
         painter.drawLine(rect.topRight(), rect.bottomLeft())
     painter.setOpacity(1)
+    paint_progress(painter, state.progress.get(path), rect, colors)
+    paint_marks(painter, state, path, rect, colors)
+
+
+def paint_progress(
+    painter: QPainter, share: float | None, rect: QRect, colors: Colors
+) -> None:
+    """Draw how much of a well is annotated, as a bar at its foot."""
+    if share is not None:
+        height = max(2, rect.height() // 8)
+        bar = QRect(rect.left(), rect.bottom() + 1 - height, rect.width(), height)
+        painter.fillRect(bar, colors.gap)
+        bar.setWidth(round(rect.width() * share))
+        painter.fillRect(bar, colors.mark)
+
+
+def paint_marks(
+    painter: QPainter, state: MapState, path: str, rect: QRect, colors: Colors
+) -> None:
+    """Draw which wells are chosen, under the mouse, or pinned."""
     if path in state.selected or path == state.current:
         width = min(3, max(1, rect.width() // 8)) if path == state.current else 1
         outline(painter, rect, colors.chosen, width)

@@ -136,6 +136,11 @@ class MapSurface(QAbstractScrollArea):
         self._state.scale = None if values is None else scale
         self._arrange()
 
+    def setProgress(self, progress: Mapping[str, float]) -> None:
+        """Draw a bar in wells: how much of each is annotated, 0-1."""
+        self._state.progress = dict(progress)
+        self._port.update()
+
     # --- what it tells
 
     def selected(self) -> tuple[str, ...]:

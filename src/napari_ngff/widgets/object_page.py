@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import Signal  # type: ignore[attr-defined]
+from qtpy.compat import isalive
+from qtpy.QtCore import QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
     QGridLayout,
     QLabel,
+    QListWidget,
+    QListWidgetItem,
     QPushButton,
     QSpinBox,
     QVBoxLayout,
@@ -17,6 +21,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.labels.objects import known_ids
 from napari_ngff.viewer.instances import (
+    Regrouping,
     absorb,
     label_at,
     neighbour,
@@ -27,6 +32,8 @@ from napari_ngff.viewer.regions import label_region
 from napari_ngff.widgets.inquiry import Questions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari.components import ViewerModel
 
     from napari_ngff.labels.grid import Box
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["ObjectPage"]
 
 LARGEST = 2**31 - 1
+MOST = 200
+"""Objects that are listed."""
 
 
 class ObjectPage(QWidget):
@@ -49,6 +58,7 @@ class ObjectPage(QWidget):
         self._layer: OMEZarrLabels | None = None
         self._questions = Questions(self)
         self._clicks: list[list[int]] = []
+        self._clicker = _clicker(self)
         self.id = QSpinBox(self)
         self.id.setRange(0, LARGEST)
         self.id.setAccessibleName("Object id")
@@ -68,6 +78,9 @@ class ObjectPage(QWidget):
         )
         self.join.setCheckable(True)
         self.cut.setCheckable(True)
+        self.list = QListWidget(self)
+        self.list.setAccessibleName("Objects that were chosen")
+        self.list.setToolTip("Objects that were chosen last; a click goes there.")
         self._arrange()
         self._connect()
         self.setLayer(None)
@@ -93,32 +106,35 @@ class ObjectPage(QWidget):
         layout.setContentsMargins(0, 4, 0, 0)
         layout.addLayout(grid)
         layout.addWidget(self.show_only)
-        layout.addStretch(1)
+        layout.addWidget(self.list, 1)
 
     def _connect(self) -> None:
         self.id.valueChanged.connect(self._on_id)
         self.show_only.toggled.connect(self._on_show_only)
-        self.previous.clicked.connect(lambda: self.step(-1))
-        self.next.clicked.connect(lambda: self.step(1))
+        self.previous.clicked.connect(self.goBack)
+        self.next.clicked.connect(self.goOn)
         self.unused.clicked.connect(self.useNext)
         self.jump.clicked.connect(self.goThere)
-        self.join.toggled.connect(lambda on: self._on_tool(self.join, self.cut, on))
-        self.cut.toggled.connect(lambda on: self._on_tool(self.cut, self.join, on))
+        self.list.itemClicked.connect(self._on_listed)
+        self.list.itemActivated.connect(self._on_listed)
+        self.join.toggled.connect(self._on_join)
+        self.cut.toggled.connect(self._on_cut)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Work on another layer."""
         older = self._layer
         if older is not None:
             older.events.selected_label.disconnect(self._on_selected)
-            if self._on_click in older.mouse_drag_callbacks:
-                older.mouse_drag_callbacks.remove(self._on_click)
+            if self._clicker in older.mouse_drag_callbacks:
+                older.mouse_drag_callbacks.remove(self._clicker)
         self.join.setChecked(False)
         self.cut.setChecked(False)
         self._layer = layer
+        self.list.clear()
         self._questions.drop()
         if layer is not None:
             layer.events.selected_label.connect(self._on_selected)
-            layer.mouse_drag_callbacks.append(self._on_click)
+            layer.mouse_drag_callbacks.append(self._clicker)
             self._on_selected()
             self.show_only.setChecked(layer.show_selected_label)
         for widget in self.findChildren(QWidget):
@@ -129,9 +145,27 @@ class ObjectPage(QWidget):
 
     def _on_selected(self, event: Any = None) -> None:
         if self._layer is not None:
-            self.id.blockSignals(True)
-            self.id.setValue(int(self._layer.selected_label))
-            self.id.blockSignals(False)
+            label = int(self._layer.selected_label)
+            with QSignalBlocker(self.id):
+                self.id.setValue(min(label, LARGEST))
+            self._list(label)
+
+    def _list(self, label: int) -> None:
+        """Put an object at the head of those that were chosen."""
+        if label == 0:
+            return
+        for found in self.list.findItems(str(label), Qt.MatchFlag.MatchExactly):
+            self.list.takeItem(self.list.row(found))
+        self.list.insertItem(0, str(label))
+        self.list.setCurrentRow(0)
+        while self.list.count() > MOST:
+            self.list.takeItem(MOST)
+
+    def _on_listed(self, item: QListWidgetItem) -> None:
+        layer = self._layer
+        if layer is not None:
+            label = int(item.text())
+            self._find(lambda: (label, label_region(layer, label)))
 
     def _on_id(self, value: int) -> None:
         if self._layer is not None:
@@ -153,8 +187,15 @@ class ObjectPage(QWidget):
         elif self._layer is not None:
             self._layer.selected_label = found
 
-    def step(self, step: int) -> None:
+    def goOn(self) -> None:
         """Go to the object with the next id."""
+        self._step(1)
+
+    def goBack(self) -> None:
+        """Go to the object with the id before."""
+        self._step(-1)
+
+    def _step(self, step: int) -> None:
         layer = self._layer
         if layer is None:
             return
@@ -199,6 +240,12 @@ class ObjectPage(QWidget):
 
     # Clicks.
 
+    def _on_join(self, on: bool) -> None:
+        self._on_tool(self.join, self.cut, on)
+
+    def _on_cut(self, on: bool) -> None:
+        self._on_tool(self.cut, self.join, on)
+
     def _on_tool(self, button: QPushButton, other: QPushButton, on: bool) -> None:
         self._clicks = []
         if on:
@@ -207,7 +254,7 @@ class ObjectPage(QWidget):
                 self._layer.mode = "pan_zoom"
             self.told.emit(button.toolTip())
 
-    def _on_click(self, layer: Any, event: Any) -> Any:
+    def take(self, layer: Any, event: Any) -> Any:
         """Take a click, unless it turns into a drag."""
         if not (self.join.isChecked() or self.cut.isChecked()):
             return
@@ -220,22 +267,53 @@ class ObjectPage(QWidget):
         if dragged or mine is None or layer is not mine:
             return
         at = [round(float(i)) for i in mine.world_to_data(event.position)]
-        try:
-            self._clicked(mine, at)
-        except ValueError as error:
-            self._clicks = []
-            self.told.emit(str(error))
-
-    def _clicked(self, layer: OMEZarrLabels, at: list[int]) -> None:
         if self.join.isChecked():
-            old = absorb(layer, at, int(layer.selected_label))
-            self.told.emit(f"{old} is part of {layer.selected_label} now.")
+            label = int(mine.selected_label)
+            self._regroup(lambda: absorb(mine, at, label), self._joined)
             return
         self._clicks.append(at)
         if len(self._clicks) == 1:
-            label = label_at(layer, at)
+            label = label_at(mine, at)
             self.told.emit(f"Click another place of object {label}.")
             return
         seeds, self._clicks = self._clicks, []
-        labels = split(layer, seeds)
-        self.told.emit(f"{labels[0]} is cut; the other part is {labels[1]}.")
+        self._regroup(lambda: split(mine, seeds), self._cut)
+
+    def _regroup(
+        self, work: Callable[[], Regrouping], done: Callable[[Regrouping], None]
+    ) -> None:
+        def look() -> Regrouping | str:
+            try:
+                return work()
+            except ValueError as error:
+                return str(error)
+
+        def take(found: Regrouping | str) -> None:
+            if isinstance(found, str):
+                self.told.emit(found)
+            else:
+                found.apply()
+                done(found)
+
+        self._questions.ask("regroup", look, take)
+
+    def _joined(self, found: Regrouping) -> None:
+        label = found.edits[0].label
+        self.told.emit(f"{found.labels[0]} is part of {label} now.")
+
+    def _cut(self, found: Regrouping) -> None:
+        first, second = found.labels
+        self.told.emit(f"{first} is cut; the other part is {second}.")
+        self._list(second)
+
+
+def _clicker(page: ObjectPage) -> Callable[[Any, Any], Any]:
+    """Make what a layer calls at a click; it does not keep the page."""
+    found = weakref.ref(page)
+
+    def on_click(layer: Any, event: Any) -> Any:
+        page = found()
+        if page is not None and isalive(page):  # type: ignore[no-untyped-call]
+            yield from page.take(layer, event)
+
+    return on_click

@@ -154,6 +154,8 @@ class PlateMapView(MapSurface):
             value = self._state.value(well.path)
             said = "no value" if value is None else f"{value:.6g}"
             lines.append(f"{self._state.scale.title} {said}".strip())
+        if well.path in self._state.progress:
+            lines.append(f"{self._state.progress[well.path]:.0%} annotated")
         if well.path in self._state.problems:
             lines.append(self._state.problems[well.path])
         return "\n".join(lines)

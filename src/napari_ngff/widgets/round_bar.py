@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -19,8 +18,9 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.classes import STATES
-from napari_ngff.viewer.annotating import annotate
+from napari_ngff.viewer.annotating import annotate, label_name
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser_host import browser_of
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -37,8 +37,6 @@ class RoundBar(QGroupBox):
 
     told = Signal(str)
     """Emitted with what went wrong, for the user."""
-    moved = Signal(object)
-    """Emitted with the `Annotation` when its field or a state is another."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__("Fields", parent)
@@ -62,6 +60,7 @@ class RoundBar(QGroupBox):
         self.state.setToolTip("How far this field is; kept in a file beside the plate.")
         self.autosave = QCheckBox("Save when going on", self)
         self.autosave.setChecked(True)
+        self.autosave.setToolTip("Else unsaved edits are asked about.")
         self.place = QLabel(self)
         self.bar = QProgressBar(self)
         self.bar.setFormat("%v of %m done")
@@ -83,8 +82,8 @@ class RoundBar(QGroupBox):
 
     def _connect(self) -> None:
         self.begin.clicked.connect(self.start)
-        self.previous.clicked.connect(lambda: self._step(-1))
-        self.next.clicked.connect(lambda: self._step(1))
+        self.previous.clicked.connect(self.goBack)
+        self.next.clicked.connect(self.goOn)
         self.todo.clicked.connect(self._on_todo)
         self.state.activated.connect(self._on_state)
         self.autosave.toggled.connect(self._on_autosave)
@@ -92,15 +91,17 @@ class RoundBar(QGroupBox):
 
     def _on_browsing(self, browser: Any = None) -> None:
         if self.annotation is not None and self.annotation.browser is not browser:
+            self.annotation.changed.disconnect(self._on_changed)
+            self.annotation.close()
             self.annotation = None
+            self._show_progress()
         self.refresh()
 
     def start(self) -> None:
         """Begin with the selected labels' name, in the field that is shown."""
         active = self._viewer.layers.selection.active
-        name = active.name if isinstance(active, Labels) else NAME
         try:
-            self.annotation = annotate(self._viewer, name)
+            self.annotation = annotate(self._viewer, label_name(active) or NAME)
         except (ValueError, OMEZarrError, OSError) as error:
             self.told.emit(str(error))
             return
@@ -110,7 +111,14 @@ class RoundBar(QGroupBox):
 
     def _on_changed(self) -> None:
         self.refresh()
-        self.moved.emit(self.annotation)
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        """Show on the map of the browser, if it is open, how far each well is."""
+        browser = browser_of(self._viewer)
+        if browser is not None:
+            found = self.annotation
+            browser.map.setProgress({} if found is None else found.well_progress())
 
     def refresh(self) -> None:
         """Show where the round is."""
@@ -140,9 +148,15 @@ class RoundBar(QGroupBox):
         self.bar.setValue(counts["done"])
         self.bar.setToolTip(", ".join(f"{n} {state}" for state, n in counts.items()))
 
-    def _step(self, step: int) -> None:
+    def goOn(self) -> None:
+        """Save, and go to the next field."""
         if self.annotation is not None:
-            self.annotation.step(step)
+            self.annotation.step(1)
+
+    def goBack(self) -> None:
+        """Save, and go to the field before."""
+        if self.annotation is not None:
+            self.annotation.step(-1)
 
     def _on_todo(self) -> None:
         if self.annotation is not None:

@@ -1,0 +1,84 @@
+"""The command ``napari-ngff export``: labels for other programs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import NotOMEZarrError, OMEZarrError
+from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.classes import classes_of
+from napari_ngff.labels.export_file import save_boxes, save_outlines
+from napari_ngff.store.node import open_node
+from napari_ngff.store.pyramid import open_pyramid
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_export"]
+
+MICROMETERS = {
+    "angstrom": 1e-4,
+    "nanometer": 1e-3,
+    "micrometer": 1.0,
+    "millimeter": 1e3,
+    "centimeter": 1e4,
+    "meter": 1e6,
+}
+"""Of the units that microscopes write."""
+
+
+def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to a parser of commands."""
+    command = commands.add_parser(
+        "export", help="write outlines or boxes of labels for other programs"
+    )
+    command.add_argument("labels", metavar="LABELS", help="a label image")
+    command.add_argument(
+        "--geojson",
+        metavar="FILE",
+        help="outlines of all objects, as QuPath reads them",
+    )
+    command.add_argument(
+        "--boxes", metavar="FILE", help="bounding boxes in micrometres, as CSV"
+    )
+    command.add_argument(
+        "--level", type=int, default=0, metavar="N", help="of which level (0)"
+    )
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Export; returns the exit code."""
+    if not options.geojson and not options.boxes:
+        print("napari-ngff: say --geojson FILE or --boxes FILE", file=sys.stderr)
+        return 2
+    node = open_node(options.labels)
+    image = node.metadata.image
+    if image is None or image.label is None:
+        msg = f"{node} is no label image. Name one, such as IMAGE/labels/NAME."
+        raise NotOMEZarrError(msg)
+    pyramid = open_pyramid(node)
+    canvas = Canvas(pyramid.levels)
+    axes = "".join(pyramid.multiscale.axis_names)
+    try:
+        if not 0 <= options.level < len(canvas.levels):
+            raise ValueError(f"{node} has no level {options.level}.")
+        level = canvas.levels[options.level]
+        if options.geojson:
+            count = save_outlines(options.geojson, level, axes, classes_of(image.label))
+            print(f"{count} outlines -> {options.geojson}")
+        if options.boxes:
+            scale = pyramid.multiscale.levels[0].scale
+            pixel = [
+                size * MICROMETERS.get(axis.unit or "", 1.0)
+                for size, axis in zip(scale, pyramid.multiscale.axes, strict=True)
+            ]
+            count = save_boxes(options.boxes, level, axes, pixel)
+            print(f"{count} boxes -> {options.boxes}")
+    except ValueError as error:
+        if isinstance(error, OMEZarrError):
+            raise
+        print(f"napari-ngff: {error}", file=sys.stderr)
+        return 1
+    return 0

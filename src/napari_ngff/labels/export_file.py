@@ -1,0 +1,118 @@
+"""Writes labels as files of other programs, aside and renamed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from typing import TYPE_CHECKING
+
+from napari_ngff.labels.export import boxes, geojson, write_boxes
+from napari_ngff.store.sink import FolderSink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.labels.level import CanvasLevel
+
+__all__ = ["save_boxes", "save_outlines"]
+
+
+def save_outlines(
+    path: str,
+    level: CanvasLevel,
+    axes: str,
+    classes: Iterable[LabelClass] = (),
+    cancel: Callable[[], bool] | None = None,
+) -> int:
+    """Write the outlines of all objects as GeoJSON, in pixels of level 0.
+
+    Parameters
+    ----------
+    level
+        Of a canvas; of a coarser one outlines are as coarse.
+    axes
+        A letter each, such as "tzyx"; the last two are y and x.
+    classes
+        Their names and colours become classifications.
+    cancel
+        Asked after each plane; True ends it.
+
+    Returns
+    -------
+    int
+        Number of outlines; nothing is written where it was cancelled.
+
+    Raises
+    ------
+    ValueError
+        Where a plane is too large; see `geojson`.
+    OSError
+        Where it cannot be written.
+    """
+    full = level.canvas.shape
+    height, width = (full[i] / level.shape[i] for i in (-2, -1))
+    stop = _Cancel(cancel)
+    found = geojson(level, axes, classes=classes, pixel=(height, width), cancel=stop)
+    if not stop.cancelled:
+        _put(path, json.dumps(found))
+    return len(found["features"])
+
+
+def save_boxes(
+    path: str,
+    level: CanvasLevel,
+    axes: str,
+    pixel: Sequence[float],
+    cancel: Callable[[], bool] | None = None,
+) -> int:
+    """Write the bounding boxes of all labels as a table of regions of interest.
+
+    Parameters
+    ----------
+    level
+        Of a canvas; boxes of a coarser one are up to a voxel of it too large.
+    axes
+        A letter each.
+    pixel
+        Size of a voxel of level 0 along each axis, in micrometres.
+    cancel
+        Asked after each chunk; True ends it.
+
+    Returns
+    -------
+    int
+        Number of rows; nothing is written where it was cancelled.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be written.
+    """
+    stop = _Cancel(cancel)
+    found = boxes(level, cancel=stop)
+    if not stop.cancelled:
+        file = io.StringIO(newline="")
+        full = level.canvas.shape
+        sizes = zip(pixel, full, level.shape, strict=True)
+        write_boxes(file, found, axes, [size * n / m for size, n, m in sizes])
+        _put(path, file.getvalue())
+    return len(found)
+
+
+class _Cancel:
+    """Remembers that somebody cancelled."""
+
+    def __init__(self, ask: Callable[[], bool] | None) -> None:
+        self._ask = ask
+        self.cancelled = False
+
+    def __call__(self) -> bool:
+        self.cancelled = self.cancelled or (self._ask is not None and self._ask())
+        return self.cancelled
+
+
+def _put(path: str, text: str) -> None:
+    folder, name = os.path.split(os.path.abspath(path))
+    FolderSink(folder).put(name, text.encode())

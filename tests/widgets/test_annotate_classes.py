@@ -1,0 +1,282 @@
+"""The classes of the annotate dock, with the mouse and the keys, in a window."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from qtpy.QtCore import QPoint, Qt
+from qtpy.QtGui import QColor
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QColorDialog, QFileDialog, QInputDialog, QLineEdit
+
+from mouse import camera, canvas, click, drag, pump
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.widgets.class_table import (
+    COLOR,
+    LOCKED,
+    NAME,
+    STATE,
+    VALUE,
+    VISIBLE,
+)
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    return write_image(tmp_path_factory.mktemp("sample") / "cells.ome.zarr")
+
+
+@pytest.fixture
+def path(sample, tmp_path):
+    return shutil.copytree(sample, tmp_path / "cells.ome.zarr")
+
+
+@pytest.fixture
+def dock(viewer):
+    """The dock as napari opens it, which hands it a proxy of the viewer."""
+    _, widget = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    pump(50)
+    return widget
+
+
+@pytest.fixture
+def labels(viewer, dock, path):
+    """New labels that are painted on, and nothing else in sight."""
+    from napari_ngff.viewer.new_labels import new_labels
+
+    viewer.open(str(path), plugin="napari-ngff")
+    layer = viewer.add_layer(new_labels(viewer.layers[0], "territories"))
+    for other in viewer.layers:
+        other.visible = other is layer
+    viewer.layers.selection.active = layer
+    layer.mode, layer.brush_size = "paint", 30
+    viewer.reset_view()
+    pump(200)
+    return layer
+
+
+def cell(dock, row, column):
+    """Where a cell of the table is, for the mouse."""
+    table = dock.classes.table
+    at = table.visualRect(table.rows.index(row, column))
+    table.scrollTo(table.rows.index(row, column))
+    at = table.visualRect(table.rows.index(row, column))
+    return table.viewport(), at
+
+
+def press(dock, row, column, double=False):
+    port, at = cell(dock, row, column)
+    QTest.mouseClick(port, LEFT, pos=at.center())
+    if double:
+        QTest.mouseDClick(port, LEFT, pos=at.center())
+    pump()
+
+
+def tick(dock, row, column):
+    port, at = cell(dock, row, column)
+    QTest.mouseClick(port, LEFT, pos=QPoint(at.left() + 12, at.center().y()))
+    pump()
+
+
+def type_name(dock, name):
+    """Type into the cell that is edited."""
+    editors = dock.classes.table.findChildren(QLineEdit)
+    editor = next(one for one in editors if one.isVisible())
+    editor.selectAll()
+    QTest.keyClicks(editor, name)
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    pump()
+
+
+def add(dock, *names):
+    """Press the button, and type each name."""
+    for name in names:
+        QTest.mouseClick(dock.classes.buttons["Add class"], LEFT)
+        pump()
+        type_name(dock, name)
+
+
+def names(dock):
+    return [one.name for one in dock.classes.classes.items]
+
+
+def world(layer, y, x):
+    return tuple(layer.data_to_world((0, y, x))[-2:])
+
+
+def voxel(layer, y, x):
+    return int(layer.canvas.levels[0].points([[0], [y], [x]])[0])
+
+
+def type_key(viewer, key):
+    native = canvas(viewer).native
+    native.setFocus()
+    QTest.keyClick(native, key)
+    pump()
+
+
+def test_classes_are_added_named_and_painted_with_by_number_keys(viewer, dock, labels):
+    add(dock, "nucleus", "debris", "dividing")
+    assert names(dock) == ["nucleus", "debris", "dividing"]
+    assert [one.value for one in dock.classes.classes.items] == [1, 2, 3]
+    for number, x in ((1, 200), (2, 400), (3, 600)):
+        type_key(viewer, str(number))
+        assert labels.selected_label == number
+        assert dock.classes.table.current().value == number
+        click(viewer, world(labels, 300, x))
+        assert voxel(labels, 300, x) == number
+    labels.undo()
+    assert voxel(labels, 300, 600) == 0
+
+
+def test_a_key_without_class_keeps_what_it_is_in_napari(viewer, dock, labels):
+    add(dock, "nucleus")
+    labels.mode = "paint"
+    type_key(viewer, "5")
+    assert labels.mode == "pick"
+    type_key(viewer, "1")
+    assert labels.mode == "pick"
+    assert labels.selected_label == 1
+
+
+def test_a_click_on_a_row_selects_and_a_click_on_a_colour_asks(
+    viewer, dock, labels, monkeypatch
+):
+    add(dock, "nucleus", "debris")
+    press(dock, 0, VALUE)
+    assert labels.selected_label == 1
+    monkeypatch.setattr(QColorDialog, "getColor", lambda *_: QColor(1, 2, 3, 255))
+    press(dock, 1, COLOR, double=True)
+    assert dock.classes.classes.find(2).color == (1, 2, 3, 255)
+    np.testing.assert_allclose(labels.get_color(2), [1 / 255, 2 / 255, 3 / 255, 1])
+    press(dock, 1, NAME, double=True)
+    type_name(dock, "dirt")
+    assert names(dock) == ["nucleus", "dirt"]
+
+
+def test_a_locked_class_is_not_painted_over_and_a_hidden_one_not_seen(
+    viewer, dock, labels
+):
+    add(dock, "nucleus", "debris")
+    type_key(viewer, "1")
+    click(viewer, world(labels, 300, 300))
+    tick(dock, 0, LOCKED)
+    assert dock.classes.classes.find(1).locked
+    type_key(viewer, "2")
+    drag(viewer, [world(labels, 300, 200), world(labels, 300, 400)])
+    assert voxel(labels, 300, 220) == 2
+    assert voxel(labels, 300, 300) == 1
+    tick(dock, 1, VISIBLE)
+    assert labels.get_color(2)[3] == 0
+    tick(dock, 1, VISIBLE)
+    assert labels.get_color(2)[3] == 1
+
+
+def test_the_brush_draws_over_what_is_chosen(viewer, dock, labels):
+    add(dock, "nucleus", "debris")
+    type_key(viewer, "1")
+    click(viewer, world(labels, 300, 300))
+    type_key(viewer, "2")
+    dock.classes.over.setCurrentIndex(1)
+    dock.classes.over.activated.emit(1)
+    drag(viewer, [world(labels, 300, 200), world(labels, 300, 400)])
+    assert voxel(labels, 300, 220) == 2
+    assert voxel(labels, 300, 300) == 1
+    dock.classes.over.setCurrentIndex(0)
+    dock.classes.over.activated.emit(0)
+    drag(viewer, [world(labels, 300, 200), world(labels, 300, 400)])
+    assert voxel(labels, 300, 300) == 2
+
+
+def test_states_order_merge_and_removal(viewer, dock, labels, monkeypatch):
+    add(dock, "nucleus", "debris", "dividing")
+    model = dock.classes.table.rows
+    assert model.setData(model.index(0, STATE), "flagged")
+    assert dock.classes.classes.find(1).state == "flagged"
+    type_key(viewer, "2")
+    click(viewer, world(labels, 300, 300))
+    monkeypatch.setattr(QInputDialog, "getItem", lambda *_: ("dividing (3)", True))
+    QTest.mouseClick(dock.classes.buttons["Merge into…"], LEFT)
+    assert voxel(labels, 300, 300) == 3
+    labels.undo()
+    assert voxel(labels, 300, 300) == 2
+    QTest.mouseClick(dock.classes.buttons["Up"], LEFT)
+    assert names(dock) == ["debris", "nucleus", "dividing"]
+    type_key(viewer, "1")
+    assert labels.selected_label == 2
+    QTest.mouseClick(dock.classes.buttons["Remove"], LEFT)
+    assert names(dock) == ["nucleus", "dividing"]
+    assert voxel(labels, 300, 300) == 2
+
+
+def test_a_list_goes_to_other_labels_as_a_file(
+    viewer, dock, labels, tmp_path, monkeypatch
+):
+    add(dock, "nucleus", "debris")
+    file = tmp_path / "classes.json"
+    for method in ("getSaveFileName", "getOpenFileName"):
+        monkeypatch.setattr(QFileDialog, method, lambda *_: (str(file), ""))
+    QTest.mouseClick(dock.classes.buttons["Export…"], LEFT)
+    rows = json.loads(file.read_text())["classes"]
+    assert [row["name"] for row in rows] == ["nucleus", "debris"]
+    viewer.layers.selection.active = viewer.layers["cells"]
+    pump()
+    assert names(dock) == []
+    QTest.mouseClick(dock.classes.buttons["Import…"], LEFT)
+    assert names(dock) == ["nucleus", "debris"]
+    file.write_text("{}")
+    QTest.mouseClick(dock.classes.buttons["Import…"], LEFT)
+    assert "Not imported" in dock.status.text()
+    assert names(dock) == ["nucleus", "debris"]
+
+
+def test_the_dock_follows_the_labels_that_are_selected(viewer, dock, labels):
+    assert dock.title.text() == "territories"
+    add(dock, "nucleus")
+    viewer.layers.selection.active = viewer.layers[0]
+    pump()
+    assert dock.title.text() == "territories", "an image is no other labels"
+    viewer.layers.selection.active = viewer.layers["cells"]
+    pump()
+    assert dock.title.text() == "cells"
+    assert names(dock) == []
+    viewer.layers["cells"].name = "zellen"
+    assert dock.title.text() == "zellen"
+    viewer.layers.selection.active = labels
+    pump()
+    assert names(dock) == ["nucleus"]
+    viewer.layers.remove(labels)
+    pump()
+    assert "make new ones" in dock.title.text()
+    assert dock.saving is None
+    assert not dock.classes.buttons["Add class"].isEnabled()
+    assert dock.make.isEnabled()
+
+
+def test_count_says_how_much_is_painted(viewer, dock, labels):
+    add(dock, "nucleus")
+    click(viewer, world(labels, 300, 300))
+    QTest.mouseClick(dock.classes.buttons["Count"], LEFT)
+    for _ in range(200):
+        pump(20)
+        if dock.classes.table.rows.counts:
+            break
+    whole = np.asarray(labels.data[0])
+    assert dock.classes.table.rows.counts == {1: int((whole == 1).sum())}
+
+
+def test_everything_is_reached_and_told_without_a_mouse(viewer, dock, labels):
+    camera(viewer)
+    for page in (dock.classes, dock.objects, dock.bridge, dock.round):
+        for button in page.findChildren(type(dock.make)):
+            assert button.toolTip(), button.text()
+            assert button.focusPolicy() & Qt.FocusPolicy.TabFocus, button.text()
+    dock.classes.table.setFocus()
+    QTest.keyClick(dock.classes.table, Qt.Key.Key_Tab)
+    pump()
+    assert not dock.classes.table.hasFocus(), "Tab leaves the table"

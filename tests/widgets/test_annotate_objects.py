@@ -1,0 +1,233 @@
+"""Objects and other plugins in the annotate dock, in a window."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from napari.layers import Image, Labels
+from qtpy.QtCore import QCoreApplication, QEvent, Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QFileDialog
+
+from mouse import click, pump
+from napari_ngff.labels.canvas import Canvas
+from napari_ngff.viewer.bridge import WORK
+from napari_ngff.viewer.classes import classes_of_layer
+from napari_ngff.viewer.merging import HOW
+from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.samples import write_image
+from painting import Empty
+
+LEFT = Qt.MouseButton.LeftButton
+Y, X = 300, 500
+"""Middle of two discs that touch."""
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    return write_image(tmp_path_factory.mktemp("sample") / "cells.ome.zarr")
+
+
+@pytest.fixture
+def path(sample, tmp_path):
+    return shutil.copytree(sample, tmp_path / "cells.ome.zarr")
+
+
+@pytest.fixture
+def dock(viewer, path):
+    viewer.open(str(path), plugin="napari-ngff")
+    _, widget = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    return widget
+
+
+@pytest.fixture
+def labels(viewer, dock):
+    """New labels: two discs of label 5 that touch, and one of label 7 away."""
+    from napari_ngff.viewer.new_labels import new_labels
+
+    layer = viewer.add_layer(new_labels(viewer.layers[0], "discs"))
+    for other in viewer.layers[:-1]:
+        other.visible = other is viewer.layers[0]
+    viewer.layers.selection.active = layer
+    layer.brush_size = 80
+    for x, label in ((X - 38, 5), (X + 38, 5), (X + 200, 7)):
+        layer.paint((0, Y, x), label)
+    layer.selected_label = 5
+    viewer.reset_view()
+    pump(100)
+    return layer
+
+
+def wait(done):
+    for _ in range(500):
+        pump(20)
+        if done():
+            return
+    raise AssertionError("it takes more than ten seconds")
+
+
+def world(layer, y, x):
+    return tuple(layer.data_to_world((0, y, x))[-2:])
+
+
+def voxel(layer, y, x):
+    return int(layer.canvas.levels[0].points([[0], [y], [x]])[0])
+
+
+def press(button):
+    QTest.mouseClick(button, LEFT)
+    pump()
+
+
+def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
+    dock.tabs.setCurrentWidget(dock.objects)
+    press(dock.objects.cut)
+    click(viewer, world(labels, Y, X - 50))
+    assert "another place of object 5" in dock.status.text()
+    click(viewer, world(labels, Y, X + 50))
+    wait(lambda: voxel(labels, Y, X + 50) == 8)
+    assert voxel(labels, Y, X - 50) == 5
+    assert voxel(labels, Y, X - 4) == 5
+    assert voxel(labels, Y, X + 4) == 8
+    assert "is cut" in dock.status.text()
+    press(dock.objects.join)
+    assert not dock.objects.cut.isChecked()
+    click(viewer, world(labels, Y, X + 50))
+    wait(lambda: voxel(labels, Y, X + 50) == 5)
+    labels.undo()
+    labels.undo()
+    assert voxel(labels, Y, X + 50) == 5
+    click(viewer, world(labels, Y + 200, X))
+    wait(lambda: "Click an object" in dock.status.text())
+
+
+def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
+    dock.tabs.setCurrentWidget(dock.objects)
+    labels.mode = "pick"
+    click(viewer, world(labels, Y, X + 200))
+    page = dock.objects
+    assert [page.list.item(i).text() for i in range(2)] == ["7", "5"]
+    assert page.id.value() == 7
+    press(page.previous)
+    wait(lambda: labels.selected_label == 5)
+    wait(lambda: "Object 5" in dock.status.text())
+    middle = world(labels, Y, X)
+    np.testing.assert_allclose(
+        viewer.scene.camera.center[-2:], middle, atol=2 * labels.scale[-1]
+    )
+    item = page.list.item(1)
+    place = page.list.visualItemRect(item).center()
+    QTest.mouseClick(page.list.viewport(), LEFT, pos=place)
+    wait(lambda: "Object 7" in dock.status.text())
+    np.testing.assert_allclose(
+        viewer.scene.camera.center[-2:],
+        world(labels, Y, X + 200),
+        atol=2 * labels.scale[-1],
+    )
+    page.id.setValue(99)
+    press(page.jump)
+    wait(lambda: "no voxel of label 99" in dock.status.text())
+    press(page.unused)
+    wait(lambda: labels.selected_label == 8)
+    QTest.mouseClick(page.show_only, LEFT)
+    assert labels.show_selected_label == page.show_only.isChecked()
+
+
+def test_work_here_and_merge(viewer, dock, labels):
+    dock.tabs.setCurrentWidget(dock.bridge)
+    pump()
+    page = dock.bridge
+    assert "2 layers" in page.memory.text()
+    assert "MiB" in page.memory.text()
+    before = page.memory.text()
+    page.level.setCurrentIndex(1)
+    page.level.activated.emit(1)
+    assert page.memory.text() != before
+    page.level.setCurrentIndex(0)
+    page.level.activated.emit(0)
+    count = len(viewer.layers)
+    press(page.take)
+    wait(lambda: len(viewer.layers) == count + 2)
+    image, work = viewer.layers[-2:]
+    assert (type(image), type(work)) == (Image, Labels)
+    assert isinstance(image.data, np.ndarray)
+    assert viewer.layers.selection.active is labels
+    result = np.zeros(work.data.shape, "u1")
+    result[10:60, 20:90] = 3
+    viewer.add_labels(result, name="found")
+    viewer.layers.selection.active = labels
+    page.result.setCurrentText("found")
+    page.how.setCurrentIndex(list(HOW).index("add"))
+    press(page.put)
+    wait(lambda: "is merged" in dock.status.text())
+    (_, _), (top, _), (left, _) = work.metadata[WORK].box
+    assert voxel(labels, top + 10, left + 20) == 10
+    assert voxel(labels, top + 9, left + 20) == 0
+    assert voxel(labels, Y, X - 50) == 5
+    labels.undo()
+    assert voxel(labels, top + 10, left + 20) == 0
+
+
+def test_what_cannot_be_merged_is_said(viewer, dock, labels):
+    dock.tabs.setCurrentWidget(dock.bridge)
+    viewer.add_labels(np.ones((3, 3), "u1"), translate=(1e6, 1e6), name="far")
+    viewer.layers.selection.active = labels
+    pump()
+    dock.bridge.result.setCurrentText("far")
+    press(dock.bridge.put)
+    wait(lambda: "Not merged" in dock.status.text())
+    assert dock.bridge.put.isEnabled()
+
+
+def test_shapes_become_labels(viewer, dock, labels):
+    dock.tabs.setCurrentWidget(dock.bridge)
+    corners = [world(labels, y, x) for y, x in ((100, 100), (100, 150), (150, 150))]
+    viewer.add_shapes([np.array(corners)], shape_type="polygon")
+    viewer.layers.selection.active = labels
+    press(dock.bridge.shapes)
+    assert "1 shapes were painted" in dock.status.text()
+    assert voxel(labels, 110, 140) == 8
+
+
+def test_labels_are_exported_with_what_is_not_saved(
+    viewer, dock, labels, tmp_path, monkeypatch
+):
+    dock.tabs.setCurrentWidget(dock.bridge)
+    box = dock.bridge.export
+    for button, name in ((box.outlines, "out.geojson"), (box.boxes, "out.csv")):
+        monkeypatch.setattr(
+            QFileDialog, "getSaveFileName", lambda *_, n=name: (str(tmp_path / n), "")
+        )
+        press(button)
+        wait(lambda: "were written" in dock.status.text())
+        assert box.outlines.isEnabled()
+        dock.status.setText("")
+    found = json.loads((tmp_path / "out.geojson").read_text())["features"]
+    assert sorted(one["properties"]["name"] for one in found) == ["5", "7"]
+    with open(tmp_path / "out.csv", newline="") as file:
+        rows = {row["label"]: row for row in csv.DictReader(file)}
+    size = labels.scale[-1]
+    assert set(rows) == {"5", "7"}
+    assert float(rows["7"]["len_x_micrometer"]) == pytest.approx(81 * size, abs=size)
+    start = (X + 200 - 40) * size
+    assert float(rows["7"]["x_micrometer"]) == pytest.approx(start, abs=size)
+
+
+def test_closing_leaves_nothing_behind(viewer):
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    layer = viewer.add_layer(OMEZarrLabels(Canvas([Empty((64, 64))]), name="labels"))
+    pump(50)
+    assert dock.title.text() == "labels"
+    dock.parent().destroyOnClose()
+    del dock
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    pump(50)
+    layer.selected_label = 7
+    classes_of_layer(layer).add("nucleus")
+    viewer.layers.remove(layer)
+    viewer.add_labels(np.zeros((3, 3), int))
+    pump(50)
