@@ -7,7 +7,6 @@ two levels alone, so that a part can be made again exactly as the whole was.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.labels.cells import box_of, cells_in
+from napari_ngff.labels.mode import mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Method", "Reduction", "Steps", "method_named"]
 
 Array = npt.NDArray[Any]
-Indices = npt.NDArray[np.int64]
 Method = Literal["nearest", "mode"]
 
 
@@ -257,84 +256,3 @@ class Reduction:
             block = block.take(index.ravel(), axis)
             inside.append(own)
         return block, tuple(lengths), inside
-
-
-def mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) -> Array:
-    """Take the id that most voxels of each block have, of several the smallest.
-
-    Parameters
-    ----------
-    block
-        A whole number of blocks per axis.
-    lengths
-        Voxels of a block per axis.
-    inside
-        As `Reduction` makes it: what counts.
-
-    Notes
-    -----
-    Few blocks of labels hold more than one id. Only in those is anything counted.
-    """
-    offsets = list(itertools.product(*map(range, lengths)))
-    parts = [
-        block[tuple(slice(o, None, n) for o, n in zip(offset, lengths, strict=True))]
-        for offset in offsets
-    ]
-    shape = parts[0].shape
-    parts = [part.ravel() for part in parts]  # which is quicker in one piece
-    out = parts[0].copy()
-    mixed = np.zeros(out.shape, bool)
-    for part in parts[1:]:
-        mixed |= part != out
-    at = np.flatnonzero(mixed)
-    ids = [part[at] for part in parts]
-    if all(own is None for own in inside):
-        out[at] = _most_frequent(ids)
-        return out.reshape(shape)
-    place = np.unravel_index(at, shape)
-    counts = np.stack([_weight(offset, place, inside) for offset in offsets])
-    best, most = ids[0].copy(), np.full(at.size, -1)
-    for candidate in ids:
-        count = sum(n * (one == candidate) for n, one in zip(counts, ids, strict=True))
-        better = (count > most) | ((count == most) & (candidate < best))
-        best[better] = candidate[better]
-        most[better] = count[better]
-    out[at] = best
-    return out.reshape(shape)
-
-
-def _most_frequent(ids: list[Array]) -> Array:
-    """Take the most frequent of the ids at each place, of several the smallest.
-
-    Parameters
-    ----------
-    ids
-        One-dimensional, equally long.
-
-    Notes
-    -----
-    Sorted by exchanging neighbours, all places at once; equal ids are neighbours then.
-    """
-    ids = list(ids)
-    for turn in range(len(ids)):
-        for i in range(turn % 2, len(ids) - 1, 2):
-            low, high = np.minimum(ids[i], ids[i + 1]), np.maximum(ids[i], ids[i + 1])
-            ids[i], ids[i + 1] = low, high
-    best = ids[0].copy()
-    most = np.ones(best.size, np.min_scalar_type(len(ids)))
-    run = most.copy()
-    for before, one in itertools.pairwise(ids):
-        run *= one == before
-        run += 1
-        np.copyto(best, one, where=run > most)
-        np.maximum(most, run, out=most)
-    return best
-
-
-def _weight(offset: tuple[int, ...], at: Any, inside: Sequence[Any]) -> Indices:
-    """1 where a voxel of a block counts, 0 where it is a repeated one."""
-    weight = np.ones(at[0].size, np.int64)
-    for step, index, own in zip(offset, at, inside, strict=True):
-        if own is not None:
-            weight *= own[step][index]
-    return weight

@@ -266,7 +266,8 @@ def sidecars_of(address: Address) -> list[Path]:
     places = [address.beside, address.within(sidecar_folder())]
     places += [Path(one) for one in _noted(address)]
     unique = dict.fromkeys(place for place in places if place is not None)
-    return [place for place in unique if place.is_dir()]
+    # `Path.is_dir` raises where a folder above may not be looked into (Python 3.11).
+    return [place for place in unique if os.path.isdir(place)]
 
 
 @dataclass(frozen=True, slots=True)
