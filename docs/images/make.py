@@ -349,6 +349,30 @@ def browser(folder: Path) -> None:
     save(viewer, "browser")
 
 
+def tables(folder: Path) -> None:
+    """Draw a plate whose wells are coloured by what was measured."""
+    from napari_ngff.viewer.samples import write_plate
+    from napari_ngff.viewer.table_offers import Scope
+    from napari_ngff.widgets.browser_host import show_browser
+
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=2))
+    dock = show_browser(viewer)
+    while len(dock.map.pictures()) < 22 or not dock.tables.tables().labels:
+        wait(0.1)
+    found = dock.tables.tables()
+    found.measure("nuclei", Scope.ALL)
+    while found.table is None:
+        wait(0.1)
+    found.color_by("area", "mean")
+    dock.goToWell("C/4")
+    wait(2)
+    dock.controls.filter.setText("A1:D5 and area > 20")
+    wait(1)
+    viewer.reset_view()
+    save(viewer, "tables", "nuclei")
+
+
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
     """Serve a folder on this machine; gives its address."""
@@ -376,6 +400,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "url-form": url_form,
     "inspector": inspector,
     "browser": browser,
+    "tables": tables,
 }
 
 

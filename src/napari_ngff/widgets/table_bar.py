@@ -16,7 +16,6 @@ from qtpy.QtWidgets import (
     QProgressBar,
     QPushButton,
     QSizePolicy,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -73,7 +72,7 @@ class TableBar(QWidget):
         self.legend = Legend(plate_map)
         self.table = QComboBox(self)
         self.load_button = QPushButton("&Load table…", self)
-        self.measure = QToolButton(self)
+        self.measure = QPushButton("&Measure", self)
         self.menu = QMenu(self.measure)
         self.column = QComboBox(self)
         self.how = QComboBox(self)
@@ -91,10 +90,8 @@ class TableBar(QWidget):
         self.load_button.setToolTip(
             "CSV or Parquet with a column 'well', or 'row' and 'column'"
         )
-        self.measure.setText("Measure")
         self.measure.setToolTip("Size, place and intensities of labels")
         self.measure.setMenu(self.menu)
-        self.measure.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.column.setToolTip("What the map is coloured by")
         self.how.setToolTip("How the rows of a well become one value")
         self.how.addItems(AGGREGATIONS)
