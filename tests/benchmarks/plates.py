@@ -49,7 +49,8 @@ class Ours:
         from napari_ngff.plate.layout import map_plate
 
         self.node = open_node(self.path)
-        return map_plate(self.node.metadata.plate)
+        self.wells = map_plate(self.node.metadata.plate).wells
+        return self.wells
 
     def begin(self) -> Any:
         from contenders import OPENERS
@@ -62,11 +63,10 @@ class Ours:
 
     def well(self) -> Any:
         from napari_ngff.plate.arrangement import Arrangements
-        from napari_ngff.plate.layout import map_plate
         from napari_ngff.plate.mosaic import open_mosaic
         from napari_ngff.plate.screen import Screen
 
-        wells = map_plate(self.node.metadata.plate).wells
+        wells = self.wells
         mosaic = open_mosaic(Arrangements(Screen(self.node)), [wells[len(wells) // 2]])
         source = mosaic.pyramid.levels[0]
         return source.read(((0, 1), *((0, n) for n in source.shape[1:])))

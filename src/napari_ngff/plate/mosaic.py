@@ -180,7 +180,9 @@ def _template(
             image = placed.image.location
             place = image.joined(choice.inside) if choice.inside else image
             try:
-                node = read_node(place, placed.image.zarr_format)
+                node = placed.image.node
+                if node is None or choice.inside:
+                    node = read_node(place, placed.image.zarr_format)
                 pyramid = open_pyramid(node, on_error=on_error)
             except (OMEZarrError, OSError) as error:
                 reasons.append(str(error))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import NodeNotFoundError, OMEZarrError
+from napari_ngff.errors import ChunkError, NodeNotFoundError, OMEZarrError
 from napari_ngff.plate.view import View, view_of
 from napari_ngff.store.cache import ByteCache
 from napari_ngff.store.workers import share
@@ -245,21 +245,11 @@ class MosaicLevel:
             if start >= high or stop <= low:
                 return None
         try:
-            view = self._view(tile, placed)
-            if view is None:
-                return None
-            shape = view.shape
-            origins = [0] * (len(box) - 2) + [start for start, _ in spans]
-            ends = [*self.shape[:-2], *(stop for _, stop in spans)]
-            source, target = [], []
-            for i, (low, high) in enumerate(box):
-                first = max(low, origins[i])
-                last = min(high, ends[i], origins[i] + shape[i])
-                if last <= first:
-                    return None
-                source.append((first - origins[i], last - origins[i]))
-                target.append(slice(first - low, last - low))
-            pixels = view.read(tuple(source), self.on_error)
+            try:
+                return self._cut(tile, placed, spans, box)
+            except ChunkError:
+                # It may be stored in another way than the image that it is like.
+                return self._cut(tile, placed, spans, box, lent=False)
         except (OMEZarrError, OSError) as error:
             if self.on_error is None and not isinstance(error, NodeNotFoundError):
                 raise
@@ -267,6 +257,32 @@ class MosaicLevel:
                 reason = f"field {placed.field.path}: {error}"
                 self.tiles.tell(tile, reason, self.on_error)
             return None
+
+    def _cut(
+        self,
+        tile: Tile,
+        placed: PlacedField,
+        spans: list[tuple[int, int]],
+        box: Box,
+        *,
+        lent: bool = True,
+    ) -> tuple[tuple[slice, ...], Pixels] | None:
+        """Read where a field and a rectangle meet; see `FieldImage.lent`."""
+        view = self._view(tile, placed, lent=lent)
+        if view is None:
+            return None
+        shape = view.shape
+        origins = [0] * (len(box) - 2) + [start for start, _ in spans]
+        ends = [*self.shape[:-2], *(stop for _, stop in spans)]
+        source, target = [], []
+        for i, (low, high) in enumerate(box):
+            first = max(low, origins[i])
+            last = min(high, ends[i], origins[i] + shape[i])
+            if last <= first:
+                return None
+            source.append((first - origins[i], last - origins[i]))
+            target.append(slice(first - low, last - low))
+        pixels = view.read(tuple(source), None if view.lent else self.on_error)
         return tuple(target), _cast(pixels, self.dtype)
 
     def _spans(
@@ -282,17 +298,19 @@ class MosaicLevel:
             spans.append((start, min(stop, limits[axis], self.shape[axis - 2])))
         return spans
 
-    def _view(self, tile: Tile, placed: PlacedField) -> View | None:
+    def _view(
+        self, tile: Tile, placed: PlacedField, *, lent: bool = True
+    ) -> View | None:
         """Find the array of a field that suits this level; None where there is none."""
         path = placed.image.location.path
-        if path in self._views:
+        if lent and path in self._views:
             return self._views[path]
         image = placed.image
         try:
             if self.tiles.inside:
                 screen = self.tiles.arrangements.screen
                 image = screen.image(tile.well, placed.field.path, self.tiles.inside)
-            view = view_of(image, placed.image.size, self)
+            view = view_of(image, placed.image.size, self, lent=lent)
         except (OMEZarrError, OSError):
             # Asking again at every redraw would tell it again.
             self._views[path] = None

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Field
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.node import read_node
 from napari_ngff.store.systems import scene_paths
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale
-    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.layout import Layout
     from napari_ngff.store.location import Location
     from napari_ngff.store.node import Node
 
@@ -31,6 +31,10 @@ KNOWN_DOCUMENTS = 16
 KNOWN_PLACES = 256
 """So many places of images are shared by those of all wells."""
 
+Kin = dict[tuple[int, int], tuple["Layout", "Layout"]]
+"""Of images whose documents are alike: number of a level, and id of the layout of
+level 0 -> that layout, and the one of the level."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldImage:
@@ -44,12 +48,42 @@ class FieldImage:
         Of its arrays.
     multiscale
         As its metadata say; the first where there are several.
+    node
+        Its group; None where the document was only compared with that of another.
     """
 
     location: Location
     zarr_format: int
     multiscale: Multiscale
+    node: Node | None = None
     _arrays: dict[int, ChunkedArray | Exception] = field(default_factory=dict)
+    _kin: Kin = field(default_factory=dict)
+
+    def lent(self, level: int) -> ChunkedArray:
+        """Open one level, or take it to be stored like that of an image that is alike.
+
+        Images are alike if their documents say the same and the documents of their
+        levels 0 are equal. Where a chunk of what was taken cannot be read, `array`
+        tells what is there.
+
+        Raises
+        ------
+        OMEZarrError, OSError
+            As `array`.
+        """
+        opened = self.opened
+        if opened is None or self.has(level):
+            return self.array(level)
+        # Equal documents of arrays give the same layout, see `parse_array`.
+        first = opened.layout
+        known = self._kin.get((level, id(first)))
+        if known is not None:
+            path = self.location.key(self.multiscale.levels[level].path)
+            return ChunkedArray(self.location.source, path, known[1], lent=True)
+        found = self.array(level)
+        if found.direct and len(self._kin) < KNOWN_DOCUMENTS:
+            self._kin[level, id(first)] = first, found.layout
+        return found
 
     def array(self, level: int) -> ChunkedArray:
         """Open one level, by its index in `multiscale`; once.
@@ -70,6 +104,10 @@ class FieldImage:
         if isinstance(found, Exception):
             raise copy(found)
         return found
+
+    def has(self, level: int) -> bool:
+        """Tell whether a level was opened."""
+        return level in self._arrays
 
     @property
     def opened(self) -> ChunkedArray | None:
@@ -108,8 +146,8 @@ class Screen:
         self.node = node
         self._fields: dict[str | None, tuple[Field, ...] | Exception] = {}
         self._images: dict[str, FieldImage | Exception] = {}
-        self._known: list[tuple[Any, Multiscale]] = []
-        self._places: dict[Any, Multiscale] = {}
+        self._known: list[tuple[Any, Multiscale, Kin]] = []
+        self._places: dict[bytes, tuple[Multiscale, Kin]] = {}
         self._wells: dict[bytes, tuple[Field, ...]] = {}
 
     def fields(self, well: str | None) -> tuple[Field, ...]:
@@ -211,27 +249,28 @@ class Screen:
         if raw is None:
             msg = f"There is no image at {place}."
             raise NodeNotFoundError(msg)
+        same = self._places.get(raw)
+        if same is not None:
+            return FieldImage(place, zarr_format, same[0], _kin=same[1])
         parted = _parted(raw)
         if parted is not None:
-            for number, (rest, multiscale) in enumerate(self._known):
+            for rest, multiscale, kin in self._known:
                 if rest == parted[0]:
-                    key = number, tuple(parted[1])
-                    moved = self._places.get(key)
-                    if moved is None:
-                        moved = _moved(multiscale, parted[1])
-                        if len(self._places) < KNOWN_PLACES:
-                            self._places[key] = moved
-                    return FieldImage(place, zarr_format, moved)
+                    moved = _moved(multiscale, parted[1])
+                    if len(self._places) < KNOWN_PLACES:
+                        self._places[raw] = moved, kin
+                    return FieldImage(place, zarr_format, moved, _kin=kin)
         node = read_node(place, zarr_format)
         if node.metadata.image is None:
             msg = f"{node} is no image: its metadata has no usable 'multiscales'."
             raise UnsupportedError(msg)
         multiscale = node.metadata.image.multiscales[0]
+        found = FieldImage(place, node.zarr_format, multiscale, node)
         if parted is not None and len(self._known) < KNOWN_DOCUMENTS:
             rest, translations = parted
             if _moved(multiscale, translations) == multiscale:
-                self._known.append((rest, multiscale))
-        return FieldImage(place, node.zarr_format, multiscale)
+                self._known.append((rest, multiscale, found._kin))
+        return found
 
 
 Translations = list[tuple[float, ...] | None]

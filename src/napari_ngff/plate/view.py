@@ -50,11 +50,14 @@ class View:
         there. Axes that the mosaic lacks are seen at 0.
     steps
         Along y and x only every so manieth voxel, where there is no level as coarse.
+    lent
+        Whether the array's document was not read, see `FieldImage.lent`.
     """
 
     array: ChunkedArray
     order: tuple[int | None, ...]
     steps: tuple[int, int] = (1, 1)
+    lent: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -87,7 +90,9 @@ class View:
         return pixels.transpose((*kept, *dropped)).reshape(shape)
 
 
-def view_of(image: FieldImage, size: tuple[int, int], wanted: Wanted) -> View:
+def view_of(
+    image: FieldImage, size: tuple[int, int], wanted: Wanted, *, lent: bool = True
+) -> View:
     """Find the level of an image that a level of a mosaic shows.
 
     The one of the same name where the image has the levels and axes of the model; else
@@ -101,6 +106,8 @@ def view_of(image: FieldImage, size: tuple[int, int], wanted: Wanted) -> View:
         Height and width of the image, or of that of the label image, at level 0.
     wanted
         The level of the mosaic.
+    lent
+        Whether a level may be taken to be like that of an alike image.
 
     Raises
     ------
@@ -111,7 +118,8 @@ def view_of(image: FieldImage, size: tuple[int, int], wanted: Wanted) -> View:
     paths = [level.path for level in image.multiscale.levels]
     names = wanted.model.multiscale.axis_names
     if path in paths and image.multiscale.axis_names == names:
-        array = image.array(paths.index(path))
+        number = paths.index(path)
+        array = image.lent(number) if lent else image.array(number)
         fits = all(
             abs(full / factor - own) <= 1
             for full, factor, own in zip(
@@ -119,7 +127,8 @@ def view_of(image: FieldImage, size: tuple[int, int], wanted: Wanted) -> View:
             )
         )
         if fits and array.ndim == len(names):
-            return View(array, tuple(range(array.ndim)))
+            order = tuple(range(array.ndim))
+            return View(array, order, lent=not image.has(number))
     return _nearest(image, size, wanted)
 
 

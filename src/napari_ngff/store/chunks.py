@@ -87,6 +87,9 @@ class ChunkedArray:
         What its metadata says.
     reader
         Decodes in our stead where we cannot.
+    lent
+        Whether the layout is that of another array which should be alike; a missing
+        chunk is a `ChunkError` where it is not.
     """
 
     def __init__(
@@ -95,11 +98,13 @@ class ChunkedArray:
         path: str,
         layout: Layout,
         reader: ZarrReader | None = None,
+        *,
+        lent: bool = False,
     ) -> None:
         self.source = source
         self.path = path
         self.layout = layout
-        self._objects = Objects(source, path, layout)
+        self._objects = Objects(source, path, layout, lent)
         self._reader = reader
 
     def __reduce__(self) -> tuple[Any, ...]:

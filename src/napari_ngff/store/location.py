@@ -9,6 +9,7 @@ Nothing here writes.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,9 @@ __all__ = ["METADATA_NAMES", "Location", "is_url", "locate", "normal_path"]
 
 METADATA_NAMES = ("zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 """Names of zarr's own documents; dropping one means the group it stands in."""
+
+PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+"""Paths in which there is nothing to resolve."""
 
 GROUP_NAMES = ("zarr.json", ".zgroup", ".zattrs")
 ZIP_SUFFIXES = (".ozx", ".zip")
@@ -84,6 +88,8 @@ def normal_path(path: str, where: str) -> str:
         Where it climbs above the root, or is no name that a file can have; `where`
         goes into the message.
     """
+    if PLAIN.fullmatch(path):
+        return path
     if not _is_nameable(path):
         msg = f"The path {path!r} at {where} is no name that a file can have."
         raise NodeNotFoundError(msg)

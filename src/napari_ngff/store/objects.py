@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.cache import ByteCache
+from napari_ngff.store.codecs import IndirectError, parse_array
 
 if TYPE_CHECKING:
     from napari_ngff.store.layout import Layout, Shape
@@ -35,9 +36,15 @@ class Objects:
     token
         Marks what was read from these objects in caches; changes with `refresh`.
         Never used twice in a process, which the ``id`` of an object may be.
+    lent
+        Whether the layout was not read, but is that of an array that is alike: where
+        an object is missing, the document tells.
     """
 
-    def __init__(self, source: Source, path: str, layout: Layout) -> None:
+    def __init__(
+        self, source: Source, path: str, layout: Layout, lent: bool = False
+    ) -> None:
+        self.lent = lent
         self.source = source
         self.path = path
         self.layout = layout
@@ -63,9 +70,16 @@ class Objects:
         return error
 
     def present(self) -> bool:
-        """Whether the array is still there."""
-        document = DOCUMENTS[self.layout.zarr_format]
-        return self.source.get(join(self.path, document), 0, 1) is not None
+        """Whether the array is still there; one that was lent, whether it is so."""
+        key = join(self.path, DOCUMENTS[self.layout.zarr_format])
+        if not self.lent:
+            return self.source.get(key, 0, 1) is not None
+        raw = self.source.get(key)
+        try:
+            number = self.layout.zarr_format
+            return raw is not None and parse_array(raw, number) == self.layout
+        except IndirectError:
+            return False
 
     def whole(self, position: Shape) -> bytes | None:
         """Read an object; None where there is none."""

@@ -31,6 +31,10 @@ cache: ByteCache[Array] = ByteCache(256 * 2**20)
 """Decoded chunks of all arrays of the process; set ``cache.limit`` in bytes."""
 
 
+WORTHWHILE = 2**18
+"""Bytes of decoded chunks below which one thread reads local files sooner than two."""
+
+
 class Region:
     """A box of an array while it is being read.
 
@@ -96,8 +100,10 @@ class Region:
 
     def _each(self, grid: Sequence[range], step: Callable[[Shape], None]) -> None:
         count = math.prod(len(positions) for positions in grid)
-        # Counting cores takes as long as reading a tile of a plate: only where asked.
         concurrency = self.objects.source.concurrency if count > 1 else 1
+        small = count * self.layout.chunk_nbytes < WORTHWHILE
+        if small and concurrency <= LOCAL_CONCURRENCY:
+            concurrency = 1
         share(self._until_failure(grid), step, count, concurrency)
 
     def _until_failure(self, grid: Sequence[range]) -> Iterator[Shape]:

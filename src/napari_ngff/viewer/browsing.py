@@ -60,6 +60,7 @@ class Browser:
         self._viewer = weakref.ref(viewer)
         self._node = node
         self._geometry: int | None = None
+        self._map: PlateMap | None = None
         self._problems = 0
         self._exhibit = Exhibit(viewer, node, self.map.wells, _Listener(self))
         runs = self.acquisitions
@@ -85,10 +86,11 @@ class Browser:
     @property
     def map(self) -> PlateMap:
         """The map, from the plate's metadata alone; empty where there is no plate."""
-        plate = self._node.metadata.plate
-        if plate is None:
-            return PlateMap((), (), ())
-        return map_plate(plate, self._geometry)
+        if self._map is None:
+            plate = self._node.metadata.plate
+            empty = PlateMap((), (), ())
+            self._map = empty if plate is None else map_plate(plate, self._geometry)
+        return self._map
 
     @property
     def geometry(self) -> int | None:
@@ -100,7 +102,7 @@ class Browser:
 
     @geometry.setter
     def geometry(self, wells: int | None) -> None:
-        self._geometry = wells
+        self._geometry, self._map = wells, None
 
     @property
     def problems(self) -> dict[str, str]:
