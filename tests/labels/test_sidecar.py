@@ -171,8 +171,8 @@ def test_finding_none_costs_two_looks_and_a_note(copy, monkeypatch):
     image = open_node(copy("plate.ome.zarr") / "A/1/0")
     address = address_of(image)
     looked = []
-    is_dir, read = Path.is_dir, Path.read_bytes
-    monkeypatch.setattr(Path, "is_dir", lambda s: looked.append(s) or is_dir(s))
+    is_dir, read = os.path.isdir, Path.read_bytes
+    monkeypatch.setattr(os.path, "isdir", lambda s: looked.append(s) or is_dir(s))
     monkeypatch.setattr(Path, "read_bytes", lambda s: looked.append(s) or read(s))
     assert not attached(image).labels
     assert len(looked) == 3
