@@ -95,8 +95,8 @@ def read_levels(folder, count):
     return [zarr.open_array(folder / str(i), mode="r")[...] for i in range(count)]
 
 
-def open_canvas(folder, count, order=None):
-    source = FolderSource(str(folder))
+def open_canvas(folder, count, order=None, source=None):
+    source = source or FolderSource(str(folder))
     sources = [LevelSource(open_array(source, str(i))) for i in range(count)]
     return Canvas([s if order is None else Arranged(s, order) for s in sources])
 

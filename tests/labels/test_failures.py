@@ -1,10 +1,12 @@
 """What goes wrong while labels are saved: it is told, and nothing is lost by it."""
 
+import errno
 import os
 import shutil
 import subprocess
 import tempfile
 import time
+import zipfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from killed import edit
 from napari_ngff.errors import AccessError, NodeNotFoundError
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.writer import LabelWriter
+from napari_ngff.store.ozx import ZipSource
 from saving import levels_of, open_canvas, read_levels, write_levels
 
 SHAPES = ((120, 150), (60, 75), (30, 38))
@@ -38,9 +41,9 @@ def label(tmp_path):
     return write(tmp_path / "store" / "label")
 
 
-def painted(label):
+def painted(label, source=None):
     """Open labels with a journal, and paint."""
-    canvas = open_canvas(label, 3)
+    canvas = open_canvas(label, 3, source=source)
     journal = Journal(str(label), "", canvas)
     writer = LabelWriter(canvas, journal.retained, "mode")
     writer.journal = journal
@@ -220,6 +223,39 @@ def test_a_disk_that_becomes_read_only(disk):
     writer.save()
     check_saved(label, writer)
     writer.journal.remove()
+
+
+def test_a_disk_that_is_full_while_an_archive_is_saved(disk, tmp_path):
+    folder = write(tmp_path / "label")
+    file = pack_plain(folder, disk / "label.ozx")
+    before = file.read_bytes()
+    writer = painted(file, ZipSource(file))
+    ballast = disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as fill:
+        while fill.write(bytes(4096)):
+            pass
+    with pytest.raises(OSError, match=r"No space left|no room|are needed") as caught:
+        writer.save()
+    assert caught.value.errno == errno.ENOSPC
+    assert file.read_bytes() == before
+    assert sorted(os.listdir(disk)) == ["ballast", "label.ozx"]
+    check_kept(writer)
+    ballast.unlink()
+    writer.save()
+    shutil.rmtree(folder)
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
+        archive.extractall(folder)
+    check_saved(folder, writer)
+    writer.journal.remove()
+
+
+def pack_plain(folder, file):
+    """Pack as anybody would."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+            archive.write(path, path.relative_to(folder).as_posix())
+    return file
 
 
 def remove_array(label):

@@ -1,6 +1,7 @@
 """What a process that ended had painted is there again, once; see test_kills, too."""
 
 import shutil
+import threading
 import time
 
 import numpy as np
@@ -152,3 +153,32 @@ def test_what_another_program_wrote_meanwhile_is_not_lost(label):
     untouched = got[0] == 999
     assert untouched.sum() > 50
     assert mask.shape == got.shape
+
+
+def test_a_save_and_the_ticker_can_begin_a_journal_at_once(label, monkeypatch):
+    canvas = open_canvas(label, 4)
+    journal = Journal(str(label), "", canvas)
+    hold, failed = module._hold, []
+
+    def slowly(folder):
+        time.sleep(0.1)
+        return hold(folder)
+
+    monkeypatch.setattr(module, "_hold", slowly)
+    canvas.begin()
+    canvas.add(edit(0, 1, SHAPES[0]))
+    canvas.close()
+
+    def keep():
+        try:
+            journal.retained.put(0, (0, 0), np.ones((16, 24), "u2"))
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=keep)
+    thread.start()
+    journal.sync()
+    thread.join()
+    assert not failed
+    assert len(read_journal(journal.folder).edits) == 1
+    journal.remove()

@@ -123,8 +123,9 @@ class Journal:
         _watch(self)
 
     def _open_before(self) -> IO[bytes]:
-        self._begin()
-        return (self.folder / BEFORE).open("a+b")
+        with self._guard:
+            self._begin()
+            return (self.folder / BEFORE).open("a+b")
 
     def _begin(self) -> None:
         if self._file is None:
