@@ -18,6 +18,7 @@ __all__ = [
     "edit_copy",
     "get_reader",
     "make_default_reader",
+    "measure_labels",
     "new_labels",
     "open_url",
     "sample_cells",
@@ -84,6 +85,14 @@ def edit_copy(viewer: Viewer) -> None:
 
     use_workers()
     start(viewer)
+
+
+def measure_labels(viewer: Viewer) -> None:
+    """Measure the labels of a layer: size, place, intensities."""
+    from napari_ngff.widgets.measure_form import show_measure_form
+
+    use_workers()
+    show_measure_form(viewer)
 
 
 def make_default_reader() -> None:

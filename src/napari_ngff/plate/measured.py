@@ -199,15 +199,15 @@ class LabelledImage:
         return pd.DataFrame({"labels": [len(found)]})
 
 
-def open_labelled(node: Node, name: str) -> LabelledImage:
+def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     """Open an image and labels of it.
 
     Parameters
     ----------
     node
         The image.
-    name
-        Of the labels.
+    label
+        Name of the labels; or themselves, where they are in a file of their own.
 
     Raises
     ------
@@ -216,11 +216,7 @@ def open_labelled(node: Node, name: str) -> LabelledImage:
     UnsupportedError
         Where no level of the image has their size, or one of the two cannot be read.
     """
-    try:
-        labels_node = node.child(f"labels/{name}")
-    except NodeNotFoundError as error:
-        msg = f"{node} has no labels {name!r}."
-        raise NodeNotFoundError(msg) from error
+    labels_node = _labels(node, label) if isinstance(label, str) else label
     image, labels = open_pyramid(node), open_pyramid(labels_node)
     if labels.levels[0].dtype.kind not in "iub":
         msg = f"{labels_node}: labels hold integers, not {labels.levels[0].dtype}."
@@ -242,6 +238,14 @@ def open_labelled(node: Node, name: str) -> LabelledImage:
         tuple(place.scale[i] for i in order),
         tuple(place.translation[i] for i in order),
     )
+
+
+def _labels(node: Node, name: str) -> Node:
+    try:
+        return node.child(f"labels/{name}")
+    except NodeNotFoundError as error:
+        msg = f"{node} has no labels {name!r}."
+        raise NodeNotFoundError(msg) from error
 
 
 def _matched(

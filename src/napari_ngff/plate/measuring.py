@@ -161,7 +161,7 @@ def _looked(look: Callable[[], Any]) -> Any:
 
 def measure(
     node: Node,
-    label: str,
+    label: str | Node,
     places: Sequence[Place] | None = None,
     *,
     scheduler: str | None = None,
@@ -175,7 +175,7 @@ def measure(
     node
         An image, a plate, a well or a collection.
     label
-        Name of the labels.
+        Name of the labels; of an image also themselves.
     places
         Which fields of a plate, a well or a collection; all by default.
     scheduler
@@ -261,7 +261,7 @@ def _workers(
         yield lambda tasks: client.gather(client.compute(tasks)), threads * PER_WORKER
 
 
-def _measure_image(node: Node, label: str, run: _Run) -> Measured | None:
+def _measure_image(node: Node, label: str | Node, run: _Run) -> Measured | None:
     from dask.delayed import delayed
 
     image = open_labelled(node, label)
@@ -277,7 +277,7 @@ def _measure_image(node: Node, label: str, run: _Run) -> Measured | None:
 
 
 def _measure_fields(
-    node: Node, label: str, places: Sequence[Place], run: _Run
+    node: Node, label: str | Node, places: Sequence[Place], run: _Run
 ) -> Measured | None:
     import pandas as pd
     from dask.delayed import delayed

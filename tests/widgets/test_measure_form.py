@@ -1,0 +1,62 @@
+"""Measuring the labels of a single image in a real window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from napari.layers import Labels
+
+from napari_ngff.cli import main
+from napari_ngff.plugin import measure_labels
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.widgets.measure_form import TITLE
+from plates import write_plate
+
+pytestmark = pytest.mark.slow
+
+
+def form_of(viewer):
+    measure_labels(viewer)
+    return viewer.window.dock_widgets[TITLE]
+
+
+def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path, qtbot):
+    where = write_image(tmp_path / "a.ome.zarr")
+    viewer.open(str(where), plugin="napari-ngff")
+    layer = next(x for x in viewer.layers if isinstance(x, Labels))
+    viewer.layers.selection.active = layer
+    form = form_of(viewer)
+    assert form.layer.value is layer
+    assert not form.save_button.enabled
+    form.button.changed.emit(True)
+    qtbot.waitUntil(lambda: form.measured() is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: form.save_button.enabled)
+    assert not form.progress.visible
+    data = np.asarray(layer.data[0] if layer.multiscale else layer.data)
+    label = int(data[0].max())
+    row = layer.features[layer.features["index"] == label].iloc[0]
+    assert row["voxels"] == np.sum(data[0] == label)
+    # The file has a property of that name.
+    assert row["area"] != row["area (measured)"] > 0
+    assert not layer.unsaved
+    form.save_table(str(tmp_path / "gui.csv"))
+    qtbot.waitUntil(lambda: form.status.value.startswith("Saved in"))
+    out = tmp_path / "cli.csv"
+    assert main(["measure", str(where), "--label", layer.name, "--out", str(out)]) == 0
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "gui.csv"), pd.read_csv(out))
+    form.save_table(str(tmp_path / "none" / "a.csv"))
+    qtbot.waitUntil(lambda: form.status.value.startswith("Cannot save"))
+
+
+def test_a_plate_is_for_the_browser(viewer, tmp_path):
+    where = write_plate(
+        tmp_path / "p.ome.zarr", grid=(1, 2), fields=1, labelled=lambda _: ("nuclei",)
+    )
+    viewer.open(str(where), plugin="napari-ngff")
+    form = form_of(viewer)
+    assert form.layer.value is None
+    form.button.changed.emit(True)
+    assert "no labels" in form.status.value
+    viewer.open(str(where / "A/1/0"), plugin="napari-ngff")
+    assert form.layer.value.name == "nuclei [1]"
