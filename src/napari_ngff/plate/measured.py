@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK", "LabelledImage", "open_labelled"]
 
-BLOCK = 1 << 22
+BLOCK = 1 << 20
 """At most so many voxels are measured at once, unless one chunk has more."""
 
 Outer = tuple[int, ...]

@@ -10,7 +10,7 @@ from napari_ngff.errors import CorruptDataError
 from napari_ngff.plate.layout import row_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from napari_ngff.plate.conditions import Condition
 
@@ -124,7 +124,7 @@ class Table:
         if how != "count" and not self.is_numeric(column):
             msg = f"{column!r} holds text, which can only be counted, not: {how}."
             raise ValueError(msg)
-        grouped = self.frame.groupby(WELL)[column]
+        grouped = self.frame.groupby(WELL, observed=True)[column]
         found = grouped.sum(min_count=1) if how == "sum" else grouped.agg(how)
         return {str(k): float(v) for k, v in found.dropna().items()}
 
@@ -141,7 +141,7 @@ class Table:
         dict
             Path by `well_key`; keys of no well of the plate are not in it.
         """
-        keys = set(self.frame[WELL])
+        keys = set(self.frame[WELL].unique())
         return {key: path for path in wells for key in known_as(path) if key in keys}
 
     def values(
@@ -213,11 +213,11 @@ def tabulate(
     if known[WELL] is not None:
         result[WELL] = well_key(known[WELL] or "")
     elif well is not None:
-        result[WELL] = [well_key(_text(value)) for value in frame[well]]
+        result[WELL] = _each(_texts(frame[well]), well_key)
         used.append(well)
     elif row is not None and column is not None:
-        pairs = zip(frame[row], frame[column], strict=True)
-        result[WELL] = [_pair(_text(r), _text(c)) for r, c in pairs]
+        pairs = _texts(frame[row]) + "/" + _texts(frame[column])
+        result[WELL] = _each(pairs, _pair_key)
         used += [row, column]
     else:
         raise CorruptDataError(_no_wells(name, list(frame.columns)))
@@ -225,7 +225,7 @@ def tabulate(
     if known[FIELD] is not None:
         result[FIELD] = known[FIELD]
     elif field is not None:
-        result[FIELD] = [_text(value) for value in frame[field]]
+        result[FIELD] = _texts(frame[field])
         used.append(field)
     if label is not None:
         result[LABEL] = _integers(frame[label], label, name)
@@ -235,15 +235,32 @@ def tabulate(
     joined = values.assign(**result)[[*result, *values.columns]]
     if known[WELL] is None:
         joined = joined[joined[WELL] != ""].reset_index(drop=True)
-    return Table(name, joined, region)
+    # A plate has few wells and fields: comparing their numbers is quick.
+    few = {name: "category" for name in (WELL, FIELD) if name in joined.columns}
+    return Table(name, joined.astype(few), region)
 
 
 def _first(names: Mapping[str, str], usual: Iterable[str]) -> str | None:
     return next((names[name] for name in usual if name in names), None)
 
 
-def _pair(row: str, column: str) -> str:
-    return well_key(f"{row}/{column}") if row and column else ""
+def _texts(column: Any) -> Any:
+    """Write a column of names as text; see `_text`."""
+    return _each(column, _text)
+
+
+def _each(column: Any, step: Callable[[Any], str]) -> Any:
+    """Apply a function to the values of a column, once to those that are alike."""
+    import numpy as np
+    import pandas as pd
+
+    codes, values = pd.factorize(column, use_na_sentinel=False)
+    found = np.array([step(value) for value in values], dtype=object)
+    return pd.Series(found[codes], index=column.index, dtype=object)
+
+
+def _pair_key(text: str) -> str:
+    return "" if text.startswith("/") or text.endswith("/") else well_key(text)
 
 
 def _text(value: Any) -> str:
@@ -270,7 +287,8 @@ def _integers(column: Any, label: str, name: str) -> Any:
     if numbers.isna().any() or (numbers % 1 != 0).any():
         msg = f"{name}: the column {label!r} has to hold the ids of labels: integers."
         raise CorruptDataError(msg)
-    return numbers.astype("int64")
+    fits = numbers.dtype != "uint64" or not len(numbers) or numbers.max() < 2**63
+    return numbers.astype("int64") if fits else numbers
 
 
 def _no_wells(name: str, columns: list[str]) -> str:

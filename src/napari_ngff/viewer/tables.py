@@ -78,6 +78,7 @@ class Tables:
         self._limits: tuple[float, float] | None = None
         self._filter = ""
         self._values: tuple[Any, dict[str, float | None]] | None = None
+        self._kept: tuple[tuple[Table, str], Table] | None = None
         self._generation = 0
         browser.layers_changed.connect(self._join)
 
@@ -255,7 +256,9 @@ class Tables:
         self._tables[offer] = table
         self._values = None
         self.offers = tuple(dict.fromkeys((offer, *self.offers)))
-        strangers = len(set(table.frame[WELL]) - set(table.on(self.wells)) - {""})
+        strangers = len(
+            set(table.frame[WELL].unique()) - set(table.on(self.wells)) - {""}
+        )
         if strangers and self.wells:
             self.told.emit(f"{strangers} wells of {offer.title} are not on this plate.")
         self._show(offer)
@@ -291,7 +294,7 @@ class Tables:
         key = self.chosen, self.column, self.how, self._filter
         if self._values is None or self._values[0] != key:
             try:
-                rows = table.where(self._conditions()[1])
+                rows = self._rows()
                 self._values = key, rows.values(self.wells, self.column, self.how)
             except ValueError:
                 return None
@@ -338,11 +341,19 @@ class Tables:
             found = matching(self.browser.map, part)
             if found is not None:
                 shown = found if shown is None else shown & found
-        if conditions and self.table is not None:
-            rows = self.table.where(conditions)
-            met = frozenset(rows.on(self.wells).values())
+        if conditions:
+            met = frozenset(self._rows().on(self.wells).values())
             shown = met if shown is None else shown & met
         return shown
+
+    def _rows(self) -> Table:
+        """Give the rows of the chosen table that the filter lets through."""
+        table = self.table
+        assert table is not None
+        key = table, self._filter
+        if self._kept is None or self._kept[0] != key:
+            self._kept = key, table.where(self._conditions()[1])
+        return self._kept[1]
 
     def _conditions(self) -> tuple[tuple[str, ...], Any]:
         parts = parts_of(self._filter)
