@@ -114,7 +114,6 @@ def test_labels_take_colours_and_properties_along():
         ([Image(PLANE), Image(PLANE, units="um")], "axes differ"),
         ([Image(PLANE), Labels(np.ones((2, 3, 4), int))], "its axes are z, y, x"),
         ([Image(PLANE), Labels(PLANE, rotate=30)], "turned or sheared"),
-        ([Labels(PLANE), Labels(PLANE)], "without their image"),
         ([Image(PLANE > 3)], "not bool"),
         ([Image(np.ones((1,) * 6))], "2 to 5 axes, this one has 6"),
         ([Image(PLANE, units="bar")], "no unit bar"),

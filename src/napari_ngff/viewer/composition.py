@@ -70,12 +70,13 @@ class Composition:
     Attributes
     ----------
     image
-        At its root; a label image where there is nothing else.
+        At its root; a label image where there is nothing else. None where there are
+        several of them: then the root is a list of labels.
     labels
         Below it.
     """
 
-    image: Part
+    image: Part | None
     labels: tuple[Part, ...] = ()
 
 
@@ -83,7 +84,7 @@ def compose(layers: Sequence[LayerData], name: str) -> Composition:
     """Put layers together.
 
     Images of the same shape, axes and place become the channels of one; labels on the
-    same axes become its labels.
+    same axes become its labels. Labels without an image need nothing in common.
 
     Parameters
     ----------
@@ -103,11 +104,10 @@ def compose(layers: Sequence[LayerData], name: str) -> Composition:
     images = [part for part in parts if part.label is None]
     labels = [part for part in parts if part.label is not None]
     if not images:
-        if len(labels) > 1:
-            msg = f"Labels without their image cannot be in one file. {SINGLY}"
-            raise UnsupportedError(msg)
-        label = replace(labels[0], label=replace(_info(labels[0]), source=""))
-        return Composition(label)
+        alone = [replace(one, label=replace(_info(one), source="")) for one in labels]
+        if len(alone) == 1:
+            return Composition(alone[0])
+        return Composition(None, tuple(_named(alone)))
     image = _joined(images, name)
     for label in labels:
         _require_on(image, label)

@@ -21,6 +21,7 @@ from napari_ngff.metadata.transform import Affine
 from napari_ngff.store.cascade import Cascade, Mean
 from napari_ngff.store.creation import group_documents
 from napari_ngff.store.draft import SINGLE, Draft
+from napari_ngff.store.objects import join
 from napari_ngff.store.outline import Outline
 from napari_ngff.viewer.composition import compose
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -61,10 +62,10 @@ def write(
     """Write layers as one new OME-Zarr.
 
     Images of the same shape, axes and place become the channels of one image, labels
-    on its axes its labels; see `napari_ngff.viewer.composition.compose`. Coarser levels
-    are made anew: of images by the mean, of labels by the mode. What is read, encoded
-    and written at once is a few chunks of 1 MB; or of the layer's own chunks, where
-    these are larger.
+    on its axes its labels; several labels alone become a list of labels; see
+    `napari_ngff.viewer.composition.compose`. Coarser levels are made anew: of images by
+    the mean, of labels by the mode. What is read, encoded and written at once is a few
+    chunks of 1 MB; or of the layer's own chunks, where these are larger.
 
     Parameters
     ----------
@@ -181,19 +182,22 @@ class _Writing:
         if version not in VERSIONS:
             msg = f"OME-Zarr {version} is not written, only {', '.join(VERSIONS)}."
             raise UnsupportedError(msg)
-        if image.place.affine is not None and version < "0.6":
-            msg = (
-                f"{image.name} is turned, sheared or mirrored, which OME-Zarr {version}"
-                " cannot state. Choose 0.6 in Preferences ▸ OME-Zarr."
-            )
-            raise UnsupportedError(msg)
+        for part in composition.labels if image is None else (image,):
+            if part.place.affine is not None and version < "0.6":
+                msg = (
+                    f"{part.name} is turned, sheared or mirrored, which OME-Zarr"
+                    f" {version} cannot state. Choose 0.6 in Preferences ▸ OME-Zarr."
+                )
+                raise UnsupportedError(msg)
+        # A root that is a list of labels, as sidecars are: docs/design/006.
+        folder = "" if image is None else "labels"
         try:
-            levels = self._plan("", image)
-            for label in composition.labels:
-                self._plan(f"labels/{label.name}", label, levels)
+            levels = None if image is None else self._plan("", image)
             if composition.labels:
                 names = [label.name for label in composition.labels]
-                self.groups["labels"] = dump_labels(names, version)
+                self.groups[folder] = dump_labels(names, version)
+            for label in composition.labels:
+                self._plan(join(folder, label.name), label, levels)
         except ValueError as error:
             # napari takes a ValueError for a missing writer (0.9).
             raise UnsupportedError(str(error)) from error
