@@ -243,6 +243,10 @@ class Reduction:
         lengths: list[int] = []
         inside: list[Any] = []
         for axis, (one, span) in enumerate(self._along(box)):
+            if one.factor is not None and one.starts(span[1]) <= one.fine:
+                lengths.append(one.factor)
+                inside.append(None)
+                continue
             blocks = np.arange(*span)
             starts, stops = one.starts(blocks), one.stops(blocks)
             length = int((stops - starts).max())
