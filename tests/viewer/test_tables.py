@@ -18,7 +18,7 @@ from napari_ngff.viewer.features import join_features, part_features
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.table_offers import Offer, Scope, Source
 from napari_ngff.viewer.tables import Tables
-from plates import write_plate
+from plates import write_group, write_image, write_plate
 
 CSV = "well,dose,drug,n\nA1,0.1,dmso,4\na02,0.5,x,\nB1,0.1,x,9\nB1,0.1,y,5\nH12,1,x,1\n"
 
@@ -131,7 +131,7 @@ def test_labels_are_counted_in_the_background(tables):
     assert seen[-1] == (1, 1)
 
 
-def test_a_later_job_counts(tables, monkeypatch):
+def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     waiting = []
     monkeypatch.setattr(
         "napari_ngff.viewer.session.run",
@@ -148,6 +148,13 @@ def test_a_later_job_counts(tables, monkeypatch):
     found = work()
     done(found)
     assert len(tables.offers) == 1
+    path = tmp_path / "late.csv"
+    path.write_text(CSV)
+    tables.load(str(path))
+    tables.cancel()
+    work, done = waiting[-1]
+    done(work())
+    assert tables.chosen == Offer(Source.MEASURED, "nuclei")
 
 
 def test_measuring_is_that_of_the_command_and_joins_features(tables, plate, tmp_path):
@@ -233,4 +240,25 @@ def test_tables_that_ngio_left_in_images(plate, tmp_path):
     assert tables.coloring().values["A/3"] is None
     assert tables.table.region == "nuclei"
     assert labels_of(tables).features["area"].tolist() == [7, 9]
+    tables.close()
+
+
+def test_a_collection_has_no_map_but_objects(tmp_path):
+    where = tmp_path / "c.ome.zarr"
+    write_group(where, {"bioformats2raw.layout": 3}, 3)
+    data = (np.arange(256).reshape(1, 16, 16) // 20).astype("u2")
+    for name in "012":
+        write_image(where / name, data, 3, labels=["cells"])
+    viewer = ViewerModel()
+    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables.viewer = viewer
+    tables.find()
+    assert tables.labels == ("cells",)
+    tables.browser.show_field(None, "1")
+    tables.measure("cells", Scope.ALL)
+    assert tables.coloring() is None
+    assert len(tables.table) == 36
+    assert labels_of(tables).features["voxels"].tolist() == [20] * 11 + [16]
+    tables.save(str(tmp_path / "out.csv"))
+    assert pd.read_csv(tmp_path / "out.csv").columns[0] == "field"
     tables.close()
