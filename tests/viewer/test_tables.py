@@ -262,3 +262,25 @@ def test_a_collection_has_no_map_but_objects(tmp_path):
     tables.save(str(tmp_path / "out.csv"))
     assert pd.read_csv(tmp_path / "out.csv").columns[0] == "field"
     tables.close()
+
+
+def test_the_next_field_keeps_properties_of_its_own(plate, tmp_path):
+    where = tmp_path / "p.ome.zarr"
+    shutil.copytree(plate, where)
+    label = {"properties": [{"label-value": 3, "voxels": "mine"}]}
+    folder = where / "A/1/1/labels/nuclei"
+    shutil.rmtree(folder)
+    write_image(folder, np.full((16, 16), 3, "u4"), 3, "yx", label=label)
+    viewer = ViewerModel()
+    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables.viewer = viewer
+    tables.browser.show_field("A/1", "0")
+    tables.measure("nuclei", Scope.ALL)
+    layer = labels_of(tables)
+    assert "voxels" in layer.features
+    tables.browser.show_field("A/1", "1")
+    assert labels_of(tables) is layer
+    row = layer.features.set_index("index").loc[3].to_dict()
+    assert row["voxels"] == "mine"
+    assert row["voxels (nuclei, measured)"] == 256
+    tables.close()

@@ -15,6 +15,7 @@ from napari_ngff.store.lazy import LazyArray
 from napari_ngff.store.ozx import ZipSource
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.resampled import ResampledLevel
+from napari_ngff.viewer.description import JOINED
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def exchange(layer: Any, data: LayerData) -> bool:
     canvas = Canvas(sources)
     canvas.highest = _highest(keywords)
     layer.metadata[KEY] = keywords["metadata"][KEY]
+    layer.metadata.pop(JOINED, None)  # the features of others come below
     layer.exchange(canvas, why_read_only(sources[0]))
     if "colormap" in keywords:
         layer.colormap = keywords["colormap"]
