@@ -195,6 +195,17 @@ def test_damaged_and_missing_chunks_stay_empty(tmp_path):
     assert [error.key for error in told] == ["B/2/1/1/c/0/0/0"]
 
 
+def test_fields_of_other_voxels_are_told(tmp_path):
+    root = write_plate(tmp_path / "p", 3, (1, 3), 1, placed=False)
+    document = root / "A/2/0/zarr.json"
+    document.write_text(document.read_text().replace("[1.0, 0.5, 0.5]", "[1, 1.3, 2]"))
+    joined = opened(root)
+    whole(joined.pyramid.levels[0])
+    problems = joined.tiles.arrangements.problems
+    assert list(problems) == ["A/2"]
+    assert "voxels of 1.3 x 2, others of 0.5 x 0.5" in problems["A/2"]
+
+
 def test_labels_in_half_of_the_wells_of_a_plate(tmp_path, reads):
     root = linked_plate(tmp_path / "p", 3, (8, 12), 4, labels=True)
     for row in "BDFH":

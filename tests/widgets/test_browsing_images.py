@@ -10,6 +10,7 @@ from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from qtpy.QtGui import QDropEvent
 from qtpy.QtTest import QTest
 
+import scenes
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.widgets.browser import TITLE, BrowserDock
 
@@ -102,6 +103,27 @@ def test_a_collection_is_listed_and_walked(viewer, dock, tmp_path, qtbot):
     qtbot.waitUntil(lambda: len(viewer.layers) == 5, timeout=10_000)
     assert viewer.layers[0].source.path == str(where / "1")
     assert len(texts(dock)) == 3, "the list stays"
+
+
+def test_the_images_of_a_scene_are_listed_and_shown(viewer, dock, tmp_path, qtbot):
+    where = tmp_path / "scene.ome.zarr"
+    for i, name in enumerate(("left", "right")):
+        scenes.image(where / name, "yx", scenes.numbered(16, 16 + i))
+    ends = [scenes.end("physical", name) for name in ("left", "right")]
+    move = {"type": "translation", "translation": [0.0, 20.0]}
+    scenes.scene(where, [scenes.link(*ends, **move)])
+    dock.showPath(str(where))
+    qtbot.waitUntil(
+        lambda: [text.split("\n")[0] for text in texts(dock)] == ["left", "right"],
+        timeout=20_000,
+    )
+    dock.images.list.item(1).setSelected(True)
+    QTest.mouseClick(dock.images.button, LEFT)
+    opened = str(where / "right")
+    qtbot.waitUntil(
+        lambda: any(layer.source.path == opened for layer in viewer.layers),
+        timeout=10_000,
+    )
 
 
 def test_a_broken_image_is_named(viewer, dock, folder, tmp_path, qtbot):

@@ -317,6 +317,7 @@ class MosaicLevel:
             raise
         self._views[path] = view
         self._check(tile, placed, view)
+        self._check_voxels(tile, placed)
         return view
 
     def _check(self, tile: Tile, placed: PlacedField, view: View) -> None:
@@ -327,6 +328,17 @@ class MosaicLevel:
         if not np.can_cast(view.dtype, self.dtype, "safe"):
             text = f"Field {placed.field.path} has values of type {view.dtype}"
             self.tiles.cut(tile, f"{text}, those beyond {self.dtype} are cut off.")
+
+    def _check_voxels(self, tile: Tile, placed: PlacedField) -> None:
+        if self.tiles.inside:
+            return
+        first = placed.image.multiscale.levels[0]
+        own, usual = first.scale[-2:], self.model.multiscale.levels[0].scale[-2:]
+        if own != usual and not np.allclose(np.abs(own), np.abs(usual), rtol=0.01):
+            sizes = [" x ".join(f"{abs(n):g}" for n in scale) for scale in (own, usual)]
+            text = f"Field {placed.field.path} has voxels of {sizes[0]}, others of"
+            text += f" {sizes[1]}. It is drawn voxel for voxel, so not to scale."
+            self.tiles.arrangements.note(tile.well, text)
 
 
 def _rounded(value: float) -> int:

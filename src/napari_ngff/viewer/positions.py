@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.metadata.model import Kind
 from napari_ngff.store.node import read_node
 
 if TYPE_CHECKING:
@@ -119,11 +120,13 @@ def fields_of(arrangements: Arrangements, well: str | None) -> WellFields:
         for path, reason in arrangements.of(well, run).problems
     }
     names = arrangements.screen.node.series_names() if well is None else ()
+    kind = arrangements.screen.node.kind
+    word = "" if kind in (Kind.COLLECTION, Kind.SCENE) else "field "
     places, unit = [], ""
     for i, field in enumerate(listed):
         position = Position(well, field.path, field.acquisition)
         title = names[i] if i < len(names) else None
-        title = title or f"field {field.path}"
+        title = title or f"{word}{field.path}"
         if field.path not in placed:
             reason = failed.get(field.path, "It cannot be read.")
             places.append(FieldPlace(position, (0, 0), (0, 0), title, reason))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -190,19 +191,23 @@ def _swap(layer: Layer, data: LayerData) -> bool:
     levels = levels if isinstance(levels, list) else [levels]
     if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
         return False
-    if layer._type_string == "labels":
-        if not exchange(layer, data):
-            return False
-    else:
-        layer.metadata[KEY] = keywords["metadata"][KEY]
-        layer.data = levels if layer.multiscale else levels[0]
-    for name in PLACEMENT:
-        value = keywords.get(name)
-        if value is not None and not _equal(getattr(layer, name), value):
-            setattr(layer, name, value)
-    affine = keywords.get("affine", np.eye(layer.ndim + 1))
-    if not np.array_equal(layer.affine.affine_matrix, affine):
-        layer.affine = affine
+    # Each change would read, scale and upload the picture again (napari 0.9; without
+    # it, that is what happens).
+    with getattr(layer, "_block_refresh", nullcontext)():
+        if layer._type_string == "labels":
+            if not exchange(layer, data):
+                return False
+        else:
+            layer.metadata[KEY] = keywords["metadata"][KEY]
+            layer.data = levels if layer.multiscale else levels[0]
+        for name in PLACEMENT:
+            value = keywords.get(name)
+            if value is not None and not _equal(getattr(layer, name), value):
+                setattr(layer, name, value)
+        affine = keywords.get("affine", np.eye(layer.ndim + 1))
+        if not np.array_equal(layer.affine.affine_matrix, affine):
+            layer.affine = affine
+    layer.refresh()
     if not layer.visible:
         # What is hidden keeps its old extent, and with it the home of the camera,
         # until it is placed anew (napari 0.9, unless it slices asynchronously).
