@@ -206,14 +206,14 @@ TABLES = {
     ),
     "editing": Measurement(
         "ms",
-        2,
+        1,
         (
             *edits("1 % of 8192²", "plane", "nearest", 10),
             Job("the same, mode", "edit_save", 10, ("plane", "mode", OURS)),
-            *edits("1 % of 64 planes of 2048²", "stack", "nearest", 5),
-            Job("the same in 3D, mode", "edit_save", 5, ("stack", "mode", OURS)),
-            Job("every chunk of 8192²", "edit_all", 3, ("plane", "nearest", OURS)),
-            Job("every chunk of 8192²", "edit_all", 3, ("plane", "nearest", "floor")),
+            *edits("1 % of 64 planes of 2048²", "stack", "nearest", 3),
+            Job("the same in 3D, mode", "edit_save", 3, ("stack", "mode", OURS)),
+            Job("every chunk of 8192²", "edit_all", 2, ("plane", "nearest", OURS)),
+            Job("every chunk of 8192²", "edit_all", 2, ("plane", "nearest", "floor")),
         ),
     ),
     "editing-memory": Measurement(
