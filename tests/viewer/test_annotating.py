@@ -13,6 +13,7 @@ from napari_ngff.store.node import open_node
 from napari_ngff.viewer import annotating
 from napari_ngff.viewer.annotating import annotate
 from napari_ngff.viewer.classes import classes_of_layer
+from napari_ngff.viewer.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
 
@@ -122,6 +123,22 @@ def test_a_field_that_cannot_be_saved_is_not_left(viewer, root, monkeypatch):
     assert found.layer is layer
     assert (np.asarray(layer.data[0]) == 3).any()
     assert "is not saved" in warned[0]
+
+
+def test_labels_that_were_made_before_are_those_of_the_round(viewer, root):
+    browser = session_of(viewer).browse(open_node(root))
+    browser.show_field("A/1", "0")
+    mine = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
+    classes_of_layer(mine).add("nucleus")
+    found = annotate(viewer, "phenotypes")
+    assert found.layer is mine
+    assert sum(x.name.startswith("phenotypes") for x in viewer.layers) == 1
+    paint(found, 1)
+    found.step(1)
+    assert [c.name for c in classes_of_layer(found.layer).items] == ["nucleus"]
+    assert sum(x.name.startswith("phenotypes") for x in viewer.layers) == 1
+    stored = zarr.open_array(root / "A/1/0/labels/phenotypes/0", mode="r")[...]
+    assert (stored == 1).any()
 
 
 def test_a_broken_well_is_left_out(viewer, root):

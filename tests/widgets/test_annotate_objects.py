@@ -84,7 +84,7 @@ def press(button):
 
 
 def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
-    dock.tabs.setCurrentWidget(dock.objects)
+    dock.tabs.setCurrentIndex(1)
     press(dock.objects.cut)
     click(viewer, world(labels, Y, X - 50))
     assert "another place of object 5" in dock.status.text()
@@ -106,7 +106,7 @@ def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
 
 
 def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
-    dock.tabs.setCurrentWidget(dock.objects)
+    dock.tabs.setCurrentIndex(1)
     labels.mode = "pick"
     click(viewer, world(labels, Y, X + 200))
     page = dock.objects
@@ -138,7 +138,7 @@ def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
 
 
 def test_work_here_and_merge(viewer, dock, labels):
-    dock.tabs.setCurrentWidget(dock.bridge)
+    dock.tabs.setCurrentIndex(2)
     pump()
     page = dock.bridge
     assert "2 layers" in page.memory.text()
@@ -173,7 +173,7 @@ def test_work_here_and_merge(viewer, dock, labels):
 
 
 def test_what_cannot_be_merged_is_said(viewer, dock, labels):
-    dock.tabs.setCurrentWidget(dock.bridge)
+    dock.tabs.setCurrentIndex(2)
     viewer.add_labels(np.ones((3, 3), "u1"), translate=(1e6, 1e6), name="far")
     viewer.layers.selection.active = labels
     pump()
@@ -184,7 +184,7 @@ def test_what_cannot_be_merged_is_said(viewer, dock, labels):
 
 
 def test_shapes_become_labels(viewer, dock, labels):
-    dock.tabs.setCurrentWidget(dock.bridge)
+    dock.tabs.setCurrentIndex(2)
     corners = [world(labels, y, x) for y, x in ((100, 100), (100, 150), (150, 150))]
     viewer.add_shapes([np.array(corners)], shape_type="polygon")
     viewer.layers.selection.active = labels
@@ -196,7 +196,7 @@ def test_shapes_become_labels(viewer, dock, labels):
 def test_labels_are_exported_with_what_is_not_saved(
     viewer, dock, labels, tmp_path, monkeypatch
 ):
-    dock.tabs.setCurrentWidget(dock.bridge)
+    dock.tabs.setCurrentIndex(2)
     box = dock.bridge.export
     for button, name in ((box.outlines, "out.geojson"), (box.boxes, "out.csv")):
         monkeypatch.setattr(

@@ -239,7 +239,7 @@ class Annotation:
         if viewer is None or position is None:
             self.changed.emit()
             return
-        layer = self.layer or self._made(viewer)
+        layer = self.layer or self._adopted(viewer) or self._made(viewer)
         if layer is not None:
             if self.classes:
                 self._share(layer)
@@ -259,12 +259,30 @@ class Annotation:
         if description is not None and clean:
             description.overlook()
 
-    def _made(self, viewer: ViewerModel) -> OMEZarrLabels | None:
-        images = [
+    def _images(self, viewer: ViewerModel) -> list[Layer]:
+        """List the channels of the field that is shown."""
+        return [
             layer
             for layer in viewer.layers
             if layer._type_string == "image" and self.browser.owns(layer)
         ]
+
+    def _adopted(self, viewer: ViewerModel) -> OMEZarrLabels | None:
+        """Find labels of the name that somebody has made in the field already."""
+        nodes = {
+            str(layer.metadata[KEY].node)
+            for layer in self._images(viewer)
+            if isinstance(layer.metadata.get(KEY), LayerOrigin)
+        }
+        labels = [x for x in viewer.layers if isinstance(x, OMEZarrLabels)]
+        for layer in labels:
+            if label_name(layer) == self.name and _image_of(layer) in nodes:
+                self.browser.take_labels(layer, self.name)
+                return layer
+        return None
+
+    def _made(self, viewer: ViewerModel) -> OMEZarrLabels | None:
+        images = self._images(viewer)
         if not images:
             return None
         try:
@@ -285,6 +303,14 @@ def label_name(layer: Layer | None) -> str | None:
     if isinstance(origin, LayerOrigin):
         return str(origin.node.name)
     return None if target is None else str(target.name)
+
+
+def _image_of(layer: Layer) -> str:
+    """Name the image that labels belong to, by its address."""
+    origin, target = layer.metadata.get(KEY), layer.metadata.get(TARGET)
+    if isinstance(origin, LayerOrigin):
+        return str(origin.node).rsplit("/labels/", 1)[0]
+    return "" if target is None else str(target.node)
 
 
 def key_of(position: Position) -> str:

@@ -8,9 +8,11 @@ from qtpy.QtCore import Qt, QUrl
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
     QCheckBox,
+    QFrame,
     QHBoxLayout,
     QLabel,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
     QTabWidget,
     QVBoxLayout,
@@ -75,9 +77,18 @@ class AnnotateDock(QWidget):
         self.status.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
         )
-        self.tabs.addTab(self.classes, "Classes")
-        self.tabs.addTab(self.objects, "Objects")
-        self.tabs.addTab(self.bridge, "Other plugins")
+        pages = (
+            (self.classes, "Classes"),
+            (self.objects, "Objects"),
+            (self.bridge, "Other plugins"),
+        )
+        for page, title in pages:
+            # Beside a browser there may be little room.
+            area = QScrollArea(self)
+            area.setFrameShape(QFrame.Shape.NoFrame)
+            area.setWidgetResizable(True)
+            area.setWidget(page)
+            self.tabs.addTab(area, title)
         row = QHBoxLayout()
         row.addWidget(self.make)
         row.addWidget(self.autosave)

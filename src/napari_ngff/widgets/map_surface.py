@@ -143,6 +143,10 @@ class MapSurface(QAbstractScrollArea):
 
     # --- what it tells
 
+    def progress(self) -> dict[str, float]:
+        """Return how much of each well is annotated, as it is shown."""
+        return dict(self._state.progress)
+
     def selected(self) -> tuple[str, ...]:
         """Paths of the selected wells, in reading order."""
         chosen = self._state.selected
