@@ -109,7 +109,7 @@ def on_plates(case: str) -> tuple[Job, ...]:
     """One job per plate and reader."""
     # ngio reads image by image: minutes for the larger ones.
     return tuple(
-        Job("", case, 1, (name, who))
+        Job("", case, 1 if name == PLATES[-1] else 3, (name, who))
         for name in PLATES
         for who in (READERS if name == PLATES[0] else READERS[:-1])
     )
@@ -185,7 +185,7 @@ TABLES = {
     "window": Measurement(
         "ms", 5, each("", "window", OURS, "napari-ome-zarr", "zeros")
     ),
-    "plate": Measurement("ms", 2, (*on_plates("plate"), *NEXT)),
+    "plate": Measurement("ms", 1, (*on_plates("plate"), *NEXT)),
     "plate-memory": Measurement("MB", 1, on_plates("plate_memory")),
     "plate-files": Measurement("", 1, on_plates("plate_files")),
     "saving": Measurement(

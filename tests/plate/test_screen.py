@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copyreg
 import gc
 import shutil
 import weakref
@@ -7,10 +8,19 @@ import weakref
 import pytest
 
 from napari_ngff import open_node
-from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
+from napari_ngff.errors import (
+    CorruptDataError,
+    NodeNotFoundError,
+    OMEZarrError,
+    UnsupportedError,
+)
 from napari_ngff.plate import screen as module
 from napari_ngff.plate.screen import Screen
 from plates import pixels, write_group, write_image, write_plate
+
+
+def with_traceback(kind, arguments, traceback):
+    return kind(*arguments).with_traceback(traceback)
 
 
 @pytest.fixture
@@ -48,7 +58,17 @@ def test_documents_of_other_kinds_are_parsed_in_full(root):
     assert screen.image("A/2", "0").multiscale.levels[0].scale == (1, 2, 2)
 
 
-def test_what_cannot_be_opened_raises_every_time_and_keeps_nothing_alive(root):
+@pytest.mark.parametrize("distributed", [False, True])
+def test_what_cannot_be_opened_raises_every_time_and_keeps_nothing_alive(
+    root, monkeypatch, distributed
+):
+    if distributed:
+        # As tblib does for dask's cluster: copies of errors have their tracebacks.
+        def reduced(error):
+            return with_traceback, (type(error), error.args, error.__traceback__)
+
+        for kind in (NodeNotFoundError, CorruptDataError, UnsupportedError):
+            monkeypatch.setitem(copyreg.dispatch_table, kind, reduced)
     shutil.rmtree(root / "A/1")
     (root / "A/2/0/zarr.json").write_text("{")
     write_group(root / "B/1/0", {}, 3)

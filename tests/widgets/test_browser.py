@@ -112,6 +112,15 @@ def test_it_opens_by_itself(viewer, dock, qtbot):
     tip = dock.map.tipAt(dock.map.rectOf("C/2").center())
     assert tip.startswith("C02\n")
     assert len(tip.splitlines()[1]) > 10
+    # It follows the theme.
+    colors = {}
+    for theme in ("dark", "light"):
+        viewer.theme = theme
+        qtbot.wait(50)
+        image = dock.map.viewport().grab().toImage()
+        colors[theme] = image.pixelColor(1, 1).lightness()
+    assert colors["dark"] < 80
+    assert colors["light"] > 180
 
 
 def test_it_does_not_open_for_images(viewer, tmp_path, qtbot):
@@ -171,7 +180,14 @@ def test_layers_stay_when_fields_are_walked(viewer, dock, qtbot):
     assert (viewer.scene.camera.zoom, viewer.scene.camera.center) == camera
 
 
-def test_a_double_click_goes_there_in_the_whole_picture(viewer, dock, qtbot):
+def test_a_double_click_shows_the_whole_picture_there(viewer, dock, qtbot):
+    # It does not leave it for a field meanwhile.
+    before = list(viewer.layers)
+    click(dock, "B/2", double=True)
+    qtbot.wait(dock._click.interval() + 300)
+    assert dock._mode() is Mode.PLATE
+    assert list(viewer.layers) == before
+
     click(dock, "A/1")
     at(dock, qtbot, "A/1", "0")
     click(dock, "D/5", double=True)
@@ -184,15 +200,8 @@ def test_a_double_click_goes_there_in_the_whole_picture(viewer, dock, qtbot):
     qtbot.waitUntil(seen, timeout=10_000)
 
 
-def test_a_double_click_does_not_leave_the_whole_picture(viewer, dock, qtbot):
-    before = list(viewer.layers)
-    click(dock, "B/2", double=True)
-    qtbot.wait(dock._click.interval() + 300)
-    assert dock._mode() is Mode.PLATE
-    assert list(viewer.layers) == before
-
-
-def test_selected_wells_are_shown_together(viewer, dock, qtbot):
+def test_wells_are_selected_filtered_and_laid_out(viewer, dock, qtbot):
+    # Selected ones are shown together.
     assert not dock.controls.buttons[Mode.SELECTED].isEnabled()
     dock.map.setSelected(["A/1", "A/2", "B/1"])
     QTest.mouseClick(dock.controls.buttons[Mode.SELECTED], LEFT)
@@ -205,6 +214,30 @@ def test_selected_wells_are_shown_together(viewer, dock, qtbot):
     )
     QTest.mouseClick(dock.controls.buttons[Mode.PLATE], LEFT)
     qtbot.waitUntil(lambda: dock._mode() is Mode.PLATE, timeout=10_000)
+    # The filter dims, and Enter selects.
+    qtbot.keyClicks(dock.controls.filter, "B, 4")
+    assert dock.map._state.shown == {
+        *(f"B/{i}" for i in range(1, 7)),
+        *(f"{row}/4" for row in "ACD"),
+    }
+    QTest.keyClick(dock.controls.filter, Qt.Key.Key_Return)
+    assert len(dock.map.selected()) == 9
+    dock.controls.filter.clear()
+    assert dock.map._state.shown is None
+    # Another plate is chosen for the map.
+    assert dock.map.plate().shape == (4, 6)
+    box = dock.controls.geometry_box
+    box.setCurrentIndex(box.findData(96))
+    box.activated.emit(box.currentIndex())
+    assert dock.map.plate().shape == (8, 12)
+    click(dock, "D/5")
+    at(dock, qtbot, "D/5", "0")
+    # A broken well says so.
+    dock.goToWell("C/2")
+    qtbot.waitUntil(lambda: "C/2" in dock.status.text(), timeout=10_000)
+    assert dock.well.strip.count() == 0
+    click(dock, "A/1")
+    at(dock, qtbot, "A/1", "0")
 
 
 def test_shift_pins(viewer, dock, qtbot):
@@ -218,36 +251,6 @@ def test_shift_pins(viewer, dock, qtbot):
     click(dock, "B/4", SHIFT)
     qtbot.waitUntil(lambda: not dock.map._state.pinned, timeout=10_000)
     qtbot.waitUntil(lambda: len(viewer.layers) == count, timeout=10_000)
-
-
-def test_the_filter_dims_and_selects(viewer, dock, qtbot):
-    qtbot.keyClicks(dock.controls.filter, "B, 4")
-    assert dock.map._state.shown == {
-        *(f"B/{i}" for i in range(1, 7)),
-        *(f"{row}/4" for row in "ACD"),
-    }
-    QTest.keyClick(dock.controls.filter, Qt.Key.Key_Return)
-    assert len(dock.map.selected()) == 9
-    dock.controls.filter.clear()
-    assert dock.map._state.shown is None
-
-
-def test_geometry_is_chosen(viewer, dock, qtbot):
-    assert dock.map.plate().shape == (4, 6)
-    box = dock.controls.geometry_box
-    box.setCurrentIndex(box.findData(96))
-    box.activated.emit(box.currentIndex())
-    assert dock.map.plate().shape == (8, 12)
-    click(dock, "D/5")
-    at(dock, qtbot, "D/5", "0")
-
-
-def test_a_broken_well_says_so(viewer, dock, qtbot):
-    dock.goToWell("C/2")
-    qtbot.waitUntil(lambda: "C/2" in dock.status.text(), timeout=10_000)
-    assert dock.well.strip.count() == 0
-    click(dock, "A/1")
-    at(dock, qtbot, "A/1", "0")
 
 
 def test_acquisitions_are_chosen(viewer, tmp_path, qtbot):
@@ -336,14 +339,3 @@ def test_files_are_not_read_in_the_main_thread(viewer, tmp_path, qtbot, monkeypa
     qtbot.waitUntil(lambda: dock.well.strip.count() == 1, timeout=10_000)
     assert len(threads) > 1
     assert threading.main_thread() not in threads
-
-
-def test_the_theme_is_followed(viewer, dock, qtbot):
-    colors = {}
-    for theme in ("dark", "light"):
-        viewer.theme = theme
-        qtbot.wait(50)
-        image = dock.map.viewport().grab().toImage()
-        colors[theme] = image.pixelColor(1, 1).lightness()
-    assert colors["dark"] < 80
-    assert colors["light"] > 180

@@ -99,10 +99,10 @@ class FieldImage:
             try:
                 found = open_array(self.location.source, path, self.zarr_format)
             except (OMEZarrError, OSError) as error:
-                found = copy(error)
+                found = _bare(error)
             found = self._arrays.setdefault(level, found)
         if isinstance(found, Exception):
-            raise copy(found)
+            raise _bare(found)
         return found
 
     def has(self, level: int) -> bool:
@@ -127,6 +127,14 @@ class FieldImage:
         level = self.multiscale.levels[0]
         y, x = (level.translation[i] / level.scale[i] for i in (-2, -1))
         return y, x
+
+
+def _bare(error: Exception) -> Exception:
+    """Copy an error without what it would keep alive."""
+    new = copy(error)
+    # Where distributed is imported, tblib lets copies of errors have all of these.
+    new.__traceback__ = new.__cause__ = new.__context__ = None
+    return new
 
 
 class Screen:
@@ -168,10 +176,10 @@ class Screen:
             try:
                 found = self._read_fields(well)
             except (OMEZarrError, OSError) as error:
-                found = copy(error)
+                found = _bare(error)
             found = self._fields.setdefault(well, found)
         if isinstance(found, Exception):
-            raise copy(found)
+            raise _bare(found)
         return found
 
     def known(self, place: str) -> FieldImage | None:
@@ -233,10 +241,10 @@ class Screen:
             try:
                 found = self._open(place)
             except (OMEZarrError, OSError) as error:
-                found = copy(error)
+                found = _bare(error)
             found = self._images.setdefault(place.path, found)
         if isinstance(found, Exception):
-            raise copy(found)
+            raise _bare(found)
         return found
 
     def forget(self, well: str | None, field: str, inside: str = "") -> None:
