@@ -373,6 +373,75 @@ def tables(folder: Path) -> None:
     save(viewer, "tables", "nuclei")
 
 
+def annotate(folder: Path) -> None:
+    """Draw three classes in a field of a plate, with the dock beside it."""
+    from napari_ngff.viewer.new_labels import new_labels
+    from napari_ngff.viewer.samples import write_plate
+    from napari_ngff.viewer.session import session_of
+
+    path = write_plate(folder / "plate.ome.zarr", grid=(2, 3), fields=3)
+    viewer = open_window()
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    viewer.open(str(path), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    browser.show_field("A/1", "0")
+    while browser.position is None:
+        wait(0.1)
+    wait(1)
+    for name in [name for name in viewer.window.dock_widgets if "browser" in name]:
+        viewer.window.dock_widgets[name].parent().hide()
+    for layer in viewer.layers[3:]:
+        layer.visible = False
+    labels = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
+    viewer.layers.selection.active = labels
+    for name in ("nucleus", "debris", "dividing"):
+        dock.classes.classes.add(name)
+    dock.round.start()
+    while not dock.round.annotation.fields:
+        wait(0.1)
+    labels = dock.round.annotation.layer
+    labels.mode, labels.brush_size = "paint", 22
+    height, width = labels.data.shape[-2:]
+    lead = (0,) * (labels.ndim - 2)
+    for number in range(12):
+        place = (
+            (0.15 + 0.25 * (number // 4)) * height,
+            (0.15 + number % 4 * 0.22) * width,
+        )
+        labels.paint((*lead, *place), number % 3 + 1)
+    dock.classes.count()
+    wait(1)
+    viewer.reset_view()
+    save(viewer, "annotate", labels.name)
+
+
+def bridge(folder: Path) -> None:
+    """Draw a region taken out of an image, with labels that were found in it."""
+    from scipy import ndimage
+
+    from napari_ngff.viewer.samples import write_image
+
+    viewer = open_sample(write_image(folder / "cells.ome.zarr"))
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    for layer in viewer.layers[1:]:
+        layer.visible = layer.name == "cells"
+    viewer.layers["cells"].opacity = 0.3
+    viewer.layers.selection.active = viewer.layers["cells"]
+    dock.tabs.setCurrentIndex(2)
+    viewer.reset_view()
+    viewer.scene.camera.zoom *= 2.5
+    wait(0.5)
+    dock.bridge.workHere()
+    while "added" not in dock.status.text():
+        wait(0.1)
+    work = viewer.layers[-2]
+    found = ndimage.label(work.data > work.data.mean() + work.data.std())[0]
+    place = {"scale": work.scale, "translate": work.translate, "units": work.units}
+    viewer.add_labels(found, name="found", **place)
+    viewer.scene.camera.zoom /= 1.8
+    save(viewer, "bridge", "cells")
+
+
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
     """Serve a folder on this machine; gives its address."""
@@ -400,6 +469,8 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "url-form": url_form,
     "inspector": inspector,
     "browser": browser,
+    "annotate": annotate,
+    "bridge": bridge,
     "tables": tables,
 }
 
