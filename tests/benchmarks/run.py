@@ -295,7 +295,7 @@ def measure(
     for job in what.jobs:
         _ = table[job.row] if job.row else None
     for i in range(1 if quick else what.repeats):
-        for job in what.jobs if i % 2 else what.jobs[::-1]:
+        for job in what.jobs[::-1] if i % 2 else what.jobs:
             rounds = str(min(job.rounds, 3) if quick else job.rounds)
             printed = call(
                 python, env, "cases.py", job.case, str(data), rounds, *job.arguments
