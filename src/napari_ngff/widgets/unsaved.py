@@ -231,10 +231,11 @@ class _WindowAttendant:
 
 def _guard_of(viewer: Any) -> Guard | None:
     viewer = getattr(viewer, "__wrapped__", viewer)
-    window = getattr(viewer, "window", None)
+    # A closed window has none; what was being read may still arrive.
+    window = getattr(getattr(viewer, "window", None), "_qt_window", None)
     if window is None:
         return None
-    found: list[Guard] = window._qt_window.findChildren(Guard)
+    found: list[Guard] = window.findChildren(Guard)
     return found[0] if found else Guard(viewer)
 
 

@@ -1,0 +1,253 @@
+"""A session of annotation as a person has it, by events that the X server makes.
+
+With ANNOTATE_PICTURES=FOLDER it leaves a picture of the window after each step; with
+ANNOTATE_THEME=light in the light theme.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import zarr
+from qtpy.QtCore import QMimeData, QPointF, Qt, QUrl
+from qtpy.QtGui import QDropEvent
+from qtpy.QtWidgets import QApplication, QLineEdit
+
+from mouse import canvas, on_canvas, pump
+from napari_ngff.cli import main
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer.classes import classes_of_layer
+from napari_ngff.viewer.samples import write_plate
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser_host import browser_of
+from napari_ngff.widgets.class_table import NAME
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("xdotool") is None, reason="needs xdotool"),
+    pytest.mark.skipif(not os.environ.get("DISPLAY"), reason="needs an X server"),
+]
+
+NAMES = "nucleus", "debris", "dividing"
+FIELDS = 5
+NAME_OF_LABELS = "phenotypes"
+
+
+def x(*command):
+    subprocess.run(["xdotool", *map(str, command)], check=True, timeout=20)
+    pump(60)
+
+
+def wait(done, seconds=20):
+    for _ in range(seconds * 50):
+        pump(20)
+        if done():
+            return
+    raise AssertionError(f"it takes more than {seconds} s")
+
+
+def press(widget, at=None):
+    """Click the middle of a widget, or a point of it, with the real pointer."""
+    place = widget.mapToGlobal(at or widget.rect().center())
+    x("mousemove", place.x(), place.y())
+    x("click", 1)
+    pump(100)
+
+
+def picture(viewer, name):
+    folder = os.environ.get("ANNOTATE_PICTURES")
+    if folder:
+        pump(400)
+        viewer.window._qt_window.grab().save(os.path.join(folder, f"{name}.png"))
+
+
+def drop(viewer, path):
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    qt_viewer = viewer.window._qt_viewer
+    event = QDropEvent(
+        QPointF(50, 50),
+        Qt.DropAction.CopyAction,
+        data,
+        Qt.MouseButton.LeftButton,
+        Qt.KeyboardModifier.NoModifier,
+    )
+    qt_viewer.dropEvent(event)
+
+
+def show_dock(viewer):
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    viewer.window.resize(1500, 900)
+    viewer.window._qt_window.raise_()
+    viewer.window._qt_window.activateWindow()
+    pump(300)
+    return dock
+
+
+def stroke(viewer, layer, y, x0, x1):
+    """Draw a line with the real pointer, from (y, x0) to (y, x1) in voxels."""
+    native = canvas(viewer).native
+    ends = []
+    for at in (x0, x1):
+        world = layer.data_to_world((0,) * (layer.ndim - 2) + (y, at))[-2:]
+        ends.append(native.mapToGlobal(on_canvas(viewer, world).toPoint()))
+    x("mousemove", ends[0].x(), ends[0].y())
+    x("mousedown", 1)
+    x("mousemove", ends[1].x(), ends[1].y())
+    x("mouseup", 1)
+    pump(150)
+
+
+def voxel(layer, y, at):
+    zeros = [[0]] * (layer.ndim - 2)
+    return int(layer.canvas.levels[0].points([*zeros, [y], [at]])[0])
+
+
+def add_classes(viewer, dock):
+    for name in NAMES:
+        press(dock.classes.buttons["Add class"])
+        editors = dock.classes.table.findChildren(QLineEdit)
+        next(one for one in editors if one.isVisible()).selectAll()
+        x("type", "--delay", "20", name)
+        pump(200)
+        x("key", "Return")
+        wait(lambda n=name: n in [one.name for one in dock.classes.classes.items])
+    assert [one.name for one in dock.classes.classes.items] == list(NAMES)
+
+
+def annotate_field(viewer, dock):
+    """Paint the three classes by their keys, and take one more stroke back."""
+    layer = dock.round.annotation.layer
+    layer.mode, layer.brush_size = "paint", 20
+    viewer.reset_view()
+    pump(200)
+    middle = canvas(viewer).native
+    place = middle.mapToGlobal(middle.rect().center())
+    x("mousemove", place.x(), place.y())
+    height, width = layer.data.shape[-2:]
+    for key in (1, 2, 3):
+        x("key", key)
+        wait(lambda k=key: layer.selected_label == k)
+        y = height * key // 5
+        stroke(viewer, layer, y, width // 4, width // 2)
+        wait(lambda k=key, at=y: voxel(layer, at, width // 3) == k)
+    last = height * 4 // 5
+    stroke(viewer, layer, last, width // 4, width // 2)
+    wait(lambda: voxel(layer, last, width // 3) == 3)
+    x("key", "ctrl+z")
+    wait(lambda: voxel(layer, last, width // 3) == 0)
+    return layer
+
+
+def opened(viewer, path):
+    """Drop the plate; gives the dock, and who walks."""
+    drop(viewer, path)
+    wait(lambda: len(viewer.layers) and browser_of(viewer) is not None)
+    return show_dock(viewer), session_of(viewer).browser
+
+
+def begin(viewer, dock, browser):
+    """Make labels in the first field, with three classes, and begin the round."""
+    browser.show_field(browser.map.wells[0].path)
+    wait(lambda: browser.position is not None)
+    viewer.layers.selection.active = viewer.layers[0]
+    press(dock.make)
+    wait(lambda: "New OME-Zarr labels" in viewer.window.dock_widgets)
+    form = viewer.window.dock_widgets["New OME-Zarr labels"]
+    form.called.value = NAME_OF_LABELS
+    form.create()
+    wait(lambda: NAME_OF_LABELS in viewer.layers)
+    form.native.parent().destroyOnClose()
+    pump(200)
+    viewer.window.resize(1500, 900)
+    pump(200)
+    add_classes(viewer, dock)
+    picture(viewer, "2-classes")
+    press(dock.round.begin)
+    wait(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
+    assert dock.round.annotation.name == NAME_OF_LABELS
+    return dock.round.annotation
+
+
+def go_on(dock, found):
+    here = found.here
+    press(dock.round.next)
+    wait(lambda: found.here != here and found.layer is not None)
+
+
+def annotate_fields(viewer, dock, browser):
+    """Annotate some fields; gives their keys. The third one is done."""
+    found = begin(viewer, dock, browser)
+    walked = []
+    for number in range(FIELDS):
+        walked.append(found.here)
+        annotate_field(viewer, dock)
+        if number == 2:
+            dock.round.state.setCurrentText("done")
+            dock.round.state.activated.emit(dock.round.state.currentIndex())
+            wait(lambda: found.state == "done")
+        picture(viewer, f"3-field-{number}")
+        go_on(dock, found)
+    picture(viewer, "4-next")
+    assert len(set(walked)) == FIELDS
+    assert found.progress["done"] == 1
+    assert found.progress["in progress"] == FIELDS - 1
+    press(dock.round.todo)
+    wait(lambda: found.here not in walked and found.layer is not None)
+    pump(500)
+    return walked
+
+
+def same_as_painted(path, field, colors):
+    """What another program finds on the disk."""
+    folder = path / field / "labels" / NAME_OF_LABELS
+    info = open_node(folder).metadata.image.label
+    assert [info.colors[value] for value in (1, 2, 3)] == colors
+    assert [info.properties[v]["class-name"] for v in (1, 2, 3)] == list(NAMES)
+    pixels = zarr.open_array(folder / "0", mode="r")[...]
+    assert set(np.unique(pixels)) == {0, 1, 2, 3}
+    height, width = pixels.shape[-2:]
+    for key in (1, 2, 3):
+        assert (pixels[..., height * key // 5, width // 3] == key).any()
+
+
+def test_a_plate_is_annotated_closed_and_opened_again(
+    viewer, make_napari_viewer, tmp_path
+):
+    if QApplication.platformName() != "xcb":
+        pytest.skip("the window is not on the X server")
+    viewer.theme = os.environ.get("ANNOTATE_THEME", "dark")
+    path = write_plate(tmp_path / "plate.ome.zarr", grid=(2, 3), fields=3)
+    dock, browser = opened(viewer, path)
+    picture(viewer, "1-dropped")
+    walked = annotate_fields(viewer, dock, browser)
+    shown = browser_of(viewer).map.progress()
+    assert shown[browser.map.wells[0].path] == pytest.approx(1 / 3)
+    viewer.close()
+    pump(200)
+
+    # Another window, later.
+    again = make_napari_viewer(show=True)
+    again.theme = os.environ.get("ANNOTATE_THEME", "dark")
+    dock, browser = opened(again, path)
+    browser.show_field(*walked[2].rsplit("/", 1))
+    wait(lambda: browser.position is not None)
+    layer = next(one for one in again.layers if one.name.startswith(NAME_OF_LABELS))
+    layer.visible = True
+    again.layers.selection.active = layer
+    pump(100)
+    model = dock.classes.table.rows
+    texts = [model.index(row, NAME).data() for row in range(model.rowCount())]
+    assert texts == list(NAMES)
+    press(dock.round.begin)
+    wait(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
+    assert dock.round.state.currentText() == "done"
+    picture(again, "5-again")
+    colors = [one.color for one in classes_of_layer(layer).items]
+    for field in walked:
+        same_as_painted(path, field, colors)
+    assert main(["check", str(path)]) == 0
