@@ -26,8 +26,8 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.creation import METHOD, create_labels
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import Journal
-from napari_ngff.labels.retained import Retained
 from napari_ngff.labels.runs import mask_runs
+from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.store.node import open_node

@@ -16,7 +16,7 @@ from killed import edit
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.journal import Journal
 from napari_ngff.labels.writer import LabelWriter
-from napari_ngff.store import rewriting
+from napari_ngff.store.archives import rewriting
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.ozx import ZipSource
 from napari_ngff.store.pyramid import LevelSource

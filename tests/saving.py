@@ -9,7 +9,7 @@ import zarr
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.reduce import Reduction
-from napari_ngff.labels.retained import Retained
+from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, Image, LabelInfo, Level, Multiscale

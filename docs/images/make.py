@@ -307,7 +307,7 @@ def inspector(folder: Path) -> None:
     import json
 
     from napari_ngff.viewer.samples import write_image
-    from napari_ngff.widgets.inspector import PROBLEMS, Inspector
+    from napari_ngff.widgets.inspector.dock import PROBLEMS, Inspector
 
     path = write_image(folder / "cells.ome.zarr")
     for file in (path / "labels" / "zarr.json", path / "zarr.json"):
@@ -334,7 +334,7 @@ def inspector(folder: Path) -> None:
 def browser(folder: Path) -> None:
     """Draw the browser beside a field of the plate that it shows."""
     from napari_ngff.viewer.samples import write_plate
-    from napari_ngff.widgets.browser_host import show_browser
+    from napari_ngff.widgets.browser.host import show_browser
 
     os.environ["XDG_CACHE_HOME"] = str(folder)
     path = write_plate(folder / "plate.ome.zarr", fields=4)
@@ -351,9 +351,9 @@ def browser(folder: Path) -> None:
 
 def tables(folder: Path) -> None:
     """Draw a plate whose wells are coloured by what was measured."""
+    from napari_ngff.viewer.browsing.table_offers import Scope
     from napari_ngff.viewer.samples import write_plate
-    from napari_ngff.viewer.table_offers import Scope
-    from napari_ngff.widgets.browser_host import show_browser
+    from napari_ngff.widgets.browser.host import show_browser
 
     os.environ["XDG_CACHE_HOME"] = str(folder)
     viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=2))
@@ -375,7 +375,7 @@ def tables(folder: Path) -> None:
 
 def annotate(folder: Path) -> None:
     """Draw three classes in a field of a plate, with the dock beside it."""
-    from napari_ngff.viewer.new_labels import new_labels
+    from napari_ngff.viewer.painting.new_labels import new_labels
     from napari_ngff.viewer.samples import write_plate
     from napari_ngff.viewer.session import session_of
 

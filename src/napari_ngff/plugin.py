@@ -37,7 +37,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
     read = reader.get_reader(path)
     if read is None:
         return None
-    from napari_ngff.viewer.painted import as_layers
+    from napari_ngff.viewer.painting.painted import as_layers
 
     return lambda given: as_layers(read(given))
 
@@ -46,7 +46,7 @@ def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
     """Write layers for napari, which waits for it; see `viewer.writer.write`."""
     use_workers()
     if "qtpy" in sys.modules:
-        from napari_ngff.widgets.writing import write_in_window
+        from napari_ngff.widgets.saving.writing import write_in_window
 
         return [str(write_in_window(path, layers))]
     from napari_ngff.viewer.writer import write
@@ -81,7 +81,7 @@ def new_labels(viewer: Viewer) -> None:
 
 def edit_copy(viewer: Viewer) -> None:
     """Copy the active, read-only labels beside their image, and paint on the copy."""
-    from napari_ngff.viewer.sidecars import edit_copy as start
+    from napari_ngff.viewer.saving.sidecars import edit_copy as start
 
     use_workers()
     start(viewer)
@@ -89,7 +89,7 @@ def edit_copy(viewer: Viewer) -> None:
 
 def measure_labels(viewer: Viewer) -> None:
     """Measure the labels of a layer: size, place, intensities."""
-    from napari_ngff.widgets.measure_form import show_measure_form
+    from napari_ngff.widgets.annotate.measure_form import show_measure_form
 
     use_workers()
     show_measure_form(viewer)
@@ -106,7 +106,7 @@ def clear_thumbnails() -> None:
     """Delete the thumbnails that are kept on disk, and say how much that was."""
     from napari.utils.notifications import show_info
 
-    from napari_ngff.plate.preview_cache import clear_previews
+    from napari_ngff.plate.previews.cache import clear_previews
     from napari_ngff.viewer.session import run
 
     use_workers()

@@ -28,7 +28,7 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.shapes import Stroke
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 REPORT = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
 SIDE = 100_000
@@ -37,7 +37,6 @@ ZOOMS = (2.0, 0.05, 0.006)
 BRUSHES = (10, 100, 2000)
 SCREEN = 1000
 """Pixels that the view is at most wide."""
-
 
 
 class Zeros:

@@ -62,7 +62,7 @@ def by_us_nearest(folder: Path, name: str, pixels: np.ndarray) -> None:
     from napari_ngff.store.cascade import Cascade
     from napari_ngff.store.draft import Draft
     from napari_ngff.store.outline import Outline
-    from napari_ngff.viewer.array_source import PlainSource
+    from napari_ngff.viewer.composing.array_source import PlainSource
 
     axes = PICTURES[name][0]
     ones = (1,) * len(axes)

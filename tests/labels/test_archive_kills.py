@@ -18,7 +18,7 @@ import zarr
 from killed import edit
 from killed_archive import canvas_of
 from napari_ngff.labels.journal import Journal, find_journals
-from napari_ngff.labels.retained import Retained
+from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.writer import LabelWriter
 from saving import levels_of, write_levels
 

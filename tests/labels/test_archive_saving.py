@@ -10,8 +10,8 @@ from zarr.codecs import TransposeCodec, ZstdCodec
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.retained import Retained
 from napari_ngff.labels.runs import mask_runs
+from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.store.chunks import open_array

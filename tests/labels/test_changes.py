@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from napari_ngff.labels.changes import MOST, ChangedBlocks
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.runs import point_runs
+from napari_ngff.labels.saving.changes import MOST, ChangedBlocks
 from napari_ngff.labels.shapes import Everywhere, Mask
 
 

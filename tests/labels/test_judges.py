@@ -11,7 +11,7 @@ from killed import edit
 from napari_ngff.labels.blank import Blank
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.creation import METHOD, create_labels
-from napari_ngff.labels.retained import Retained
+from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import Severity
 from napari_ngff.store.check import walk

@@ -22,10 +22,15 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.labels.creation import create_labels
-from napari_ngff.labels.merging import merge
-from napari_ngff.labels.sidecar import attached, home_of_new, remember, sidecar_home
+from napari_ngff.labels.places.merging import merge
+from napari_ngff.labels.places.sidecar import (
+    attached,
+    home_of_new,
+    remember,
+    sidecar_home,
+)
+from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.node import open_node
-from napari_ngff.store.packing import pack
 from napari_ngff.viewer.samples import write_image, write_plate
 
 VERSIONS = ["0.4", "0.5", "0.6"]
@@ -252,7 +257,7 @@ def test_the_command(copy, capsys):
 
 PROGRAM = """
 import sys
-from napari_ngff.labels.merging import merge
+from napari_ngff.labels.places.merging import merge
 print("ready", flush=True)
 sys.stdin.readline()
 merge(sys.argv[1], overwrite=True)
@@ -318,7 +323,7 @@ def test_a_merge_that_is_killed_leaves_the_image_valid(copy, tmp_path):
 
 @pytest.mark.parametrize("step", ["rename old", "rename new", "enter", "drop"])
 def test_a_merge_that_ends_between_two_renames_is_finished(copy, monkeypatch, step):
-    from napari_ngff.labels import merging as module
+    from napari_ngff.labels.places import merging as module
 
     path = copy("0.5.ome.zarr")
     annotate(path, "mine", 1, sidecar=False)

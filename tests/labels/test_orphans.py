@@ -12,8 +12,8 @@ from napari_ngff.labels.blank import Blank
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import EDITS, Journal, find_journals, journal_home
-from napari_ngff.labels.orphans import AGE, folder_of, remove_orphans
 from napari_ngff.labels.runs import mask_runs
+from napari_ngff.labels.saving.orphans import AGE, folder_of, remove_orphans
 from napari_ngff.labels.shapes import Mask
 
 LATER = AGE * 86400 + 60

@@ -6,7 +6,7 @@ import zarr
 
 from napari_ngff.errors import NameTakenError
 from napari_ngff.labels.creation import create_labels
-from napari_ngff.labels.replacement import REPLACED, UNFINISHED
+from napari_ngff.labels.places.replacement import REPLACED, UNFINISHED
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.samples import write_image
 

@@ -12,8 +12,8 @@ import zarr
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.creation import create_labels
-from napari_ngff.labels.replica import copy_labels
-from napari_ngff.labels.sidecar import (
+from napari_ngff.labels.places.replica import copy_labels
+from napari_ngff.labels.places.sidecar import (
     address_of,
     attached,
     home_of_new,
@@ -23,8 +23,8 @@ from napari_ngff.labels.sidecar import (
     sidecar_home,
     why_elsewhere,
 )
+from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.node import open_node
-from napari_ngff.store.packing import pack
 from napari_ngff.viewer.samples import write_image, write_plate
 
 VERSIONS = ["0.1", "0.3", "0.4", "0.5", "0.6"]

@@ -7,8 +7,8 @@ import pytest
 
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.runs import mask_runs
+from napari_ngff.labels.saving.verdict import errors_of
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.labels.verdict import errors_of
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.folder import FolderSource

@@ -12,9 +12,9 @@ from skimage.measure import regionprops_table
 from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import AccessError, NodeNotFoundError, UnsupportedError
-from napari_ngff.plate import measured
-from napari_ngff.plate.measured import open_labelled
-from napari_ngff.plate.measuring import count_field, measure, places_of
+from napari_ngff.plate.tables import measured
+from napari_ngff.plate.tables.measured import open_labelled
+from napari_ngff.plate.tables.measuring import count_field, measure, places_of
 from plates import SPACING, write_image, write_plate
 
 RNG = np.random.default_rng(5)
@@ -228,7 +228,9 @@ def test_the_command_writes_the_same(plate, tmp_path, capsys):
 
 
 def test_without_distributed_it_says_what_to_install(plate, monkeypatch):
-    monkeypatch.setattr("napari_ngff.plate.measuring.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "napari_ngff.plate.tables.measuring.find_spec", lambda name: None
+    )
     with pytest.raises(UnsupportedError, match=r"napari-ngff\[distributed\]"):
         measure(open_node(str(plate)), "nuclei", scheduler="tcp://127.0.0.1:1")
 
@@ -255,6 +257,6 @@ def test_a_cluster_finds_the_same(plate):
 @pytest.mark.filterwarnings("default")
 def test_a_scheduler_that_is_not_there(plate, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("napari_ngff.plate.measuring.WAIT", 1)
+    monkeypatch.setattr("napari_ngff.plate.tables.measuring.WAIT", 1)
     with pytest.raises(AccessError, match="No scheduler of dask answers"):
         measure(open_node(str(plate)), "nuclei", scheduler="tcp://127.0.0.1:9")

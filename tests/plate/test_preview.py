@@ -15,7 +15,8 @@ import zarr
 
 from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.plate.preview import (
+from napari_ngff.plate.previews.cache import PreviewCache, clear_previews
+from napari_ngff.plate.previews.preview import (
     SIDE,
     Look,
     Place,
@@ -23,8 +24,7 @@ from napari_ngff.plate.preview import (
     PreviewReader,
     composite,
 )
-from napari_ngff.plate.preview_cache import PreviewCache, clear_previews
-from napari_ngff.plate.preview_queue import Contrast, PreviewQueue
+from napari_ngff.plate.previews.queue import Contrast, PreviewQueue
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.samples import write_image, write_plate
 
@@ -294,7 +294,7 @@ def test_a_well_that_appears_later_is_seen(plate, cache):
 
 
 def test_archives_are_kept_too(samples, tmp_path, cache):
-    from napari_ngff.store.packing import pack
+    from napari_ngff.store.archives.packing import pack
 
     archive = tmp_path / "plate.ozx"
     pack(samples / "0.5.ome.zarr", archive)

@@ -10,14 +10,14 @@ import pytest
 
 from napari_ngff import open_node
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.plate.conditions import Condition, parse_conditions, parts_of
-from napari_ngff.plate.table import AGGREGATIONS, tabulate, well_key
-from napari_ngff.plate.table_files import (
+from napari_ngff.plate.tables.conditions import Condition, parse_conditions, parts_of
+from napari_ngff.plate.tables.files import (
     read_found,
     read_table,
     table_names,
     write_frame,
 )
+from napari_ngff.plate.tables.table import AGGREGATIONS, tabulate, well_key
 from plates import write_plate
 
 

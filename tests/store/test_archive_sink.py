@@ -19,9 +19,9 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     UnsupportedError,
 )
-from napari_ngff.store.archive_sink import ArchiveSink
+from napari_ngff.store.archives.packing import pack
+from napari_ngff.store.archives.sink import ArchiveSink
 from napari_ngff.store.ozx import ZipSource
-from napari_ngff.store.packing import pack
 from napari_ngff.store.sink import PART, sink_of
 
 ROOT = {"zarr_format": 3, "node_type": "group"}
@@ -275,7 +275,7 @@ def test_what_others_write_meanwhile_is_not_lost(path, monkeypatch):
     """The archive is replaced while the new one is being written."""
     sink = sink_of(ZipSource(path))
     sink.put("0/c/0", b"mine")
-    from napari_ngff.store import rewriting
+    from napari_ngff.store.archives import rewriting
 
     write, calls = rewriting.write_archive, []
 
@@ -366,7 +366,7 @@ def test_bytes_that_do_not_arrive_are_noticed(path, monkeypatch):
     before = path.read_bytes()
     sink = sink_of(ZipSource(path))
     sink.put("0/c/0", b"new")
-    from napari_ngff.store import archive_writer
+    from napari_ngff.store.archives import writer as archive_writer
 
     whole = archive_writer.write_at
 

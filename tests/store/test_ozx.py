@@ -22,7 +22,7 @@ from napari_ngff.errors import (
     NotOMEZarrError,
     UnsupportedError,
 )
-from napari_ngff.store import archive as zip_format
+from napari_ngff.store.archives import directory as zip_format
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.ozx import ZipSource, open_zip
 from napari_ngff.store.source import Source

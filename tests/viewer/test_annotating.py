@@ -10,10 +10,10 @@ from napari.components import ViewerModel
 from napari_ngff.labels.description import read_label_info
 from napari_ngff.labels.states import FieldStates
 from napari_ngff.store.node import open_node
-from napari_ngff.viewer import annotating
-from napari_ngff.viewer.annotating import annotate
-from napari_ngff.viewer.classes import classes_of_layer
-from napari_ngff.viewer.new_labels import new_labels
+from napari_ngff.viewer.browsing import annotation as annotating
+from napari_ngff.viewer.browsing.annotation import annotate
+from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
 

@@ -7,11 +7,12 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
-from napari_ngff.viewer import save_report, session
-from napari_ngff.viewer.autosave import Autosave
-from napari_ngff.viewer.new_labels import new_labels
-from napari_ngff.viewer.painted import as_layer
+from napari_ngff.viewer import session
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.saving import report as save_report
+from napari_ngff.viewer.saving.autosave import Autosave
 from napari_ngff.viewer.settings import set_autosave_minutes
 
 

@@ -12,8 +12,8 @@ from napari_ngff import open_node
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer import session
-from napari_ngff.viewer.browsing import Position
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.browsing.browser import Position
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.reader import browsable
 from napari_ngff.viewer.session import session_of
 from plates import pixels, write_group, write_image, write_plate

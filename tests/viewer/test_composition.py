@@ -8,8 +8,8 @@ from napari.layers import Image, Labels
 from napari.utils import DirectLabelColormap
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.viewer.composition import compose
-from napari_ngff.viewer.layer_axes import layer_axes, place_of
+from napari_ngff.viewer.composing.composition import compose
+from napari_ngff.viewer.composing.layer_axes import layer_axes, place_of
 
 PLANE = np.arange(12, dtype=np.uint16).reshape(3, 4)
 

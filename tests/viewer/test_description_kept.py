@@ -9,11 +9,11 @@ from napari.utils import DirectLabelColormap
 from napari_ngff.labels.description import read_label_info, write_label_info
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plugin import get_reader
+from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.node import open_node
-from napari_ngff.store.packing import pack
-from napari_ngff.viewer.description import Said
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.saving.description import Said
 
 RED, BLUE = (255, 0, 0, 255), (0, 0, 255, 128)
 INFO = LabelInfo(

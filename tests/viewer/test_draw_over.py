@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from napari.layers import Labels
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.merging import merge
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.bridge.merging import merge
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 
 SHAPE = 48, 60

@@ -6,8 +6,8 @@ from napari.components import ViewerModel
 from napari.layers import Labels, Shapes
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.drawings import shapes_to_labels
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.drawings import shapes_to_labels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 
 SHAPE = 4, 60, 80

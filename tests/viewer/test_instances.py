@@ -6,9 +6,15 @@ from napari.components import ViewerModel
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.objects import known_ids
-from napari_ngff.viewer.instances import absorb, label_at, look_at, neighbour, split
-from napari_ngff.viewer.paint import OMEZarrLabels
-from napari_ngff.viewer.regions import view_region
+from napari_ngff.viewer.bridge.regions import view_region
+from napari_ngff.viewer.painting.instances import (
+    absorb,
+    label_at,
+    look_at,
+    neighbour,
+    split,
+)
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 
 

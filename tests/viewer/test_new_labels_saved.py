@@ -11,13 +11,14 @@ from napari.components import ViewerModel
 
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.labels import creation, replacement
+from napari_ngff.labels import creation
+from napari_ngff.labels.places import replacement
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.node import open_node
-from napari_ngff.viewer import save_report
-from napari_ngff.viewer.new_labels import new_labels
-from napari_ngff.viewer.painted import as_layer
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
+from napari_ngff.viewer.saving import report as save_report
 
 VERSIONS = ["0.4", "0.5", "0.6"]
 

@@ -12,7 +12,7 @@ from napari.components import ViewerModel
 from napari.layers import Labels
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid, sampled, touched
 
 

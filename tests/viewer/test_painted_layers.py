@@ -16,14 +16,14 @@ from napari.layers import Image, Labels, Layer, _layer_actions
 from napari_ngff import plugin
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.store.arranged import Arranged
-from napari_ngff.viewer import canvas_labels, paint
-from napari_ngff.viewer.new_labels import (
+from napari_ngff.viewer.painting import canvas_labels, paint
+from napari_ngff.viewer.painting.new_labels import (
     TARGET,
     free_name,
     name_problem,
     new_labels,
 )
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image, write_plate
 from painting import Empty, Memory, pyramid
 

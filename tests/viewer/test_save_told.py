@@ -5,10 +5,10 @@ import re
 import pytest
 
 from napari_ngff.errors import NameTakenError
-from napari_ngff.labels.progress import Outcome
+from napari_ngff.labels.saving.progress import Outcome
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.viewer import save_report
-from napari_ngff.viewer.save_report import Reporter, SaveResult
+from napari_ngff.viewer.saving import report as save_report
+from napari_ngff.viewer.saving.report import Reporter, SaveResult
 
 PROBLEM = Problem(
     "axis-missing", Severity.ERROR, "labels/a:multiscales", "No axes.", "Not shown."

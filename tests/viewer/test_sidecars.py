@@ -15,14 +15,14 @@ from napari.components import ViewerModel
 from napari.utils import notifications
 
 from napari_ngff.cli import main
-from napari_ngff.labels.sidecar import sidecar_folder
+from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.plugin import get_reader
+from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.node import open_node
-from napari_ngff.store.packing import pack
-from napari_ngff.viewer.new_labels import TARGET, new_labels
-from napari_ngff.viewer.painted import as_layer
+from napari_ngff.viewer.painting.new_labels import TARGET, new_labels
+from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate
-from napari_ngff.viewer.sidecars import edit_copy
+from napari_ngff.viewer.saving.sidecars import edit_copy
 
 VERSIONS = ["0.4", "0.5", "0.6"]
 LOOK = ("name", "visible", "opacity", "blending")

@@ -12,12 +12,12 @@ from napari.components import ViewerModel
 from napari.layers import Labels
 
 from napari_ngff import open_node
-from napari_ngff.plate.measuring import measure
-from napari_ngff.plate.table import tabulate
-from napari_ngff.viewer.features import join_features, part_features
+from napari_ngff.plate.tables.measuring import measure
+from napari_ngff.plate.tables.table import tabulate
+from napari_ngff.viewer.browsing.features import join_features, part_features
+from napari_ngff.viewer.browsing.table_offers import Offer, Scope, Source
+from napari_ngff.viewer.browsing.tables import Tables
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.table_offers import Offer, Scope, Source
-from napari_ngff.viewer.tables import Tables
 from plates import write_group, write_image, write_plate
 
 CSV = "well,dose,drug,n\nA1,0.1,dmso,4\na02,0.5,x,\nB1,0.1,x,9\nB1,0.1,y,5\nH12,1,x,1\n"

@@ -13,9 +13,9 @@ import pytest
 from napari.layers import Image, Labels
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.bridge import WORK, work_here
-from napari_ngff.viewer.merging import merge
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.bridge.merging import merge
+from napari_ngff.viewer.bridge.work import WORK, work_here
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 
 SHAPE = 3, 240, 320

@@ -9,7 +9,7 @@ from napari.layers import Layer
 from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.moving import move
-from napari_ngff.viewer.painted import as_layer
+from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.views import choices

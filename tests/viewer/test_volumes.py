@@ -7,10 +7,10 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 
-from napari_ngff.viewer import volumes
+from napari_ngff.viewer.painting import volumes
+from napari_ngff.viewer.painting.volumes import finest_fitting
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.volumes import finest_fitting
 
 SHAPES = (2, 64, 128, 128), (2, 64, 64, 64), (2, 64, 32, 32)
 

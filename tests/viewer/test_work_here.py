@@ -10,15 +10,15 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels, Points, Shapes
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.bridge import WORK, work_here, work_size
-from napari_ngff.viewer.merging import highest_id, merge, worked_on
-from napari_ngff.viewer.paint import OMEZarrLabels
-from napari_ngff.viewer.regions import (
+from napari_ngff.viewer.bridge.merging import highest_id, merge, worked_on
+from napari_ngff.viewer.bridge.regions import (
     label_region,
     rectangle_region,
     same_region,
     view_region,
 )
+from napari_ngff.viewer.bridge.work import WORK, work_here, work_size
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 
 SHAPE = 5, 61, 83

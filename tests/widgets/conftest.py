@@ -51,7 +51,7 @@ def no_widget_survives(
 @pytest.fixture(autouse=True)
 def thumbnails_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep thumbnails out of the cache of whoever runs the tests."""
-    from napari_ngff.plate import preview_cache
+    from napari_ngff.plate.previews import cache as preview_cache
 
     monkeypatch.setattr(preview_cache, "preview_folder", lambda: tmp_path / "previews")
 

@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QColorDialog, QFileDialog, QInputDialog, QLineEdit
 
 from mouse import camera, canvas, click, drag, pump
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.widgets.class_table import (
+from napari_ngff.widgets.annotate.class_table import (
     COLOR,
     LOCKED,
     NAME,
@@ -47,7 +47,7 @@ def dock(viewer):
 @pytest.fixture
 def labels(viewer, dock, path):
     """New labels that are painted on, and nothing else in sight."""
-    from napari_ngff.viewer.new_labels import new_labels
+    from napari_ngff.viewer.painting.new_labels import new_labels
 
     viewer.open(str(path), plugin="napari-ngff")
     layer = viewer.add_layer(new_labels(viewer.layers[0], "territories"))

@@ -15,10 +15,10 @@ from qtpy.QtWidgets import QFileDialog
 
 from mouse import click, pump
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.bridge import WORK
-from napari_ngff.viewer.classes import classes_of_layer
-from napari_ngff.viewer.merging import HOW
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.bridge.merging import HOW
+from napari_ngff.viewer.bridge.work import WORK
+from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
 from painting import Empty
 
@@ -47,7 +47,7 @@ def dock(viewer, path):
 @pytest.fixture
 def labels(viewer, dock):
     """New labels: two discs of label 5 that touch, and one of label 7 away."""
-    from napari_ngff.viewer.new_labels import new_labels
+    from napari_ngff.viewer.painting.new_labels import new_labels
 
     layer = viewer.add_layer(new_labels(viewer.layers[0], "discs"))
     for other in viewer.layers[:-1]:

@@ -20,11 +20,11 @@ from qtpy.QtWidgets import QApplication, QLineEdit
 from mouse import canvas, on_canvas, pump
 from napari_ngff.cli import main
 from napari_ngff.store.node import open_node
-from napari_ngff.viewer.classes import classes_of_layer
+from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser_host import browser_of
-from napari_ngff.widgets.class_table import NAME
+from napari_ngff.widgets.annotate.class_table import NAME
+from napari_ngff.widgets.browser.host import browser_of
 
 pytestmark = [
     pytest.mark.slow,

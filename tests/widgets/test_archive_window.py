@@ -12,7 +12,7 @@ from qtpy.QtTest import QTest
 
 from mouse import drag, pump
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.new_labels import new_labels
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 
 CONTROL = Qt.KeyboardModifier.ControlModifier

@@ -19,9 +19,9 @@ from napari_ngff import open_node
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser import BrowserDock
-from napari_ngff.widgets.browser_controls import Mode
-from napari_ngff.widgets.browser_host import NAME
+from napari_ngff.widgets.browser.controls import Mode
+from napari_ngff.widgets.browser.dock import BrowserDock
+from napari_ngff.widgets.browser.host import NAME
 from plates import write_plate
 
 pytestmark = pytest.mark.slow

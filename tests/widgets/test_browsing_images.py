@@ -12,7 +12,7 @@ from qtpy.QtTest import QTest
 
 import scenes
 from napari_ngff.viewer.samples import write_image, write_stack
-from napari_ngff.widgets.browser import TITLE, BrowserDock
+from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
 
 LEFT = Qt.MouseButton.LeftButton
 

@@ -14,12 +14,12 @@ from qtpy.QtGui import QDropEvent, QGuiApplication
 from qtpy.QtWidgets import QDialog, QMessageBox, QPushButton
 
 from napari_ngff import open_node
+from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.packing import pack
 from napari_ngff.viewer import session
 from napari_ngff.viewer.samples import write_image, write_plate
-from napari_ngff.widgets.inspector import JSON_TAB, Inspector
-from napari_ngff.widgets.system_chooser import TransformDialog
+from napari_ngff.widgets.inspector.dock import JSON_TAB, Inspector
+from napari_ngff.widgets.inspector.system_chooser import TransformDialog
 
 TITLE = "OME-Zarr inspector"
 

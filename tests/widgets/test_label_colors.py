@@ -12,7 +12,7 @@ from qtpy.QtTest import QTest
 from mouse import camera, drag, pump
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 
 SHAPES = [(128, 192), (64, 96), (32, 48)]

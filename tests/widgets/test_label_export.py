@@ -11,7 +11,7 @@ from napari.layers import Layer, _layer_actions
 from qtpy.QtWidgets import QFileDialog
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import Empty, pyramid
 
 tifffile = pytest.importorskip("tifffile")

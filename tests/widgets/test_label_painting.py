@@ -25,9 +25,9 @@ from mouse import (
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import new_labels as show_form
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer import canvas_labels, paint
-from napari_ngff.viewer.new_labels import new_labels
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.painting import canvas_labels, paint
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import Empty, pyramid
 
 SIDE = 100_000

@@ -10,7 +10,7 @@ from napari.layers import Labels
 from napari_ngff.cli import main
 from napari_ngff.plugin import measure_labels
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.widgets.measure_form import TITLE
+from napari_ngff.widgets.annotate.measure_form import TITLE
 from plates import write_plate
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_ngff.viewer.positions import Position
+from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
 

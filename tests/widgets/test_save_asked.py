@@ -23,9 +23,10 @@ from mouse import drag, pump
 from napari_ngff.labels.journal import find_journals, read_journal
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.node import open_node
-from napari_ngff.viewer import save_report, session
-from napari_ngff.viewer.new_labels import new_labels
+from napari_ngff.viewer import session
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.saving import report as save_report
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, RECOVER, SAVE
 from napari_ngff.widgets.new_labels_form import show_new_labels

@@ -15,13 +15,13 @@ from qtpy.QtTest import QTest
 
 from mouse import drag, pump
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer import save_report
-from napari_ngff.viewer.new_labels import new_labels
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.saving import report as save_report
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, RECOVER, SAVE
-from napari_ngff.widgets.unsaved import Guard
+from napari_ngff.widgets.saving.unsaved import Guard
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 

@@ -22,8 +22,8 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser_controls import Mode
-from napari_ngff.widgets.browser_host import show_browser
+from napari_ngff.widgets.browser.controls import Mode
+from napari_ngff.widgets.browser.host import show_browser
 from plates import write_plate
 
 LOG = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from qtpy.QtGui import QColor, QDropEvent
 from qtpy.QtTest import QTest
 
 from napari_ngff.cli import main
-from napari_ngff.plate import preview_cache
-from napari_ngff.viewer.map_values import colors
-from napari_ngff.viewer.table_offers import Offer, Source
-from napari_ngff.widgets.browser import BrowserDock
+from napari_ngff.plate.previews import cache as preview_cache
+from napari_ngff.viewer.browsing.map_values import colors
+from napari_ngff.viewer.browsing.table_offers import Offer, Source
+from napari_ngff.widgets.browser.dock import BrowserDock
 from plates import write_plate
 
 pytestmark = pytest.mark.slow

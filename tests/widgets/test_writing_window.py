@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDial
 from mouse import pump
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import use_workers
-from napari_ngff.widgets import writing
+from napari_ngff.widgets.saving import writing
 
 PLACE = {
     "scale": (2, 0.5, 0.5),

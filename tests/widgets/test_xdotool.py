@@ -15,7 +15,7 @@ from qtpy.QtWidgets import QApplication
 from mouse import camera, canvas, on_canvas, pump
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import Empty
 
 pytestmark = [

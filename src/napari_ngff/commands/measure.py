@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from napari_ngff.plate.measuring import measure
-from napari_ngff.plate.table_files import write_frame
+from napari_ngff.plate.tables.files import write_frame
+from napari_ngff.plate.tables.measuring import measure
 from napari_ngff.store.chunks import cache
 from napari_ngff.store.node import open_node
 

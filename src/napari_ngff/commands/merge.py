@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.merging import merge
+from napari_ngff.labels.places.merging import merge
 from napari_ngff.store.chunks import cache
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.labels.home import LabelHome, home_in
-from napari_ngff.labels.reduce import Reduction
-from napari_ngff.labels.replacement import (
+from napari_ngff.labels.places.home import LabelHome, home_in
+from napari_ngff.labels.places.replacement import (
     UNFINISHED,
     drop_replaced,
     make_room,
     put_back,
 )
+from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array

@@ -23,9 +23,9 @@ from typing import IO, TYPE_CHECKING, Any
 from platformdirs import user_data_path
 
 from napari_ngff.labels.edits import dump_edit, load_edit
-from napari_ngff.labels.orphans import folder_of, remove_orphans
-from napari_ngff.labels.progress import in_common
-from napari_ngff.labels.retained import Retained
+from napari_ngff.labels.saving.orphans import folder_of, remove_orphans
+from napari_ngff.labels.saving.progress import in_common
+from napari_ngff.labels.saving.retained import Retained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from platformdirs import user_data_path
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.classes import STATES
-from napari_ngff.labels.sidecar import address_of
+from napari_ngff.labels.places.sidecar import address_of
 from napari_ngff.store.location import is_url
 from napari_ngff.store.sink import FolderSink
 

@@ -2,7 +2,7 @@
 
 Level 0 first, then each coarser level from the one just written, only where that
 changed. Each object is replaced whole, so that a save that ends anywhere, by whatever,
-can be done again: see `napari_ngff.labels.retained`.
+can be done again: see `napari_ngff.labels.saving.retained`.
 
 Memory, for each of as many threads as cores: a decoded chunk some six times (what the
 file holds, what it was, what it becomes, and what an edit rasterises), and the bytes
@@ -20,19 +20,19 @@ import numpy as np
 
 from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
 from napari_ngff.labels.cells import box_of
-from napari_ngff.labels.progress import Outcome, Progress, Round, in_common
 from napari_ngff.labels.reduce import Reduction
-from napari_ngff.labels.retained import (
+from napari_ngff.labels.saving.progress import Outcome, Progress, Round, in_common
+from napari_ngff.labels.saving.retained import (
     Baseline,
     array_of,
     cell_shape,
     fresh,
     on_error_of,
 )
-from napari_ngff.labels.rewrite import Backlog, Files, Rewrite
-from napari_ngff.labels.snapshot import Snapshot, touched
-from napari_ngff.labels.verdict import errors_of
-from napari_ngff.labels.widening import ASIDE, widen
+from napari_ngff.labels.saving.rewrite import Backlog, Files, Rewrite
+from napari_ngff.labels.saving.snapshot import Snapshot, touched
+from napari_ngff.labels.saving.verdict import errors_of
+from napari_ngff.labels.saving.widening import ASIDE, widen
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray
 from napari_ngff.store.consolidated import consolidate
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.reduce import Method
-    from napari_ngff.labels.retained import Retained
-    from napari_ngff.labels.snapshot import Order
+    from napari_ngff.labels.saving.retained import Retained
+    from napari_ngff.labels.saving.snapshot import Order
     from napari_ngff.metadata.model import Problem
 
 __all__ = ["LabelWriter"]

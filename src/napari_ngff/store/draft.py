@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from napari_ngff.errors import AccessError
-from napari_ngff.store.packing import pack
+from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.sink import PART
 from napari_ngff.store.workers import share
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.store.archive import DEFLATED, Archive
+from napari_ngff.store.archives.directory import DEFLATED, Archive
 from napari_ngff.store.cache import ByteCache
 from napari_ngff.store.workers import CORES
 

@@ -130,7 +130,7 @@ def sink_of(source: Source) -> Sink:
     UnsupportedError
         Where it cannot be written.
     """
-    from napari_ngff.store.archive_sink import ArchiveSink, StagedSource
+    from napari_ngff.store.archives.sink import ArchiveSink, StagedSource
     from napari_ngff.store.ozx import ZipSource
 
     if isinstance(source, FolderSource):

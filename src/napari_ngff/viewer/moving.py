@@ -104,7 +104,7 @@ def remade(layer: Layer, system: Reference) -> Layer | None:
     Layer or None
         None where it has edits that are not saved, or cannot come along.
     """
-    from napari_ngff.viewer.painted import as_layer
+    from napari_ngff.viewer.painting.painted import as_layer
 
     origin = layer.metadata.get(KEY)
     if not isinstance(origin, LayerOrigin) or getattr(layer, "unsaved", True):

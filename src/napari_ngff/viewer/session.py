@@ -21,10 +21,10 @@ from napari_ngff.viewer.moving import (
     remade,
     shown_system,
 )
+from napari_ngff.viewer.painting.volumes import fit_volumes
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.views import choices
-from napari_ngff.viewer.volumes import fit_volumes
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from napari_ngff.errors import ChunkError, NameTakenError
     from napari_ngff.metadata.model import Reference
     from napari_ngff.store.node import Node
-    from napari_ngff.viewer.browsing import Browser
+    from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.picture import LayerData, Picture
-    from napari_ngff.viewer.saver import LayerSaver
+    from napari_ngff.viewer.saving.saver import LayerSaver
 
 __all__ = [
     "Attendant",
@@ -253,7 +253,7 @@ class Session:
 
         The same node again gives the same browser.
         """
-        from napari_ngff.viewer.browsing import Browser
+        from napari_ngff.viewer.browsing.browser import Browser
 
         viewer = self._viewer()
         assert viewer is not None
@@ -333,7 +333,7 @@ class Session:
         """Add layers that the reader made of a path, as if napari had opened it."""
         from napari.layers._source import layer_source
 
-        from napari_ngff.viewer.painted import as_layer
+        from napari_ngff.viewer.painting.painted import as_layer
 
         viewer = self._viewer()
         if viewer is not None:

@@ -23,7 +23,7 @@ from napari_ngff.store.creation import group_documents
 from napari_ngff.store.draft import SINGLE, Draft
 from napari_ngff.store.objects import join
 from napari_ngff.store.outline import Outline
-from napari_ngff.viewer.composition import compose
+from napari_ngff.viewer.composing.composition import compose
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.settings import shards_to_write, version_to_write
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.viewer.composition import Composition, Part
+    from napari_ngff.viewer.composing.composition import Composition, Part
     from napari_ngff.viewer.picture import LayerData
 
 __all__ = ["VERSIONS", "Progress", "named", "write"]
@@ -63,9 +63,9 @@ def write(
 
     Images of the same shape, axes and place become the channels of one image, labels
     on its axes its labels; several labels alone become a list of labels; see
-    `napari_ngff.viewer.composition.compose`. Coarser levels are made anew: of images by
-    the mean, of labels by the mode. What is read, encoded and written at once is a few
-    chunks of 1 MB; or of the layer's own chunks, where these are larger.
+    `napari_ngff.viewer.composing`. Coarser levels are made anew: of images by the mean,
+    of labels by the mode. What is read, encoded and written at once is a few chunks of
+    1 MB; or of the layer's own chunks, where these are larger.
 
     Parameters
     ----------

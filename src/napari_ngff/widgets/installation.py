@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from napari_ngff.widgets.browser_host import install_browser
-from napari_ngff.widgets.label_controls import install_controls
-from napari_ngff.widgets.unsaved import install_guard
+from napari_ngff.widgets.browser.host import install_browser
+from napari_ngff.widgets.saving.label_controls import install_controls
+from napari_ngff.widgets.saving.unsaved import install_guard
 from napari_ngff.widgets.workers import install_runner
 
 __all__ = ["install"]

@@ -17,7 +17,7 @@ from magicgui.widgets import (
 from napari.layers import Image
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.viewer.new_labels import (
+from napari_ngff.viewer.painting.new_labels import (
     TARGET,
     free_name,
     is_shown,
@@ -25,7 +25,7 @@ from napari_ngff.viewer.new_labels import (
     taken_names,
 )
 from napari_ngff.viewer.picture import KEY
-from napari_ngff.viewer.sidecars import home_choices
+from napari_ngff.viewer.saving.sidecars import home_choices
 from napari_ngff.widgets.dialogs import ask_name
 
 if TYPE_CHECKING:

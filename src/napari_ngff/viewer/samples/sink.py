@@ -27,7 +27,7 @@ from napari_ngff.store.cascade import Cascade, Mean
 from napari_ngff.store.creation import group_documents
 from napari_ngff.store.draft import SINGLE, Draft
 from napari_ngff.store.outline import Outline
-from napari_ngff.viewer.array_source import PlainSource
+from napari_ngff.viewer.composing.array_source import PlainSource
 from napari_ngff.viewer.samples.phantom import KINDS
 
 if TYPE_CHECKING:

@@ -1,0 +1,365 @@
+"""Sidecars: label images in an OME-Zarr of their own, for an image not written to.
+
+One sidecar serves a whole hierarchy, a plate with all its fields. Its root is a list of
+labels, and each entry is the path of the image in its hierarchy and a name:
+``nuclei``, ``B.3.0.nuclei``. Where it is and why: docs/design/006.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from platformdirs import user_data_path
+
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
+from napari_ngff.labels.places.home import (
+    LabelHome,
+    home_in,
+    why_not_created,
+    written_version,
+)
+from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.location import Location, is_url
+from napari_ngff.store.node import Node, read_node
+from napari_ngff.store.objects import join
+from napari_ngff.store.sink import FolderSink
+
+__all__ = [
+    "Address",
+    "Attached",
+    "address_of",
+    "attached",
+    "forget",
+    "home_of_new",
+    "image_path",
+    "name_of",
+    "remember",
+    "sidecar_folder",
+    "sidecar_home",
+    "sidecars_of",
+    "source_of",
+    "why_elsewhere",
+]
+
+SUFFIX = ".labels.ome.zarr"
+
+OLDER = "0.5"
+"""Version of the sidecar of an image whose own version cannot state what is needed."""
+
+
+def sidecar_folder() -> Path:
+    """Return the folder of sidecars that cannot be next to their image."""
+    return user_data_path("napari-ngff", appauthor=False) / "sidecars"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a hierarchy is known by: the same however it was opened.
+
+    Attributes
+    ----------
+    root
+        Real path of the folder or archive; or URL, without a login or a query.
+    inside
+        Folder inside an archive that is the hierarchy's root, usually "".
+    """
+
+    root: str
+    inside: str = ""
+
+    @property
+    def stem(self) -> str:
+        """Name of the hierarchy without ``.ome.zarr``; other endings stay."""
+        name = os.path.basename(self.root.replace("\\", "/"))
+        return name[:-9] if name.lower().endswith(".ome.zarr") else name
+
+    @property
+    def digest(self) -> str:
+        """Short and the same for the same address."""
+        return hashlib.sha256(os.path.normcase(self.root).encode()).hexdigest()[:12]
+
+    @property
+    def beside(self) -> Path | None:
+        """The sidecar next to it; None for a URL."""
+        if is_url(self.root):
+            return None
+        return Path(self.root).parent / f"{self.stem}{SUFFIX}"
+
+    def within(self, folder: Path) -> Path:
+        """Return the sidecar in a folder that is for many."""
+        beside = self.beside
+        if beside is not None and os.path.realpath(folder) == str(beside.parent):
+            return beside
+        return Path(folder) / f"{self.stem}-{self.digest}{SUFFIX}"
+
+    @property
+    def note(self) -> Path:
+        """The document that names its sidecars in folders that the user chose."""
+        return sidecar_folder() / f"{self.digest}.json"
+
+    def of(self, path: str) -> str:
+        """Path or URL of a group of the hierarchy."""
+        return "/".join(part for part in (self.root, self.inside, path) if part)
+
+
+def address_of(image: Node) -> Address | None:
+    """Return the address of an image's hierarchy; None for one in memory."""
+    from napari_ngff.store.wrapped import StoreSource
+
+    source = image.location.source
+    if isinstance(source, StoreSource):
+        return None
+    name = source.name
+    if is_url(name):
+        parts = urlsplit(name)
+        place = parts.netloc.rpartition("@")[2]
+        return Address(f"{parts.scheme}://{place}{parts.path}")
+    root = os.path.realpath(name)
+    inside: list[str] = []
+    while not os.path.exists(root) and os.path.dirname(root) != root:
+        root, last = os.path.split(root)
+        inside.insert(0, last)
+    return Address(root, "/".join(inside))
+
+
+# Where labels of an image go.
+
+
+def why_elsewhere(image: Node) -> str:
+    """Say why labels of an image cannot be in its own hierarchy; "" where they can.
+
+    Looks at the folder's permissions, and writes nothing.
+    """
+    try:
+        home_in(image)
+    except UnsupportedError as error:
+        return str(error)
+    place = image.location
+    reason = why_not_created(place.source)
+    if reason:
+        return reason
+    folder = join(place.source.name, place.path)
+    archive = os.path.dirname(place.source.name)
+    for path in (join(folder, "labels"), folder, archive):
+        if os.path.isdir(path):
+            return "" if os.access(path, os.W_OK) else f"No permission to write {path}."
+    return ""
+
+
+def home_of_new(
+    image: Node, sidecar: bool | str | os.PathLike[str] | None
+) -> LabelHome:
+    """Choose where new labels of an image go.
+
+    Parameters
+    ----------
+    image
+        Group of the image.
+    sidecar
+        False for the image itself, True for a sidecar in the usual place, or its
+        folder. None decides: into the image where that can be.
+
+    Raises
+    ------
+    UnsupportedError
+        Where they cannot go there; the message says why.
+    """
+    if sidecar is None:
+        sidecar = bool(why_elsewhere(image)) and address_of(image) is not None
+    if sidecar is False:
+        return home_in(image)
+    return sidecar_home(image, None if sidecar is True else sidecar)
+
+
+def sidecar_home(
+    image: Node, folder: str | os.PathLike[str] | None = None
+) -> LabelHome:
+    """Return the group for labels of an image in its sidecar, whether there is one yet.
+
+    Parameters
+    ----------
+    image
+        Group of the image.
+    folder
+        Where the sidecar is to be. By default where there is one already, then next
+        to the image where that folder can be written, then in the user data folder.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the image is none, or in memory, or the sidecar there is not one of it.
+    """
+    if image.metadata.image is None:
+        msg = f"{image} is no image. Open one of its images, and make labels for that."
+        raise UnsupportedError(msg)
+    address = address_of(image)
+    if address is None:
+        msg = f"{image} is in memory. Save it, open the file, and make labels for that."
+        raise UnsupportedError(msg)
+    place = _place(address, folder)
+    stated = image.metadata.version or ""
+    stated = stated if written_version(stated) else OLDER
+    with suppress(NodeNotFoundError):
+        root = read_node(Location(FolderSource(str(place))))
+        labels = root.children((root.metadata.labels or ())[:1]).nodes
+        if any(not _leads_to(label, address.of(image_path(label))) for label in labels):
+            msg = f"{place} holds labels of another image. Choose another folder."
+            raise UnsupportedError(msg)
+        stated = root.metadata.version or "0.4"
+    own = address.of(image.location.path)
+    return LabelHome(FolderSource(str(place)), "", stated, image.location.path, own)
+
+
+def _place(address: Address, folder: str | os.PathLike[str] | None) -> Path:
+    if folder is not None:
+        return address.within(Path(os.path.abspath(os.path.expanduser(folder))))
+    writable = (p for p in sidecars_of(address) if os.access(p, os.W_OK))
+    found = next(writable, None)
+    if found is not None:
+        return found
+    beside = address.beside
+    if beside is not None and os.access(beside.parent, os.W_OK):
+        return beside
+    return address.within(sidecar_folder())
+
+
+def remember(image: Node, home: LabelHome) -> None:
+    """Note a sidecar that is neither next to its image nor in the user data folder."""
+    address = address_of(image)
+    if address is None or not home.image:
+        return
+    place = Path(home.source.name)
+    noted = _noted(address)
+    if place in (address.beside, address.within(sidecar_folder()), *map(Path, noted)):
+        return
+    _write_note(address, [*noted, str(place)])
+
+
+def forget(image: Node, place: str) -> None:
+    """Drop a sidecar that is gone from the notes."""
+    address = address_of(image)
+    noted = _noted(address) if address is not None else []
+    if address is not None and place in noted:
+        _write_note(address, [one for one in noted if one != place])
+
+
+def _noted(address: Address) -> list[str]:
+    with suppress(OSError, ValueError, AttributeError):
+        content = json.loads(address.note.read_bytes())
+        return [one for one in content.get("sidecars", ()) if isinstance(one, str)]
+    return []
+
+
+def _write_note(address: Address, sidecars: list[str]) -> None:
+    content = {"image": address.root, "sidecars": sidecars}
+    sink = FolderSink(str(address.note.parent))
+    sink.put(address.note.name, json.dumps(content, indent=2).encode())
+
+
+# Finding them again.
+
+
+def sidecars_of(address: Address) -> list[Path]:
+    """List the sidecars of a hierarchy that are there: two looks, and one per note."""
+    places = [address.beside, address.within(sidecar_folder())]
+    places += [Path(one) for one in _noted(address)]
+    unique = dict.fromkeys(place for place in places if place is not None)
+    # `Path.is_dir` raises where a folder above may not be looked into (Python 3.11).
+    return [place for place in unique if os.path.isdir(place)]
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Label images that sidecars hold of one image.
+
+    Attributes
+    ----------
+    labels
+        By name; the first one of each.
+    problems
+        Of the sidecars.
+    """
+
+    labels: dict[str, Node]
+    problems: tuple[Problem, ...] = ()
+
+
+def attached(image: Node) -> Attached:
+    """Open the label images that sidecars hold of an image; asks no server anything."""
+    address = address_of(image)
+    if address is None:
+        return Attached({})
+    own = address.of(image.location.path)
+    nodes: dict[str, Node] = {}
+    problems: list[Problem] = []
+    for place in sidecars_of(address):
+        try:
+            root = read_node(Location(FolderSource(str(place))))
+        except NodeNotFoundError:
+            continue  # its first labels were never finished
+        except (OMEZarrError, OSError) as error:
+            problems.append(_unreadable(place, str(error)))
+            continue
+        home = LabelHome(root.location.source, "", "", image.location.path)
+        listed = root.metadata.labels or ()
+        found = root.children(one for one in listed if one.startswith(home.prefix))
+        problems += found.problems
+        for node in found.nodes:
+            if image_path(node) != image.location.path:
+                continue
+            if _leads_to(node, own):
+                nodes.setdefault(name_of(node), node)
+            else:
+                text = f"{node} is a label of another image: its source says so."
+                problems.append(_unreadable(place, text))
+    return Attached(nodes, tuple(problems))
+
+
+def _unreadable(place: Path, text: str) -> Problem:
+    consequence = "It is left out; all else is shown."
+    return Problem(
+        "sidecar-unreadable", Severity.WARNING, f"{place}:", text, consequence
+    )
+
+
+def image_path(label: Node) -> str:
+    """Path of a label's image in the image's hierarchy.
+
+    What its source ends with and its own name begins with.
+    """
+    parts = source_of(label).replace("\\", "/").rstrip("/").split("/")
+    for start in range(1, len(parts)):
+        if label.name.startswith(".".join(parts[start:]) + "."):
+            return "/".join(parts[start:])
+    return ""
+
+
+def name_of(label: Node) -> str:
+    """Name of a label image of a sidecar, without the path of its image."""
+    return label.name[len(image_path(label).replace("/", ".")) :].lstrip(".")
+
+
+def source_of(label: Node) -> str:
+    """Path or URL of a label's image, wherever that is."""
+    image = label.metadata.image
+    stated = image.label.source if image is not None and image.label else ""
+    if is_url(stated):
+        return stated
+    here = os.path.realpath(str(label.location))
+    return os.path.normpath(os.path.join(here, stated))
+
+
+def _leads_to(label: Node, image: str) -> bool:
+    """Tell whether a label may be one of an image: one that was moved with it, too."""
+    source = source_of(label)
+    if is_url(source) or is_url(image):
+        return source == image or not (is_url(source) or os.path.exists(source))
+    same = os.path.normcase(source) == os.path.normcase(image)
+    return same or not os.path.exists(source)

@@ -1,0 +1,54 @@
+"""How many blocks of a file are waiting for a save."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from napari_ngff.labels.grid import Grid
+from napari_ngff.labels.saving.progress import in_common
+from napari_ngff.labels.saving.snapshot import touched
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.edits import Edit
+    from napari_ngff.labels.saving.snapshot import Order
+
+__all__ = ["MOST", "ChangedBlocks"]
+
+MOST = 10_000
+"""So many blocks are counted; more are not told apart."""
+
+Cell = tuple[int, ...]
+
+
+class ChangedBlocks:
+    """Counts the blocks of level 0 that edits touch; asked again, only the new ones.
+
+    Parameters
+    ----------
+    shape
+        Of level 0 of the canvas.
+    order
+        From the axes of the canvas to those of the file.
+    cell
+        Shape of a block, axes of the file.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], order: Order, cell: tuple[int, ...]
+    ) -> None:
+        self._grid = Grid(shape, shape)
+        self._order = order
+        self._cell = cell
+        self._edits: tuple[Edit, ...] = ()
+        self._cells: list[frozenset[Cell]] = []
+
+    def count(self, edits: tuple[Edit, ...]) -> int:
+        """Count the blocks, up to `MOST` and some more."""
+        same = in_common(self._edits, edits)
+        del self._cells[same:]
+        self._edits = edits
+        for edit in edits[same:]:
+            found = touched((edit,), self._grid, self._order, self._cell)
+            self._cells.append(frozenset(islice(found, MOST + 1)))
+        return len(set(chain.from_iterable(self._cells)))

@@ -1,0 +1,235 @@
+"""One save of a label image: level 0 from the edits, each other from the finer one.
+
+Only what the edits touch is read, and above it only what comes out differently.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import ConflictError, CorruptDataError
+from napari_ngff.labels.cells import cell_at, inside, overlap
+from napari_ngff.labels.saving.carried import Carried
+from napari_ngff.labels.saving.retained import cell_shape, fresh
+from napari_ngff.store.staged import flush
+from napari_ngff.store.workers import share
+from napari_ngff.store.writing import ArrayWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_ngff.labels.cells import Cell
+    from napari_ngff.labels.grid import Box
+    from napari_ngff.labels.reduce import Reduction
+    from napari_ngff.labels.saving.progress import Round
+    from napari_ngff.labels.saving.retained import Retained
+    from napari_ngff.labels.saving.snapshot import Order, Snapshot
+    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.sink import Mark, Sink
+    from napari_ngff.store.writing import Encoded
+
+__all__ = ["Backlog", "Files", "Rewrite"]
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What is still to be written.
+
+    Attributes
+    ----------
+    pending
+        Cells of level 0.
+    stale
+        For each coarser level, the cells of the next finer one that changed and are
+        not in it yet; for level 0 nothing.
+    """
+
+    pending: set[Cell]
+    stale: list[set[Cell]]
+
+    @classmethod
+    def empty(cls, levels: int) -> Backlog:
+        """Begin with nothing to write."""
+        return cls(set(), [set() for _ in range(levels)])
+
+    def __bool__(self) -> bool:
+        return bool(self.pending) or any(self.stale)
+
+    def doubt(self, retained: Retained) -> None:
+        """Look again at all that was ever overwritten."""
+        self.pending.update(retained.cells(0))
+        for number in range(1, len(self.stale)):
+            self.stale[number].update(retained.cells(number - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where a label image is written.
+
+    Attributes
+    ----------
+    arrays
+        Its levels.
+    order
+        The file's axis for each of the canvas.
+    reductions
+        From each level to the next.
+    sink
+        Writes them.
+    marks
+        In which state objects were read: key -> mark.
+    secure
+        Called before something is overwritten at once, and not by the sink's commit.
+    """
+
+    arrays: tuple[ChunkedArray, ...]
+    order: Order
+    reductions: tuple[Reduction, ...]
+    sink: Sink
+    marks: dict[str, Mark | None]
+    secure: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Rewrite:
+    """See the module.
+
+    Attributes
+    ----------
+    files
+        To write.
+    retained
+        Keeps what is overwritten.
+    backlog
+        What to write; what is done is taken out of it.
+    snapshot
+        The edits.
+    state
+        Told how it goes.
+    """
+
+    files: Files
+    retained: Retained
+    backlog: Backlog
+    snapshot: Snapshot
+    state: Round
+    _carried: Carried = field(init=False)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._carried = Carried(self.files.reductions)
+
+    def run(self) -> None:
+        """Write what there is, level by level, as long as nobody cancels."""
+        self._finest()
+        for number in range(1, len(self.files.arrays)):
+            if self.state.goes_on():
+                self._coarser(number)
+
+    def _writer(self, number: int) -> ArrayWriter:
+        array = self.files.arrays[number]
+
+        def keep(cell: Cell, block: Any | Encoded) -> None:
+            self.retained.put(number, cell, block)
+            if not array.direct:
+                self.files.secure()
+
+        return ArrayWriter(array, self.files.sink, keep)
+
+    def _finest(self) -> None:
+        writer = self._writer(0)
+
+        def change(box: Box, block: Any) -> bool:
+            before = self.retained.get(0, cell_at(box, writer.cell))
+            before = block if before is None else before
+            new = self.snapshot.applied(box, before, self.files.order)
+            if np.array_equal(new, block):
+                return False
+            block[...] = new
+            self._changed(0, writer, box, block)
+            return True
+
+        self._each(0, writer, change, self.backlog.pending)
+
+    def _coarser(self, number: int) -> None:
+        stale = self.backlog.stale[number]
+        if not stale:
+            return
+        files, reduction = self.files, self.files.reductions[number - 1]
+        fine = fresh(files.arrays[number - 1], files.sink.source)
+        writer = self._writer(number)
+        targets = reduction.cells(stale, cell_shape(fine), writer.cell)
+
+        def change(box: Box, block: Any) -> bool:
+            changed = False
+            for finer, target in targets[cell_at(box, writer.cell)]:
+                part = overlap(target, box)
+                new = self._carried.get(number - 1, finer, part)
+                if new is None:
+                    new = reduction.reduce(fine.read(reduction.sources(part)), part)
+                old = block[inside(part, box)]
+                if not np.array_equal(new, old):
+                    old[...] = new
+                    changed = True
+            if changed:
+                self._changed(number, writer, box, block)
+            return changed
+
+        left = set(targets)
+        self._each(number, writer, change, left)
+        remaining = {finer for cell in left for finer, _ in targets[cell]}
+        stale.intersection_update(remaining)
+
+    def _changed(self, number: int, writer: ArrayWriter, box: Box, block: Any) -> None:
+        """Pass new voxels on to the next level."""
+        cell = cell_at(box, writer.cell)
+        self._carried.put(number, cell, box, block)
+        if number + 1 < len(self.files.arrays):
+            with self._lock:
+                self.backlog.stale[number + 1].add(cell)
+
+    def _each(
+        self,
+        number: int,
+        writer: ArrayWriter,
+        change: Callable[[Box, Any], bool],
+        left: set[Cell],
+    ) -> None:
+        """Update units in several threads; take what is done out of `left`."""
+        units = writer.by_unit(left)
+        step = partial(self._step, number, writer, change, (left, units))
+        planned = takewhile(lambda _: self.state.goes_on(), units)
+        share(planned, step, len(units), writer.concurrency)
+
+    def _step(
+        self,
+        number: int,
+        writer: ArrayWriter,
+        change: Callable[[Box, Any], bool],
+        work: tuple[set[Cell], dict[Cell, set[Cell]]],
+        unit: Cell,
+    ) -> None:
+        left, units = work
+        cells, key, state = units[unit], writer.key(unit), self.state
+        try:
+            expected = self.files.marks.get(key, True)
+            written = writer.update(unit, cells, change, expected)
+        except (CorruptDataError, ConflictError) as error:
+            self._carried.drop(number, cells)
+            with self._lock:
+                state.refuse(error)
+            return
+        if written and not writer.array.direct:
+            flush(f"{self.files.sink.root}/{key}")
+        with self._lock:
+            left.difference_update(cells)
+            state.blocks += written
+            if written:
+                self.files.marks[key] = writer.written.pop(key)
+            state.tell(number, len(units))

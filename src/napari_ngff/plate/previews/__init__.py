@@ -1,0 +1,1 @@
+"""Thumbnails: made in threads, kept on disk."""

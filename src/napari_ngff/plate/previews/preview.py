@@ -1,0 +1,370 @@
+"""Thumbnails of images: pixels of a coarse level, and the picture made of them.
+
+A plate's images are taken to have the levels, axes and channels of the first one that
+is read, until they turn out not to: then a thumbnail costs two small reads, that of
+the array's document and that of a chunk.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from napari_ngff.errors import NodeNotFoundError, UnsupportedError
+from napari_ngff.metadata.model import Channel
+from napari_ngff.store.chunks import ChunkedArray, open_array
+from napari_ngff.store.location import Location
+from napari_ngff.store.node import read_node
+from napari_ngff.store.pyramid import open_pyramid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.metadata.model import Omero
+    from napari_ngff.plate.previews.cache import PreviewCache
+    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.source import Source
+
+__all__ = [
+    "SIDE",
+    "Look",
+    "Place",
+    "Preview",
+    "PreviewReader",
+    "TooLargeError",
+    "composite",
+]
+
+SIDE = 64
+"""Longest side of a thumbnail in pixels."""
+
+MOST_PIXELS = 1 << 24
+"""The plane of a level with more is not read for a thumbnail."""
+
+MOST_CHANNELS = 4
+"""So many channels are mixed at most, the active ones first."""
+
+WHITE = (255, 255, 255)
+TWO_COLORS = ((255, 0, 255), (0, 255, 0))
+MANY_COLORS = ((0, 255, 255), (255, 255, 0), (255, 0, 255), (255, 0, 0))
+"""As the layers have them where the file names none."""
+
+
+class TooLargeError(UnsupportedError):
+    """Even the coarsest level is too large for a thumbnail; nothing is wrong else."""
+
+
+Pixels = np.ndarray[Any, Any]
+Limits = tuple[float, float]
+
+
+class Place(NamedTuple):
+    """What a thumbnail is wanted of.
+
+    Attributes
+    ----------
+    path
+        Inner path of an image, or of a well where `well` is True: then its first
+        field is meant.
+    """
+
+    path: str
+    well: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One channel of a thumbnail.
+
+    Attributes
+    ----------
+    index
+        On the channel axis.
+    color
+        Red, green, blue, each 0-255.
+    limits
+        Contrast in intensity by the file, or None.
+    """
+
+    index: int
+    color: tuple[int, int, int] = WHITE
+    inverted: bool = False
+    limits: Limits | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preview:
+    """The pixels of a thumbnail.
+
+    Attributes
+    ----------
+    pixels
+        Axes "cyx", at most `SIDE` high and wide, in intensity.
+    looks
+        One for each channel.
+    summary
+        Size, channels and type of an image that has them for itself, for people.
+    """
+
+    pixels: Pixels
+    looks: tuple[Look, ...]
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Where an image keeps what its thumbnail is made of.
+
+    Attributes
+    ----------
+    field
+        Path of the image below the well, "" for one that is named itself.
+    level
+        Path of the array below the image.
+    fractions
+        Where along each axis the plane lies, 0 to 1; of y and x without meaning.
+    channel
+        Index of the channel axis, or None.
+    """
+
+    field: str
+    level: str
+    fractions: tuple[float, ...]
+    channel: int | None
+    looks: tuple[Look, ...]
+    summary: str
+
+
+class PreviewReader:
+    """Reads the pixels of thumbnails; safe to use from several threads.
+
+    Parameters
+    ----------
+    source
+        Where places are.
+    zarr_format
+        Of all that is in it; None where that differs, or is not known.
+    alike
+        True for the images of a plate, which have channels in common.
+    cache
+        Keeps what was read on disk, or None.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        zarr_format: int | None = None,
+        *,
+        alike: bool = True,
+        cache: PreviewCache | None = None,
+    ) -> None:
+        self._source = source
+        self._zarr_format = zarr_format
+        self.alike = alike
+        self._cache = cache
+        self._pattern: Pattern | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def concurrency(self) -> int:
+        """How many reads at once pay for the source."""
+        return self._source.concurrency
+
+    def read(self, place: Place) -> Preview:
+        """Read a thumbnail, or find it in the cache.
+
+        Raises
+        ------
+        OMEZarrError, OSError
+            Where there is nothing to be shown; the message says why.
+        """
+        pattern = self._pattern_for(place)
+        cache = self._cache
+        summary = "" if self.alike else pattern.summary
+        if cache is None:
+            pixels, _ = self._pixels(self._source, place, pattern)
+            return Preview(pixels, pattern.looks[: len(pixels)], summary)
+        with cache.entry(self._source, f"{place.path} {place.well} {pattern}") as entry:
+            if entry.pixels is None:
+                entry.pixels, direct = self._pixels(entry.source, place, pattern)
+                # What zarr-python reads for us is not seen, so not known to change.
+                entry.keep = direct
+            looks = pattern.looks[: len(entry.pixels)]
+            return Preview(entry.pixels, looks, summary)
+
+    def _pattern_for(self, place: Place) -> Pattern:
+        if not self.alike:
+            return self._find(self._source, place)
+        with self._lock:  # the others wait for the first, and read less for it
+            if self._pattern is None:
+                self._pattern = self._find(self._source, place)
+            return self._pattern
+
+    def _find(self, source: Source, place: Place) -> Pattern:
+        """Read the metadata of an image."""
+        node = read_node(Location(source, place.path), self._zarr_format)
+        field = ""
+        if place.well:
+            fields = node.metadata.well.fields if node.metadata.well else ()
+            if not fields:
+                raise UnsupportedError(f"{node} lists no fields.")
+            field = fields[0].path
+            node = node.child(field)
+        pyramid = open_pyramid(node)
+        multiscale = pyramid.multiscale
+        large = (i for i, s in enumerate(pyramid.levels) if max(s.shape[-2:]) >= SIDE)
+        number = max(large, default=0)
+        image = node.metadata.image
+        omero = image.omero if image is not None else None
+        channel = multiscale.channel_axis
+        full = pyramid.levels[0].shape
+        count = 1 if channel is None else full[channel]
+        return Pattern(
+            field,
+            multiscale.levels[number].path,
+            _fractions(multiscale.axis_names, full, omero),
+            channel,
+            _looks(omero, count),
+            _summary(multiscale.axis_names, pyramid.levels[0]),
+        )
+
+    def _pixels(
+        self, source: Source, place: Place, pattern: Pattern
+    ) -> tuple[Pixels, bool]:
+        """Read and reduce a plane, "cyx", as the pattern or the image itself says."""
+        field = pattern.field if place.well else ""
+        path = "/".join(part for part in (place.path, field, pattern.level) if part)
+        try:
+            array = open_array(source, path, self._zarr_format)
+        except NodeNotFoundError:
+            array = None
+        if array is None or array.ndim != len(pattern.fractions):
+            pattern = self._find(source, place)
+            parts = (place.path, pattern.field, pattern.level)
+            path = "/".join(part for part in parts if part)
+            array = open_array(source, path, self._zarr_format)
+        return reduced(array, pattern), array.direct
+
+
+def reduced(array: ChunkedArray, pattern: Pattern) -> Pixels:
+    """Read the channels of one plane, each as the means of blocks.
+
+    Raises
+    ------
+    TooLargeError
+        Where the plane is too large to be read for a thumbnail.
+    ChunkError
+        Where a chunk cannot be read.
+    """
+    height, width = array.shape[-2:]
+    if height * width > MOST_PIXELS:
+        raise TooLargeError(
+            f"The coarsest level, {array.path}, has {height} by {width} pixels: too"
+            " many for a thumbnail. Add coarser levels."
+        )
+    box = [
+        (at, at + 1)
+        for at in (
+            min(int(fraction * size), size - 1)
+            for fraction, size in zip(pattern.fractions, array.shape, strict=True)
+        )
+    ]
+    box[-2:] = [(0, height), (0, width)]
+    planes = []
+    for look in pattern.looks:
+        if pattern.channel is not None:
+            if look.index >= array.shape[pattern.channel]:
+                break
+            box[pattern.channel] = (look.index, look.index + 1)
+        planes.append(block_means(array.read(box).reshape(height, width)))
+    if not planes:
+        raise UnsupportedError(f"{array.path} has none of the channels shown.")
+    return np.stack(planes)
+
+
+def block_means(plane: Pixels) -> Pixels:
+    """Reduce a plane "yx" to at most `SIDE` pixels a side; its type stays."""
+    plane = np.abs(plane) if plane.dtype.kind == "c" else plane
+    factor = math.ceil(max(plane.shape) / SIDE)
+    y, x = (max(1, min(factor, size)) for size in plane.shape)
+    height, width = plane.shape[0] // y, plane.shape[1] // x
+    blocks = plane[: height * y, : width * x].reshape(height, y, width, x)
+    means: Pixels = blocks.mean(axis=(1, 3), dtype=np.float32)
+    return means.astype(np.uint8 if plane.dtype.kind == "b" else plane.dtype)
+
+
+def composite(preview: Preview, limits: Sequence[Limits]) -> Pixels:
+    """Mix the channels of a thumbnail.
+
+    Parameters
+    ----------
+    limits
+        Contrast of each channel, in intensity.
+
+    Returns
+    -------
+    ndarray
+        uint8, axes "yxc" with red, green, blue.
+    """
+    out = np.zeros((*preview.pixels.shape[1:], 3), np.float32)
+    for pixels, look, (low, high) in zip(
+        preview.pixels, preview.looks, limits, strict=False
+    ):
+        shown = (pixels.astype(np.float32) - low) / max(high - low, 1e-12)
+        shown = np.clip(np.nan_to_num(shown), 0, 1)
+        if look.inverted:
+            shown = 1 - shown
+        out += shown[..., None] * np.array(look.color, np.float32)
+    return np.minimum(out, 255).astype(np.uint8)
+
+
+def _summary(names: Sequence[str], level: ArraySource) -> str:
+    sizes = {name.lower(): n for name, n in zip(names, level.shape, strict=True)}
+    height, width = level.shape[-2:]
+    parts = [f"{width} \N{MULTIPLICATION SIGN} {height}"]
+    if (sections := sizes.get("z", 1)) > 1:
+        parts.append(f"{sections} sections")
+    if (times := sizes.get("t", 1)) > 1:
+        parts.append(f"{times} time points")
+    channels = sizes.get("c", 1)
+    parts.append(f"{channels} channel{'' if channels == 1 else 's'}")
+    return ", ".join([*parts, str(level.dtype)])
+
+
+def _fractions(
+    names: Sequence[str], shape: Sequence[int], omero: Omero | None
+) -> tuple[float, ...]:
+    """Choose the plane: that of ``rdefs``, else the middle z of the first t."""
+    wanted = {"t": omero.default_t, "z": omero.default_z} if omero is not None else {}
+    found = []
+    for name, size in zip(names, shape, strict=True):
+        index = wanted.get(name.lower())
+        if index is not None and index < size:
+            found.append((index + 0.5) / size)
+        else:
+            found.append(0.5 if name.lower() == "z" else 0.0)
+    return tuple(found)
+
+
+def _looks(omero: Omero | None, count: int) -> tuple[Look, ...]:
+    """Choose the channels to be mixed, and their colours."""
+    given = list(omero.channels) if omero is not None else []
+    channels = (given + [Channel()] * count)[:count]
+    active = [i for i, c in enumerate(channels) if c.active is not False]
+    looks = []
+    for i in (active or range(count))[:MOST_CHANNELS]:
+        channel = channels[i]
+        cycle = (WHITE,) if count == 1 else TWO_COLORS if count == 2 else MANY_COLORS
+        color = channel.color or cycle[i % len(cycle)]
+        if omero is not None and omero.greyscale:
+            color = WHITE
+        window = channel.window
+        limits = None
+        if window is not None and window.start is not None and window.end is not None:
+            limits = window.start, window.end
+        looks.append(Look(i, color, channel.inverted, limits))
+    return tuple(looks)

@@ -1,0 +1,222 @@
+"""Thumbnails on their way: what is looked at first, a few at a time, in threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.plate.previews.preview import TooLargeError, composite
+from napari_ngff.store.cache import ByteCache
+from napari_ngff.store.workers import LOCAL_CONCURRENCY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from napari_ngff.plate.previews.preview import Limits, Place, Preview, PreviewReader
+
+__all__ = ["Contrast", "PreviewQueue", "Thumbnail"]
+
+FEW, MANY = 2, 8
+"""Threads for a local source, where more only fight for the interpreter, and for a
+remote one, where each waits for answers."""
+
+LOADED = 64 * 2**20
+"""Bytes of pixels that are kept to be drawn anew when contrast moves."""
+
+PERCENTILES = (0.5, 99.7)
+SAMPLED = 512
+"""So many thumbnails are looked at for contrast, and as many pixels of each."""
+
+NOTICED = 0.02
+"""Limits that move by less of their range are not worth drawing anew."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Thumbnail:
+    """A picture that is ready to be drawn, or why there is none.
+
+    Attributes
+    ----------
+    pixels
+        uint8, axes "yxc" with red, green, blue; None where there are none.
+    error
+        Why the image cannot be read, or "".
+    summary
+        As of `Preview`; or why there is no picture of an image that can be read.
+    """
+
+    pixels: np.ndarray[Any, Any] | None
+    error: str = ""
+    summary: str = ""
+
+
+class Contrast:
+    """Limits that all thumbnails of a plate share, channel by channel.
+
+    Those of the file; else percentiles of the pixels of the thumbnails so far, found
+    anew whenever their number has doubled.
+    """
+
+    def __init__(self) -> None:
+        self._samples: dict[int, list[np.ndarray[Any, Any]]] = {}
+        self._count = 0
+        self._found: dict[int, Limits] = {}
+
+    def add(self, preview: Preview) -> bool:
+        """Take a thumbnail into account; tell whether limits have moved."""
+        if self._count >= SAMPLED:
+            return False
+        self._count += 1
+        missing = False
+        for pixels, look in zip(preview.pixels, preview.looks, strict=True):
+            if look.limits is None:
+                some = pixels.ravel()[:: max(1, pixels.size // SAMPLED)]
+                some = some[np.isfinite(some)] if some.dtype.kind == "f" else some
+                self._samples.setdefault(look.index, []).append(some)
+                missing |= look.index not in self._found
+        if not missing and self._count & (self._count - 1):
+            return False
+        return self._update()
+
+    def limits(self, preview: Preview) -> list[Limits]:
+        """Contrast of each channel of a thumbnail, in intensity."""
+        return [
+            look.limits or self._found.get(look.index, (0.0, 1.0))
+            for look in preview.looks
+        ]
+
+    def _update(self) -> bool:
+        moved = False
+        for index, samples in self._samples.items():
+            pixels = np.concatenate(samples)
+            if not pixels.size:
+                continue
+            low, high = (float(p) for p in np.percentile(pixels, PERCENTILES))
+            high = max(high, low + 1e-6)
+            before = self._found.get(index)
+            slack = NOTICED * (high - low)
+            if (
+                before is None
+                or abs(before[0] - low) > slack
+                or abs(before[1] - high) > slack
+            ):
+                self._found[index] = low, high
+                moved = True
+        return moved
+
+
+class PreviewQueue:
+    """Makes thumbnails in threads of its own, which end when nothing is wanted.
+
+    Parameters
+    ----------
+    reader
+        Reads their pixels.
+    ready
+        Called in any thread when `take` has something to give after it had nothing.
+    """
+
+    def __init__(self, reader: PreviewReader, ready: Callable[[], None]) -> None:
+        self._reader = reader
+        self._ready = ready
+        remote = reader.concurrency > LOCAL_CONCURRENCY
+        self._workers = MANY if remote else FEW
+        self._lock = threading.Lock()
+        self._running = 0
+        self._wanted: deque[Place] = deque()
+        self._reading: set[Place] = set()
+        self._contrast = Contrast()
+        self._version = 0
+        self._loaded: ByteCache[Preview] = ByteCache(LOADED)
+        self._seen: set[Place] = set()
+        self._out: dict[Place, Thumbnail] = {}
+        self._closed = False
+
+    def want(self, places: Iterable[Place]) -> None:
+        """Ask for thumbnails, the most urgent first; forget what was asked before.
+
+        What is being read is finished. When contrast moves, all that were given come
+        once more.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._wanted = deque(
+                place for place in dict.fromkeys(places) if place not in self._reading
+            )
+            for _ in range(min(self._workers - self._running, len(self._wanted))):
+                self._running += 1
+                threading.Thread(
+                    target=self._work, name="napari-ngff-preview", daemon=True
+                ).start()
+
+    def take(self) -> dict[Place, Thumbnail]:
+        """Return what was made since the last call."""
+        with self._lock:
+            out, self._out = self._out, {}
+        return out
+
+    def close(self) -> None:
+        """Stop: nothing is asked for or given any more."""
+        with self._lock:
+            self._closed = True
+            self._wanted.clear()
+            self._out.clear()
+            self._loaded.limit = 0
+
+    def _work(self) -> None:
+        while (place := self._next()) is not None:
+            try:
+                preview = self._loaded.get(place) or self._reader.read(place)
+            except TooLargeError as error:
+                self._give(place, Thumbnail(None, "", str(error)), self._version)
+            except (OMEZarrError, OSError) as error:
+                self._give(place, Thumbnail(None, str(error)), self._version)
+            except Exception as error:  # noqa: BLE001
+                # Zarr and its codecs raise whatever they like for damaged data; one
+                # thumbnail must not stop the others.
+                self._give(place, Thumbnail(None, repr(error)), self._version)
+            else:
+                self._draw(place, preview)
+
+    def _next(self) -> Place | None:
+        with self._lock:
+            if not self._wanted or self._closed:
+                self._running -= 1
+                return None
+            place = self._wanted.popleft()
+            self._reading.add(place)
+            return place
+
+    def _draw(self, place: Place, preview: Preview) -> None:
+        self._loaded.put(place, preview, preview.pixels.nbytes)
+        contrast = self._contrast if self._reader.alike else Contrast()
+        with self._lock:
+            moved = place not in self._seen and contrast.add(preview)
+            if moved and self._reader.alike:
+                self._version += 1
+                # Those given before come again, after all that is wanted.
+                waiting = set(self._wanted)
+                self._wanted.extend(p for p in self._seen if p not in waiting)
+            self._seen.add(place)
+            limits = contrast.limits(preview)
+            version = self._version
+        picture = Thumbnail(composite(preview, limits), "", preview.summary)
+        self._give(place, picture, version)
+
+    def _give(self, place: Place, thumbnail: Thumbnail, version: int) -> None:
+        with self._lock:
+            self._reading.discard(place)
+            if self._closed:
+                return
+            if version != self._version:
+                self._wanted.append(place)
+            tell = not self._out
+            self._out[place] = thumbnail
+        if tell:
+            self._ready()

@@ -1,0 +1,1 @@
+"""Tables of a screen, and measuring its labels."""

@@ -1,0 +1,235 @@
+"""Tables in files, and those that ngio and others keep in a plate, a well or an image.
+
+OME-Zarr has no tables. By ngio's convention a group ``tables`` lists them in its
+attributes; each is a group that says its ``backend``:
+https://biovisioncenter.github.io/ngio/stable/table_specs/overview/
+"""
+
+from __future__ import annotations
+
+import io
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
+from napari_ngff.plate.tables.table import LABEL, tabulate
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.plate.tables.table import Table
+    from napari_ngff.store.node import Node
+
+__all__ = [
+    "SUFFIXES",
+    "find_table",
+    "read_found",
+    "read_table",
+    "table_names",
+    "write_frame",
+]
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
+"""Of files that can be read as tables."""
+
+NO_PARQUET = "Tables in Parquet need pyarrow. Run: pip install 'napari-ngff[tables]'"
+NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"
+
+
+def read_table(path: str | os.PathLike[str]) -> Table:
+    """Read a file with one row per well, field or object.
+
+    Text with commas, semicolons or tabs between columns; with semicolons numbers may
+    have decimal commas. Parquet where pyarrow is installed.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it is no table, or its columns name no wells.
+    UnsupportedError
+        For Parquet without pyarrow.
+    OSError
+        Where it cannot be read.
+    """
+    where = Path(path)
+    raw = where.read_bytes()
+    if where.suffix.lower() == ".parquet":
+        return tabulate(_parquet(raw, str(where)), where.stem)
+    return tabulate(_text_frame(raw, str(where)), where.stem)
+
+
+def _text_frame(raw: bytes, where: str) -> Any:
+    import pandas as pd
+
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    header = text.lstrip().split("\n", 1)[0]
+    separator = max(",;\t", key=header.count)
+    try:
+        frame = pd.read_csv(io.StringIO(text), sep=separator, skipinitialspace=True)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
+        msg = f"{where} is no table: {error}. Save it as CSV, UTF-8."
+        raise CorruptDataError(msg) from error
+    return _with_points(frame) if separator == ";" else frame
+
+
+def _with_points(frame: Any) -> Any:
+    """Read decimal commas, in columns that hold nothing but numbers."""
+    import pandas as pd
+
+    for column in frame.select_dtypes(exclude="number").columns:
+        changed = frame[column].astype(str).str.replace(",", ".", regex=False)
+        numbers = pd.to_numeric(changed, errors="coerce")
+        if (numbers.notna() == frame[column].notna()).all():
+            frame[column] = numbers
+    return frame
+
+
+def _parquet(raw: bytes, where: str) -> Any:
+    import pandas as pd
+
+    if find_spec("pyarrow") is None:
+        raise UnsupportedError(NO_PARQUET)
+    try:
+        return _plain_index(pd.read_parquet(io.BytesIO(raw), engine="pyarrow"))
+    except (OSError, ValueError) as error:
+        msg = f"{where} is no Parquet file: {error}."
+        raise CorruptDataError(msg) from error
+
+
+def _plain_index(frame: Any) -> Any:
+    """Make columns of an index that has names."""
+    return frame.reset_index() if any(frame.index.names) else frame
+
+
+def table_names(node: Node) -> tuple[str, ...]:
+    """Read which tables a plate, a well or an image has; () for none."""
+    try:
+        listed = node.child("tables").attributes.get("tables")
+    except NodeNotFoundError:
+        return ()
+    names = listed if isinstance(listed, list) else []
+    return tuple(name for name in names if isinstance(name, str) and name)
+
+
+def find_table(node: Node, name: str) -> tuple[Any, str]:
+    """Read one of `table_names` as it is.
+
+    Returns
+    -------
+    frame
+        A pandas.DataFrame.
+    region
+        Name of the labels whose objects it is about, "" where it says none.
+
+    Raises
+    ------
+    NodeNotFoundError
+        Where there is no such table.
+    CorruptDataError
+        Where its files are damaged.
+    UnsupportedError
+        Where its backend is unknown, or needs what is not installed.
+    """
+    group = node.child(f"tables/{name}")
+    attributes = group.attributes
+    backend = str(attributes.get("backend", "anndata")).lower()
+    frame = _frame_of(group, backend)
+    region = attributes.get("region")
+    path = region.get("path") if isinstance(region, dict) else None
+    key = attributes.get("instance_key") or attributes.get("index_key")
+    if isinstance(key, str) and key in frame.columns and path and key != LABEL:
+        frame = frame.rename(columns={key: LABEL})
+    return frame, path.rstrip("/").rsplit("/", 1)[-1] if isinstance(path, str) else ""
+
+
+def _frame_of(group: Node, backend: str) -> Any:
+    if "anndata" in backend:
+        return _anndata(group)
+    if "json" in backend:
+        return _json(group)
+    for kind, read in (("csv", _text_frame), ("parquet", _parquet)):
+        if kind in backend:
+            place = group.location
+            raw = place.source.get(place.key(f"table.{kind}"))
+            if raw is None:
+                msg = f"The table {group} has no file table.{kind}."
+                raise CorruptDataError(msg)
+            return read(raw, f"{group}/table.{kind}")
+    msg = f"The table {group} has the backend {backend!r}, which cannot be read."
+    raise UnsupportedError(msg)
+
+
+def _json(group: Node) -> Any:
+    import pandas as pd
+
+    content: JSON = group.child("table").attributes
+    try:
+        return pd.DataFrame.from_dict(content)
+    except ValueError as error:
+        msg = f"The columns of the table {group} differ in length: {error}."
+        raise CorruptDataError(msg) from error
+
+
+def _anndata(group: Node) -> Any:
+    """Join what AnnData keeps of objects: ``obs``, and ``X`` with its names."""
+    import pandas as pd
+    import zarr
+
+    if find_spec("anndata") is None:
+        raise UnsupportedError(NO_ANNDATA.format(f"The table {group}"))
+    from anndata.io import read_elem
+
+    place = group.location
+    store = place.source.store()
+    opened = zarr.open_group(store, path=place.path, mode="r")
+    try:
+        data = read_elem(opened)
+    except Exception as error:  # anndata raises whatever its readers do
+        msg = f"The table {group} is no AnnData that can be read: {error}."
+        raise CorruptDataError(msg) from error
+    values = pd.DataFrame(
+        getattr(data.X, "toarray", lambda: data.X)(),
+        index=data.obs.index,
+        columns=data.var_names,
+    )
+    frame = pd.concat([data.obs, values], axis=1)
+    if frame.index.name in (None, "_index"):
+        return frame.reset_index(drop=True)
+    return frame.reset_index(drop=frame.index.name in frame.columns)
+
+
+def read_found(node: Node, name: str, place: Mapping[str, str] | None = None) -> Table:
+    """Read one of `table_names` as a `Table`; see `find_table` and `tabulate`."""
+    frame, region = find_table(node, name)
+    return tabulate(frame, name, place, region)
+
+
+def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
+    """Write a table, aside and renamed: CSV, or Parquet where the name ends so.
+
+    Raises
+    ------
+    UnsupportedError
+        For Parquet without pyarrow.
+    OSError
+        Where it cannot be written.
+    """
+    where = Path(path)
+    aside = where.with_name(f".{where.name}.{uuid4().hex[:8]}")
+    try:
+        if where.suffix.lower() == ".parquet":
+            if find_spec("pyarrow") is None:
+                raise UnsupportedError(NO_PARQUET)
+            frame.to_parquet(aside, index=False)
+        else:
+            frame.to_csv(aside, index=False)
+        aside.replace(where)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,297 @@
+"""An image with labels of it, ready to be measured block by block."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import NodeNotFoundError, UnsupportedError
+from napari_ngff.plate.tables.statistics import Statistics, joined, of_block
+from napari_ngff.store.pyramid import open_pyramid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from napari_ngff.metadata.model import Axis
+    from napari_ngff.store.lazy import ArraySource, Box
+    from napari_ngff.store.node import Node
+    from napari_ngff.store.pyramid import Pyramid
+
+__all__ = ["BLOCK", "LabelledImage", "open_labelled"]
+
+BLOCK = 1 << 20
+"""At most so many voxels are measured at once, unless one chunk has more."""
+
+Outer = tuple[int, ...]
+"""Index on the axes that are not of space, such as the time point."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledImage:
+    """A level of an image, and level 0 of labels that has the same size.
+
+    Attributes
+    ----------
+    image, labels
+        The arrays.
+    axes
+        Of the image, less the channel.
+    order
+        Index of each of them in the image.
+    matched
+        Index of each of them in the labels, or None where they have it not; with one
+        element there, too, the labels are the same all along it.
+    channel
+        Axis of the image, or None.
+    names
+        Of the channels, no two alike; "" for an image without any.
+    scale, translation
+        Of a voxel, per axis, in the unit of the axis.
+    """
+
+    image: ArraySource
+    labels: ArraySource
+    axes: tuple[Axis, ...]
+    order: tuple[int, ...]
+    matched: tuple[int | None, ...]
+    channel: int | None
+    names: tuple[str, ...]
+    scale: tuple[float, ...]
+    translation: tuple[float, ...]
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """Axes along which labels are other objects: time, and what is not space."""
+        return tuple(
+            i for i, a in enumerate(self.axes) if a.type not in (None, "space")
+        )
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        """Axes of space."""
+        return tuple(i for i in range(len(self.axes)) if i not in self.outer)
+
+    def blocks(self) -> Iterator[Box]:
+        """Cut the image into blocks of whole chunks, one index on each outer axis.
+
+        Yields
+        ------
+        tuple
+            Start and stop per axis.
+        """
+        sizes = [self.image.shape[i] for i in self.order]
+        sides = [
+            self.image.chunks[i] if m is None else self.labels.chunks[m]
+            for i, m in zip(self.order, self.matched, strict=True)
+        ]
+        for axis in self.outer:
+            sides[axis] = 1
+        for axis in reversed(self.inner):
+            while sides[axis] < sizes[axis] and 2 * math.prod(sides) <= BLOCK:
+                sides[axis] *= 2
+        spans = [
+            [(at, min(at + side, size)) for at in range(0, size, side)]
+            for size, side in zip(sizes, sides, strict=True)
+        ]
+        yield from itertools.product(*spans)
+
+    def measure(self, box: Box) -> tuple[Outer, Statistics]:
+        """Measure one of `blocks`; says which index on the outer axes it has.
+
+        Raises
+        ------
+        OMEZarrError, OSError
+            Where a chunk cannot be read.
+        """
+        labels = self._read_labels(box)
+        channels = self._read_channels(box) if labels.any() else ()
+        found = of_block(labels, channels, [start for start, _ in box])
+        if not len(found.labels):
+            empty = np.empty((0, len(self.names)))
+            found = Statistics(
+                found.labels, found.counts, found.moments, empty, empty, empty
+            )
+        return tuple(box[i][0] for i in self.outer), found
+
+    def _read_labels(self, box: Box) -> Any:
+        inside = [(0, 1)] * len(self.labels.shape)
+        kept = []
+        for span, own in zip(box, self.matched, strict=True):
+            if own is not None:
+                kept.append(own)
+                inside[own] = span if self.labels.shape[own] > 1 else (0, 1)
+        dropped = [i for i in range(len(inside)) if i not in kept]
+        data = self.labels.read(tuple(inside)).transpose([*kept, *dropped])
+        shape = [
+            1 if own is None else inside[own][1] - inside[own][0]
+            for own in self.matched
+        ]
+        whole = [stop - start for start, stop in box]
+        return np.broadcast_to(data.reshape(shape), whole)
+
+    def _read_channels(self, box: Box) -> Iterator[Any]:
+        for number in range(len(self.names)):
+            inside = [(number, number + 1)] * len(self.image.shape)
+            for span, own in zip(box, self.order, strict=True):
+                inside[own] = span
+            rest = [] if self.channel is None else [self.channel]
+            data = self.image.read(tuple(inside)).transpose([*self.order, *rest])
+            yield data.reshape([stop - start for start, stop in box])
+
+    def frame(self, parts: Mapping[Outer, Statistics]) -> Any:
+        """Tabulate what was measured.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row per label, and per index on the outer axes that have several: their
+            columns, "label", "voxels", "area" (of voxels in the product of the units
+            of space: a volume in 3D), "centroid_<axis>" (in its unit, from the origin
+            of the image's own coordinates), and for each channel "mean_<name>",
+            "min_<name>" and "max_<name>"; without the name where there is none.
+        """
+        import pandas as pd
+
+        frames = [self._rows(outer, parts[outer]) for outer in sorted(parts)]
+        return pd.concat(frames, ignore_index=True)
+
+    def _rows(self, outer: Outer, found: Statistics) -> Any:
+        import pandas as pd
+
+        columns: dict[str, Any] = {"label": found.labels}
+        for axis, index in zip(self.outer, outer, strict=True):
+            if self.image.shape[self.order[axis]] > 1:
+                columns[self.axes[axis].name] = np.full(len(found.labels), index)
+        counts = found.counts
+        columns["voxels"] = counts
+        columns["area"] = counts * abs(math.prod(self.scale[i] for i in self.inner))
+        for axis in self.inner:
+            means = found.moments[:, axis] / counts
+            place = means * self.scale[axis] + self.translation[axis]
+            columns[f"centroid_{self.axes[axis].name}"] = place
+        for i, name in enumerate(self.names):
+            end = f"_{name}" if name else ""
+            columns[f"mean{end}"] = found.sums[:, i] / counts
+            columns[f"min{end}"] = found.lows[:, i]
+            columns[f"max{end}"] = found.highs[:, i]
+        return pd.DataFrame(columns)
+
+    def measure_all(self) -> Any:
+        """Measure all blocks, one after another; see `frame`."""
+        parts: dict[Outer, Statistics] = {}
+        for box in self.blocks():
+            outer, found = self.measure(box)
+            parts[outer] = joined([parts[outer], found]) if outer in parts else found
+        return self.frame(parts)
+
+    def count(self) -> Any:
+        """Count the labels: a pandas.DataFrame of one row, its column "labels"."""
+        import pandas as pd
+
+        found: set[int] = set()
+        for box in self.blocks():
+            labels = of_block(self._read_labels(box), (), [0] * len(box)).labels
+            found.update(labels.tolist())
+        return pd.DataFrame({"labels": [len(found)]})
+
+
+def open_labelled(node: Node, label: str | Node) -> LabelledImage:
+    """Open an image and labels of it.
+
+    Parameters
+    ----------
+    node
+        The image.
+    label
+        Name of the labels; or themselves, where they are in a file of their own.
+
+    Raises
+    ------
+    NodeNotFoundError
+        Where it has no such labels.
+    UnsupportedError
+        Where no level of the image has their size, or one of the two cannot be read.
+    """
+    labels_node = _labels(node, label) if isinstance(label, str) else label
+    image, labels = open_pyramid(node), open_pyramid(labels_node)
+    if labels.levels[0].dtype.kind not in "iub":
+        msg = f"{labels_node}: labels hold integers, not {labels.levels[0].dtype}."
+        raise UnsupportedError(msg)
+    axes = image.multiscale.axes
+    channel = image.multiscale.channel_axis
+    order = tuple(i for i in range(len(axes)) if i != channel)
+    matched = _matched(image, labels, order, labels_node)
+    level = _level(image, labels, order, matched, labels_node)
+    source, place = image.levels[level], image.multiscale.levels[level]
+    return LabelledImage(
+        source,
+        labels.levels[0],
+        tuple(axes[i] for i in order),
+        order,
+        matched,
+        channel,
+        _names(node, 1 if channel is None else source.shape[channel], channel),
+        tuple(place.scale[i] for i in order),
+        tuple(place.translation[i] for i in order),
+    )
+
+
+def _labels(node: Node, name: str) -> Node:
+    try:
+        return node.child(f"labels/{name}")
+    except NodeNotFoundError as error:
+        msg = f"{node} has no labels {name!r}."
+        raise NodeNotFoundError(msg) from error
+
+
+def _matched(
+    image: Pyramid, labels: Pyramid, order: tuple[int, ...], node: Node
+) -> tuple[int | None, ...]:
+    """Find the axis of the labels for each of the image's."""
+    names = [axis.name.lower() for axis in labels.multiscale.axes]
+    theirs = [image.multiscale.axes[i].name.lower() for i in order]
+    for name, size in zip(names, labels.levels[0].shape, strict=True):
+        if name not in theirs and size > 1:
+            msg = f"{node} has {size} elements along {name}, which its image lacks."
+            raise UnsupportedError(msg)
+    return tuple(names.index(name) if name in names else None for name in theirs)
+
+
+def _level(
+    image: Pyramid,
+    labels: Pyramid,
+    order: tuple[int, ...],
+    matched: tuple[int | None, ...],
+    node: Node,
+) -> int:
+    """Find the level of the image that has the size of the labels."""
+    shape = labels.levels[0].shape
+    for number, source in enumerate(image.levels):
+        sizes = (source.shape[i] for i in order)
+        fits = all(
+            own is None or shape[own] in (1, size)
+            for own, size in zip(matched, sizes, strict=True)
+        )
+        if fits and image.multiscale.levels[number].transformation is None:
+            return number
+    shapes = [source.shape for source in image.levels]
+    msg = f"{node} has the shape {shape}, which no level of its image has: {shapes}."
+    raise UnsupportedError(msg)
+
+
+def _names(node: Node, count: int, channel: int | None) -> tuple[str, ...]:
+    """Name channels; by numbers where the file does not, or names two alike."""
+    if channel is None:
+        return ("",)
+    found = node.metadata.image
+    omero = found.omero if found is not None else None
+    listed = [each.label or "" for each in omero.channels] if omero is not None else []
+    names = [listed[i] if i < len(listed) else "" for i in range(count)]
+    return tuple(
+        name if name and names.count(name) == 1 else f"{name}{i}"
+        for i, name in enumerate(names)
+    )

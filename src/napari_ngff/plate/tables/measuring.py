@@ -1,0 +1,312 @@
+"""Measures the labels of an image, a well, a plate or a collection, as dask tasks.
+
+A task is one field, or one block of an image that was named itself. They go to the
+workers in batches: nothing but tables of finished fields is kept.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import (
+    AccessError,
+    NodeNotFoundError,
+    OMEZarrError,
+    UnsupportedError,
+)
+from napari_ngff.metadata.model import Kind
+from napari_ngff.plate.layout import map_plate
+from napari_ngff.plate.screen import Screen
+from napari_ngff.plate.tables.files import find_table
+from napari_ngff.plate.tables.measured import LabelledImage, open_labelled
+from napari_ngff.plate.tables.statistics import joined
+from napari_ngff.plate.tables.table import FIELD, WELL
+from napari_ngff.store.node import read_node
+from napari_ngff.store.workers import CORES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from napari_ngff.plate.tables.statistics import Statistics
+    from napari_ngff.store.location import Location
+    from napari_ngff.store.node import Node
+
+__all__ = [
+    "Measured",
+    "Place",
+    "count_field",
+    "measure",
+    "measure_field",
+    "places_of",
+    "table_of_field",
+]
+
+PER_WORKER = 4
+"""Tasks of one batch for each worker: between batches is told how far it is."""
+
+NO_CLUSTER = (
+    "A scheduler of dask needs the package distributed."
+    " Run: pip install 'napari-ngff[distributed]'"
+)
+WAIT = 10
+"""Seconds to wait for a scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A field of a plate, a well or a collection.
+
+    Attributes
+    ----------
+    well
+        Path of the well; None where there are none.
+    field
+        Path of the image in the well or the collection.
+    """
+
+    well: str | None
+    field: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What was found.
+
+    Attributes
+    ----------
+    frame
+        A pandas.DataFrame as `LabelledImage.frame` makes it, behind `WELL` (the name
+        of the well, "B03") and `FIELD` where there are any.
+    problems
+        Why fields are left out, each with its place.
+    without
+        How many fields have no such labels.
+    """
+
+    frame: Any
+    problems: tuple[str, ...] = ()
+    without: int = 0
+
+
+def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[Place, ...]:
+    """Read which fields there are; wells that cannot be read are left out.
+
+    Parameters
+    ----------
+    node
+        A plate, a well or a collection.
+    wells
+        Paths of those that count; all by default.
+    """
+    screen = Screen(node)
+    plate = node.metadata.plate
+    listed: list[str | None] = [None]
+    if plate is not None:
+        chosen = None if wells is None else set(wells)
+        paths = (well.path for well in map_plate(plate).wells)
+        listed = [path for path in paths if chosen is None or path in chosen]
+    found = []
+    for well in listed:
+        try:
+            found += [Place(well, field.path) for field in screen.fields(well)]
+        except (OMEZarrError, OSError):
+            continue
+    return tuple(found)
+
+
+def measure_field(location: Location, zarr_format: int, label: str) -> Any:
+    """Measure one image: a task for a worker.
+
+    Returns
+    -------
+    pandas.DataFrame, str or None
+        A text says why it cannot be measured; None where it has no such labels.
+    """
+    return _looked(
+        lambda: open_labelled(read_node(location, zarr_format), label).measure_all()
+    )
+
+
+def count_field(location: Location, zarr_format: int, label: str) -> Any:
+    """Count the labels of one image, which are not 0: a task like `measure_field`."""
+    return _looked(
+        lambda: open_labelled(read_node(location, zarr_format), label).count()
+    )
+
+
+def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
+    """Read the table of a name of one image: a task like `measure_field`."""
+
+    def look() -> Any:
+        frame, region = find_table(read_node(location, zarr_format), name)
+        frame = frame.drop(columns=[WELL, FIELD], errors="ignore")
+        frame.attrs["region"] = region  # stays where all fields say the same
+        return frame
+
+    return _looked(look)
+
+
+def _looked(look: Callable[[], Any]) -> Any:
+    try:
+        return look()
+    except NodeNotFoundError:
+        return None
+    except (OMEZarrError, OSError) as error:
+        return str(error)
+
+
+def measure(
+    node: Node,
+    label: str | Node,
+    places: Sequence[Place] | None = None,
+    *,
+    scheduler: str | None = None,
+    goes_on: Callable[[int, int], bool] | None = None,
+    task: Callable[..., Any] = measure_field,
+) -> Measured | None:
+    """Measure labels.
+
+    Parameters
+    ----------
+    node
+        An image, a plate, a well or a collection.
+    label
+        Name of the labels; of an image also themselves.
+    places
+        Which fields of a plate, a well or a collection; all by default.
+    scheduler
+        Address of a scheduler of dask.distributed ("tcp://..."), whose workers see
+        the same paths; by default threads of this process.
+    goes_on
+        Told how many of how many tasks are done; False gives up.
+    task
+        What is done to each field; a single image is always measured.
+
+    Returns
+    -------
+    Measured or None
+        None where it was given up.
+
+    Raises
+    ------
+    NodeNotFoundError
+        Where no image has such labels.
+    UnsupportedError
+        Where there is nothing that can be measured, or distributed is missing.
+    OMEZarrError, OSError
+        Where the only image, or the scheduler, cannot be read.
+    """
+    told = goes_on or (lambda done, total: True)
+    with _workers(scheduler) as (compute, batch):
+        if node.kind in (Kind.PLATE, Kind.WELL, Kind.COLLECTION, Kind.SCENE):
+            chosen = places_of(node) if places is None else tuple(places)
+            return _measure_fields(
+                node, label, chosen, _Run(compute, batch, told, task)
+            )
+        return _measure_image(node, label, _Run(compute, batch, told, task))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    compute: Callable[[list[Any]], Sequence[Any]]
+    batch: int
+    goes_on: Callable[[int, int], bool]
+    task: Callable[..., Any]
+
+    def results(self, tasks: Iterable[Any], total: int) -> Iterator[Any]:
+        """Yield what tasks return, in order; ends early with None if given up."""
+        waiting, done = iter(tasks), 0
+        while part := list(islice(waiting, self.batch)):
+            yield from self.compute(part)
+            done += len(part)
+            if not self.goes_on(done, total):
+                yield GIVEN_UP
+                return
+
+
+GIVEN_UP = object()
+
+
+@contextmanager
+def _workers(
+    scheduler: str | None,
+) -> Iterator[tuple[Callable[[list[Any]], Sequence[Any]], int]]:
+    """Give a function that computes tasks, and how many it should get at once."""
+    from dask.base import compute
+
+    if scheduler is None:
+        yield (
+            lambda tasks: compute(*tasks, scheduler="threads", num_workers=CORES),
+            CORES * PER_WORKER,
+        )
+        return
+    if find_spec("distributed") is None:
+        raise UnsupportedError(NO_CLUSTER)
+    from distributed import Client
+
+    try:
+        client = Client(scheduler, timeout=WAIT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        msg = f"No scheduler of dask answers at {scheduler}: {error}."
+        raise AccessError(msg) from error
+    with client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            msg = f"The scheduler at {scheduler} has no workers."
+            raise UnsupportedError(msg)
+        yield lambda tasks: client.gather(client.compute(tasks)), threads * PER_WORKER
+
+
+def _measure_image(node: Node, label: str | Node, run: _Run) -> Measured | None:
+    from dask.delayed import delayed
+
+    image = open_labelled(node, label)
+    boxes = list(image.blocks())
+    step = delayed(LabelledImage.measure, pure=False)
+    parts: dict[tuple[int, ...], Statistics] = {}
+    for result in run.results((step(image, box) for box in boxes), len(boxes)):
+        if result is GIVEN_UP:
+            return None
+        outer, found = result
+        parts[outer] = joined([parts[outer], found]) if outer in parts else found
+    return Measured(image.frame(parts))
+
+
+def _measure_fields(
+    node: Node, label: str | Node, places: Sequence[Place], run: _Run
+) -> Measured | None:
+    import pandas as pd
+    from dask.delayed import delayed
+
+    step = delayed(run.task, pure=False)
+    plate = node.metadata.plate
+    wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
+    where = {place: node.location.joined(_path(place)) for place in places}
+    tasks = (step(where[place], node.zarr_format, label) for place in places)
+    frames, problems, without = [], [], 0
+    results = run.results(tasks, len(places))
+    for result, place in zip(results, places, strict=False):
+        if result is GIVEN_UP:
+            return None
+        if result is None:
+            without += 1
+        elif isinstance(result, str):
+            problems.append(f"{where[place]}: {result}")
+        else:
+            result.insert(0, FIELD, place.field)
+            if place.well is not None:
+                result.insert(0, WELL, wells[place.well])
+            frames.append(result)
+    if not frames:
+        reason = "; ".join(problems[:3]) or f"{without} images were looked at"
+        msg = f"No image of {node} has {label!r}: {reason}."
+        raise NodeNotFoundError(msg)
+    return Measured(pd.concat(frames, ignore_index=True), tuple(problems), without)
+
+
+def _path(place: Place) -> str:
+    return "/".join(part for part in (place.well, place.field) if part)

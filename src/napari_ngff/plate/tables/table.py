@@ -1,0 +1,300 @@
+"""Tables of wells, fields or objects: rows that belong to places on a plate."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.plate.layout import row_letters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from napari_ngff.plate.tables.conditions import Condition
+
+__all__ = ["AGGREGATIONS", "FIELD", "LABEL", "WELL", "Table", "tabulate", "well_key"]
+
+WELL, FIELD, LABEL = "well", "field", "label"
+"""Names that the columns of places have in every `Table`."""
+
+AGGREGATIONS = ("mean", "median", "sum", "std", "count", "min", "max")
+"""How many rows of a well become one value; `std` is that of a sample (n - 1)."""
+
+WELLS = ("well", "well_name", "wellname", "well name", "well_id", "wellid")
+ROWS = ("row", "well_row", "wellrow", "row_name")
+COLUMNS = ("column", "col", "well_column", "wellcolumn", "well_col", "column_name")
+FIELDS = ("field", "path_in_well", "field_index", "fov", "site")
+LABELS = ("label", "label_id", "labelid", "object_label")
+
+NAME = re.compile(r"([A-Za-z]{1,2})0*(\d+)")
+SEPARATORS = re.compile(r"[/\\_\s-]+")
+SHOWN = 12
+"""So many names of columns are told in a message."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Rows of values, each of a well.
+
+    Attributes
+    ----------
+    name
+        Of the file or the table.
+    frame
+        A pandas.DataFrame: `WELL` (`well_key`), where there are any `FIELD` (path of
+        the image in its well, text) and `LABEL` (int64), and all other columns as they
+        were read.
+    region
+        Name of the labels whose objects the rows are; "" where it is not said.
+    """
+
+    name: str
+    frame: Any
+    region: str = ""
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns with values."""
+        return tuple(c for c in self.frame.columns if c not in (WELL, FIELD, LABEL))
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """Names of the columns that hold numbers."""
+        return tuple(c for c in self.columns if self.is_numeric(c))
+
+    def is_numeric(self, column: str) -> bool:
+        """Tell whether a column holds numbers."""
+        return self.frame[column].dtype.kind in "iuf"
+
+    def where(self, conditions: Iterable[Condition]) -> Table:
+        """Keep the rows that meet all conditions.
+
+        Raises
+        ------
+        ValueError
+            Where a condition does not fit its column.
+        """
+        frame = self.frame
+        for condition in conditions:
+            frame = frame[condition.met(frame)]
+        return Table(self.name, frame, self.region)
+
+    def of_field(self, well: str, field: str) -> Table:
+        """Keep the rows of one image; of a table without fields those of its well.
+
+        Parameters
+        ----------
+        well, field
+            Paths, such as "B/03" and "0"; no well, "", where there are none.
+        """
+        frame = self.frame
+        frame = frame[frame[WELL].isin(known_as(well))]
+        if FIELD in frame.columns:
+            frame = frame[frame[FIELD] == field]
+        return Table(self.name, frame, self.region)
+
+    def by_well(self, column: str, how: str) -> dict[str, float]:
+        """Make one value of all rows of each well.
+
+        Missing values do not count. A well whose values are all missing is left out,
+        but for `count`, which is 0 there.
+
+        Parameters
+        ----------
+        column
+            One of `columns`; for `count` it may hold text.
+        how
+            One of `AGGREGATIONS`.
+
+        Returns
+        -------
+        dict
+            By `well_key`.
+
+        Raises
+        ------
+        ValueError
+            Where text is to be anything but counted.
+        """
+        if how != "count" and not self.is_numeric(column):
+            msg = f"{column!r} holds text, which can only be counted, not: {how}."
+            raise ValueError(msg)
+        grouped = self.frame.groupby(WELL, observed=True)[column]
+        found = grouped.sum(min_count=1) if how == "sum" else grouped.agg(how)
+        return {str(k): float(v) for k, v in found.dropna().items()}
+
+    def on(self, wells: Iterable[str]) -> dict[str, str]:
+        """Find the wells of a plate that rows belong to.
+
+        Parameters
+        ----------
+        wells
+            Paths, such as "B/03".
+
+        Returns
+        -------
+        dict
+            Path by `well_key`; keys of no well of the plate are not in it.
+        """
+        keys = set(self.frame[WELL].unique())
+        return {key: path for path in wells for key in known_as(path) if key in keys}
+
+    def values(
+        self, wells: Iterable[str], column: str, how: str
+    ) -> dict[str, float | None]:
+        """Give `by_well` by the paths of wells; None where there is no value."""
+        paths = tuple(wells)
+        places = self.on(paths)
+        found = {
+            places[k]: v for k, v in self.by_well(column, how).items() if k in places
+        }
+        return {path: found.get(path) for path in paths}
+
+
+def well_key(name: str) -> str:
+    """Write the name of a well in the one way in which tables are joined.
+
+    "B3", "b03", "B/3", "B-03" and "B_3" are all "B/3".
+    """
+    parts = SEPARATORS.split(name.strip())
+    if len(parts) == 1:
+        found = NAME.fullmatch(parts[0])
+        if found is None:
+            return name.strip().upper()
+        parts = [found[1], found[2]]
+    return "/".join(part.upper().lstrip("0") or "0" for part in parts)
+
+
+def known_as(path: str) -> tuple[str, ...]:
+    """Give the keys of a well of a plate: rows of tables may be numbers from 1 on."""
+    key = well_key(path)
+    row, _, column = key.partition("/")
+    rows = {row_letters(i): str(i + 1) for i in range(64)}
+    return (key, f"{rows[row]}/{column}") if row in rows else (key,)
+
+
+def tabulate(
+    frame: Any, name: str, place: Mapping[str, str] | None = None, region: str = ""
+) -> Table:
+    """Find out which wells the rows of a frame belong to.
+
+    Columns of places are known by their usual names ("well", or "row" and "column";
+    "field", "label"), in either case. Rows without a well are left out.
+
+    Parameters
+    ----------
+    frame
+        A pandas.DataFrame.
+    name
+        For messages, and for people.
+    place
+        `WELL` and `FIELD` of all rows, where the table says nothing; "" for the images
+        of a collection, which are in no well.
+    region
+        As in `Table`.
+
+    Raises
+    ------
+    CorruptDataError
+        Where no column names wells, or labels are no integers.
+    """
+    place = place or {}
+    frame = frame.rename(columns=lambda c: str(c).strip())
+    names = {column.lower(): column for column in reversed(list(frame.columns))}
+    known = {WELL: place.get(WELL), FIELD: place.get(FIELD)}
+    result: dict[str, Any] = {}
+    used = []
+    well, row, column = (_first(names, usual) for usual in (WELLS, ROWS, COLUMNS))
+    if known[WELL] is not None:
+        result[WELL] = well_key(known[WELL] or "")
+    elif well is not None:
+        result[WELL] = _each(_texts(frame[well]), well_key)
+        used.append(well)
+    elif row is not None and column is not None:
+        pairs = _texts(frame[row]) + "/" + _texts(frame[column])
+        result[WELL] = _each(pairs, _pair_key)
+        used += [row, column]
+    else:
+        raise CorruptDataError(_no_wells(name, list(frame.columns)))
+    field, label = _first(names, FIELDS), _first(names, LABELS)
+    if known[FIELD] is not None:
+        result[FIELD] = known[FIELD]
+    elif field is not None:
+        result[FIELD] = _texts(frame[field])
+        used.append(field)
+    if label is not None:
+        result[LABEL] = _integers(frame[label], label, name)
+        used.append(label)
+    values = frame.drop(columns=[c for c in used if c in frame.columns])
+    values = values.drop(columns=[c for c in result if c in values.columns])
+    joined = values.assign(**result)[[*result, *values.columns]]
+    if known[WELL] is None:
+        joined = joined[joined[WELL] != ""].reset_index(drop=True)
+    # A plate has few wells and fields: comparing their numbers is quick.
+    few = {name: "category" for name in (WELL, FIELD) if name in joined.columns}
+    return Table(name, joined.astype(few), region)
+
+
+def _first(names: Mapping[str, str], usual: Iterable[str]) -> str | None:
+    return next((names[name] for name in usual if name in names), None)
+
+
+def _texts(column: Any) -> Any:
+    """Write a column of names as text; see `_text`."""
+    return _each(column, _text)
+
+
+def _each(column: Any, step: Callable[[Any], str]) -> Any:
+    """Apply a function to the values of a column, once to those that are alike."""
+    import numpy as np
+    import pandas as pd
+
+    codes, values = pd.factorize(column, use_na_sentinel=False)
+    found = np.array([step(value) for value in values], dtype=object)
+    return pd.Series(found[codes], index=column.index, dtype=object)
+
+
+def _pair_key(text: str) -> str:
+    return "" if text.startswith("/") or text.endswith("/") else well_key(text)
+
+
+def _text(value: Any) -> str:
+    """Write a name as text: 3 for 3.0, "" for what is missing."""
+    if isinstance(value, float):
+        if value != value:
+            return ""
+        return str(int(value)) if value.is_integer() else str(value)
+    missing = value is None or str(value) in ("<NA>", "NaT", "nan")
+    return "" if missing else str(value).strip()
+
+
+def _integers(column: Any, label: str, name: str) -> Any:
+    """Take ids of labels as integers.
+
+    Raises
+    ------
+    CorruptDataError
+        Where one is missing or no integer.
+    """
+    import pandas as pd
+
+    numbers = pd.to_numeric(column, errors="coerce")
+    if numbers.isna().any() or (numbers % 1 != 0).any():
+        msg = f"{name}: the column {label!r} has to hold the ids of labels: integers."
+        raise CorruptDataError(msg)
+    fits = numbers.dtype != "uint64" or not len(numbers) or numbers.max() < 2**63
+    return numbers.astype("int64") if fits else numbers
+
+
+def _no_wells(name: str, columns: list[str]) -> str:
+    listed = ", ".join(repr(column) for column in columns[:SHOWN])
+    more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""
+    return (
+        f"{name}: no column names wells; there are {listed or 'none'}{more}. Give it a"
+        " column 'well' (B3, B03, B/3), or 'row' and 'column'."
+    )

@@ -1,0 +1,1 @@
+"""Hierarchies in one zip file: how they are read, packed and written anew."""

@@ -1,0 +1,275 @@
+"""Writes a zip archive anew beside the old one, with some of its entries replaced.
+
+All other entries are copied as they are. The result is looked at and then renamed:
+until then the old archive is as it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import shutil
+import struct
+import sys
+import threading
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import AccessError, UnsupportedError
+from napari_ngff.store.archives.directory import ENCRYPTED, Archive
+from napari_ngff.store.archives.packing import rank
+from napari_ngff.store.archives.writer import Part, size_of_archive, write_archive
+from napari_ngff.store.ozx import close_all, reload_all
+from napari_ngff.store.sink import PART
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from napari_ngff.store.archives.directory import Identity
+    from napari_ngff.store.archives.stage import Staged
+    from napari_ngff.store.sink import GoesOn
+
+__all__ = ["identity", "rewrite", "sweep", "turn"]
+
+ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
+
+WRITING = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+_numbers = itertools.count()
+
+
+def rewrite(
+    path: str,
+    old: Archive,
+    staged: Mapping[str, Staged | None],
+    root: bytes | None,
+    goes_on: GoesOn | None = None,
+) -> bool | None:
+    """Write an archive anew.
+
+    Entries in the order of RFC-9, with ZIP64 records. Memory: some 400 bytes for each
+    entry, and a few MiB.
+
+    Parameters
+    ----------
+    path
+        Of the archive, without links.
+    old
+        What is there.
+    staged
+        Name -> what replaces it, or is added; None to leave it out.
+    root
+        The document at the root of the hierarchy, for the comment.
+    goes_on
+        See `GoesOn`.
+
+    Returns
+    -------
+    bool or None
+        False where `goes_on` has said so; None where another archive is there by now.
+        The file is as it was, then.
+
+    Raises
+    ------
+    CorruptDataError, UnsupportedError
+        Where the archive is damaged, or has encrypted entries.
+    AccessError
+        Where the folder cannot be written.
+    OSError
+        Where the disk has no room for a second archive, with the numbers, or where
+        writing fails.
+    """
+    sweep(path)
+    parts, comment = planned(old, staged), stated(old.comment, root)
+    require_room(path, size_of_archive(parts, comment))
+    folder, name = os.path.split(path)
+    name = f".{name}.{os.getpid():x}-{next(_numbers):x}{PART}"
+    aside = os.path.join(folder, name)
+    try:
+        try:
+            with os.fdopen(os.open(aside, WRITING, 0o666), "r+b", buffering=0) as file:
+                hold(file.fileno())
+                shutil.copymode(path, aside)
+                if not write_archive(file.fileno(), parts, comment, goes_on):
+                    return False
+                os.fsync(file.fileno())
+                verify(aside, parts, staged)
+                if sys.platform == "win32":
+                    file.close()
+                return True if replace(aside, path, old) else None
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(aside)
+    except PermissionError as error:
+        msg = (
+            f"No permission to write {path} anew in its folder. Ask its owner, or save"
+            " elsewhere."
+        )
+        raise AccessError(msg) from error
+
+
+def sweep(path: str) -> None:
+    """Remove what a writer that was killed left beside an archive."""
+    folder, name = os.path.split(path)
+    for found in os.listdir(folder):
+        if found.startswith(f".{name}.") and found.endswith(PART):
+            left = os.path.join(folder, found)
+            with suppress(OSError), open(left, "rb") as file:
+                if hold(file.fileno()):  # else its writer is at work
+                    os.unlink(left)
+
+
+def planned(old: Archive, staged: Mapping[str, Staged | None]) -> list[Part]:
+    """List all entries in the order of RFC-9."""
+    added = sorted(name.encode() for name in staged if name.encode() not in old.index)
+    parts = []
+    for name in sorted([*old.index, *added], key=lambda name: rank(name.decode())):
+        text = name.decode()
+        if text not in staged:
+            parts.append(unchanged(old, name))
+        elif (one := staged[text]) is not None:
+            parts.append(Part(name, one.length, one.file, one.start, one.crc))
+    return parts
+
+
+def verify(path: str, parts: list[Part], staged: Mapping[str, Staged | None]) -> None:
+    """Open what was written, and compare it with what should be in it.
+
+    Raises
+    ------
+    CorruptDataError
+    """
+    new = Archive(path)
+    try:
+        if len(new.index) != len(parts):
+            raise new.damaged(f"lists {len(new.index)} of {len(parts)} entries")
+        for part, (name, position) in zip(parts, new.index.items(), strict=True):
+            entry, text = new.entry_at(position), name.decode()
+            found = name, entry.method, entry.stored, entry.size, entry.crc
+            if found != (part.name, part.method, part.length, part.full, part.crc):
+                raise new.damaged(f"does not list {text} as it was written")
+            new.start(text, entry)
+            if text in staged:
+                new.read(text, entry, verify=True)
+    finally:
+        new.close()
+
+
+def identity(path: str) -> Identity:
+    """Size, time of the last change and number of a file."""
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def unchanged(archive: Archive, name: bytes) -> Part:
+    """Describe an entry that is copied as it is."""
+    position = archive.index[name]
+    entry = archive.entry_at(position)
+    if entry.flags & ENCRYPTED:
+        raise UnsupportedError(
+            f"{name.decode()} in {archive.path} is encrypted, and the archive cannot be"
+            " written anew. Pack it again without a password."
+        )
+    time, date, mode = ATTRIBUTES.unpack_from(archive.directory, position)
+    start = archive.start(name.decode(), entry)
+    if start + entry.stored > archive.file.size:
+        raise archive.damaged(f"is cut off inside {name.decode()}")
+    return Part(
+        name, entry.stored, archive.file, start, entry.crc, entry.method, entry.size,
+        (time, date), mode,
+    )  # fmt: skip
+
+
+def stated(comment: bytes, document: bytes | None) -> bytes:
+    """Return the comment of an archive in the order of RFC-9.
+
+    What else a comment states is kept; so is one that is no JSON, and one of a
+    hierarchy that RFC-9 does not know, without a ``zarr.json``.
+    """
+    try:
+        content = json.loads(comment.rstrip(b"\0") or b"{}")
+        version = json.loads(document or b"")["attributes"]["ome"]["version"]
+        home = content.setdefault("ome", {})
+        home["version"] = version
+        order = home.setdefault("zipFile", {}).setdefault("centralDirectory", {})
+        order["jsonFirst"] = True
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return comment
+    return json.dumps(content).encode()
+
+
+def require_room(path: str, needed: int) -> None:
+    """Refuse to write beside a file what does not fit there.
+
+    Raises
+    ------
+    OSError
+    """
+    folder = os.path.dirname(path)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OSError(
+            errno.ENOSPC,
+            f"{path} has to be written anew beside the old file, for which {folder} has"
+            f" too little room: {megabytes(needed)} are needed, {megabytes(free)} are"
+            " free",
+        )
+
+
+def megabytes(size: int) -> str:
+    """Write a number of bytes for people."""
+    return f"{-(-size // 10**6):,} MB"
+
+
+def replace(aside: str, path: str, old: Archive) -> bool:
+    """Put a file in the place of the archive, unless that is another by now."""
+    if sys.platform == "win32":
+        return replace_closed(aside, path, old)
+    with open(path, "rb") as file:
+        # Whoever else saves into it waits here, and finds another file then.
+        hold(file.fileno(), wait=True)
+        found = os.fstat(file.fileno())
+        now = found.st_size, found.st_mtime_ns, found.st_ino
+        if now != old.file.identity or identity(path) != now:
+            return False
+        os.replace(aside, path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return True
+
+
+def replace_closed(aside: str, path: str, old: Archive) -> bool:
+    """Replace the archive where nobody may have it open for that: on Windows."""
+    if identity(path) != old.file.identity:
+        return False
+    close_all(path)
+    try:
+        os.replace(aside, path)
+    finally:
+        reload_all(path)
+    return True
+
+
+@cache
+def turn(path: str) -> threading.Lock:
+    """One writer of an archive at a time in this process."""
+    return threading.Lock()
+
+
+def hold(handle: int, wait: bool = False) -> bool:
+    """Lock a file until it is closed; return whether it is."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True

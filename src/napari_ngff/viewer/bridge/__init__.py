@@ -1,0 +1,1 @@
+"""Hands regions to other plugins, and takes their labels back."""

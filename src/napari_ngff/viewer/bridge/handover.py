@@ -1,0 +1,155 @@
+"""Which layers and which region another plugin gets, and where its result goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from napari.layers import Image, Labels, Shapes
+
+from napari_ngff.viewer.bridge.regions import (
+    label_region,
+    level_shapes,
+    rectangle_region,
+    same_region,
+    view_region,
+    whole_region,
+)
+from napari_ngff.viewer.bridge.work import WORK, work_here, work_size
+from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+from napari_ngff.viewer.picture import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.labels.grid import Box
+
+__all__ = ["REGIONS", "Handover", "RegionKind", "plan", "results", "sources"]
+
+RegionKind = Literal["view", "shapes", "label", "whole"]
+
+REGIONS: dict[RegionKind, str] = {
+    "view": "what the window shows",
+    "shapes": "around the selected shapes",
+    "label": "around the selected label",
+    "whole": "all of it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """What is about to be read.
+
+    Attributes
+    ----------
+    layers
+        The first one says what the region is.
+    regions
+        Of each, in voxels of its level 0.
+    levels
+        Of each.
+    nbytes
+        What all of it will take.
+    """
+
+    layers: tuple[Layer, ...]
+    regions: tuple[Box, ...]
+    levels: tuple[int, ...]
+    nbytes: int
+
+    def take(self) -> list[Image | Labels]:
+        """Read it; slow: in a worker."""
+        parts = zip(self.layers, self.regions, self.levels, strict=True)
+        return [work_here(*part) for part in parts]
+
+
+def sources(viewer: ViewerModel) -> list[Layer]:
+    """List the layers to hand over: visible images of ours, then the active labels."""
+    images = [
+        layer
+        for layer in viewer.layers
+        if isinstance(layer, Image) and layer.visible and _is_lazy(layer)
+    ]
+    active = viewer.layers.selection.active
+    return [*images, *([active] if isinstance(active, CanvasLabels) else [])]
+
+
+def _is_lazy(layer: Layer) -> bool:
+    return WORK not in layer.metadata and (KEY in layer.metadata or layer.multiscale)
+
+
+def results(viewer: ViewerModel) -> list[Labels]:
+    """List the layers that can be merged: labels of one level, the last one first."""
+    found = [
+        layer
+        for layer in viewer.layers
+        if isinstance(layer, Labels) and not layer.multiscale
+    ]
+    return found[::-1]
+
+
+def plan(
+    viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind, level: int
+) -> Handover:
+    """Say what is to be read, without reading pixels (but to find a label).
+
+    Parameters
+    ----------
+    layers
+        See `sources`.
+    kind
+        One of `REGIONS`.
+    level
+        Of the first layer; of the others that of the nearest size of voxels.
+
+    Raises
+    ------
+    ValueError
+        Where there is no layer, no shape, or no such label; or nothing in sight.
+    """
+    if not layers:
+        raise ValueError("Open an image of an OME-Zarr, and make it visible.")
+    first = layers[0]
+    region = _region(viewer, first, layers[-1], kind)
+    regions = tuple(
+        region if layer is first else same_region(first, region, layer)
+        for layer in layers
+    )
+    levels = tuple(_level_like(layer, first, level) for layer in layers)
+    sizes = [
+        work_size([layer], box, number)
+        for layer, box, number in zip(layers, regions, levels, strict=True)
+    ]
+    return Handover(tuple(layers), regions, levels, sum(sizes))
+
+
+def _region(viewer: ViewerModel, first: Layer, last: Layer, kind: RegionKind) -> Box:
+    if kind == "view":
+        return view_region(viewer, first)
+    if kind == "whole":
+        return whole_region(first)
+    if kind == "label":
+        if not isinstance(last, CanvasLabels):
+            raise ValueError("Select the labels.")
+        return same_region(last, label_region(last, int(last.selected_label)), first)
+    selected = [x for x in viewer.layers.selection if isinstance(x, Shapes)]
+    shapes = [*selected, *(x for x in viewer.layers[::-1] if isinstance(x, Shapes))]
+    if not shapes:
+        raise ValueError("Add a shapes layer, and draw a rectangle.")
+    return rectangle_region(viewer, first, shapes[0])
+
+
+def _level_like(layer: Layer, first: Layer, level: int) -> int:
+    """Find the level whose voxels are as large as those of another layer's level."""
+    shapes = level_shapes(first)
+    if layer is first or not layer.multiscale:
+        return level if layer is first else 0
+    wanted = np.divide(shapes[0], shapes[level]) * np.abs(first.scale)
+    own = level_shapes(layer)
+    sizes = [np.divide(own[0], shape) * np.abs(layer.scale) for shape in own]
+    away = [float(np.abs(np.log(size[-2:] / wanted[-2:])).sum()) for size in sizes]
+    return int(np.argmin(away))

@@ -1,0 +1,174 @@
+"""Regions of a layer: what is on the screen, a rectangle, what a label covers.
+
+A region is a `Box` in voxels of level 0, axes of the layer.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer, Shapes
+
+    from napari_ngff.labels.grid import Box
+    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+
+__all__ = [
+    "SEARCHED",
+    "label_region",
+    "level_shapes",
+    "rectangle_region",
+    "same_region",
+    "view_region",
+    "whole_region",
+]
+
+SEARCHED = 1 << 26
+"""Voxels of the finest level that is searched for a label."""
+
+ROUND = 1e-3
+"""Of a voxel: what is not more has come of rounding."""
+
+
+def level_shapes(layer: Layer) -> list[tuple[int, ...]]:
+    """List the shapes of a layer's levels, axes of the layer, without colours."""
+    if not layer.multiscale:
+        return [tuple(int(n) for n in layer.data.shape[: layer.ndim])]
+    return [tuple(int(n) for n in level.shape[: layer.ndim]) for level in layer.data]
+
+
+def whole_region(layer: Layer) -> Box:
+    """Return all of a layer."""
+    return tuple((0, size) for size in level_shapes(layer)[0])
+
+
+def view_region(viewer: ViewerModel, layer: Layer) -> Box:
+    """Return what the window shows of a layer, at the present place of the sliders.
+
+    Raises
+    ------
+    ValueError
+        Where the layer is out of sight.
+    """
+    point = np.array(viewer.dims.point, float)
+    shown = list(viewer.dims.displayed)
+    at = np.round(layer_point(layer, point))
+    low, high = at, at + 1
+    axes = [axis - viewer.dims.ndim + layer.ndim for axis in shown]
+    axes = [axis for axis in axes if axis >= 0]
+    if viewer.dims.ndisplay == 3:
+        low[axes], high[axes] = 0, np.take(level_shapes(layer)[0], axes)
+    else:
+        half = np.array(viewer.canvas.viewbox_size(viewer.layers)) / 2
+        half /= viewer.scene.camera.zoom
+        corners = []
+        for sides in itertools.product((-1, 1), repeat=2):
+            point[shown] = viewer.scene.camera.center[-2:] + half * sides
+            corners.append(layer_point(layer, point)[axes])
+        low[axes] = np.floor(np.min(corners, axis=0) + 0.5)
+        high[axes] = np.ceil(np.max(corners, axis=0) + 0.5)
+    return _inside(layer, low, high, "The window shows nothing of it")
+
+
+def rectangle_region(viewer: ViewerModel, layer: Layer, shapes: Shapes) -> Box:
+    """Return the smallest region around the selected shapes, or around all of them.
+
+    Along axes that the shapes lie at one place of, that place alone.
+
+    Raises
+    ------
+    ValueError
+        Where there is no shape, or none on the layer.
+    """
+    chosen = sorted(shapes.selected_data) or range(len(shapes.data))
+    corners = [corner for index in chosen for corner in shapes.data[index]]
+    if not corners:
+        raise ValueError(f"{shapes.name} has no shapes. Draw a rectangle.")
+    point = viewer.dims.point
+    worlds = [tuple(shapes.data_to_world(corner)) for corner in corners]
+    # Axes that the shapes lack are where the sliders are.
+    at = [layer_point(layer, (*point[: len(point) - len(w)], *w)) for w in worlds]
+    low, high = np.min(at, axis=0), np.max(at, axis=0)
+    # A corner between two voxels belongs to both; a plane to the nearest.
+    flat = high - low < ROUND
+    low = np.where(flat, np.round(low), np.floor(low + 0.5))
+    high = np.where(flat, low + 1, np.ceil(high + 0.5))
+    return _inside(layer, low, high, f"{shapes.name} lies beside it")
+
+
+def layer_point(layer: Layer, world: Any) -> Any:
+    """Turn a coordinate of the viewer's world into one of a layer's level 0."""
+    return np.array(layer.world_to_data(world), float)
+
+
+def same_region(layer: Layer, region: Box, other: Layer) -> Box:
+    """Return the smallest region of another layer around one of a layer.
+
+    Raises
+    ------
+    ValueError
+        Where the other layer is somewhere else.
+    """
+    corners = [
+        _world_point(layer, corner, other)
+        for corner in itertools.product(*((a - 0.5, b - 0.5) for a, b in region))
+    ]
+    low, high = np.min(corners, axis=0), np.max(corners, axis=0)
+    # Transforms are not exact: what touches a border only does not count.
+    low, high = np.floor(low + 0.5 + ROUND), np.ceil(high + 0.5 - ROUND)
+    return _inside(other, low, high, f"{layer.name} lies beside it")
+
+
+def _world_point(layer: Layer, at: Sequence[float], other: Layer) -> Any:
+    world = tuple(layer.data_to_world(at))
+    missing = max(other.ndim - len(world), 0)
+    return np.asarray(other.world_to_data((0.0,) * missing + world))
+
+
+def label_region(layer: CanvasLabels, label: int) -> Box:
+    """Return the rectangle that a label fills.
+
+    Exact where level 0 has at most `SEARCHED` voxels; else of the finest level that
+    has, and a voxel of that wider: objects that this level does not show are not found.
+
+    Raises
+    ------
+    ValueError
+        Where it is not found.
+    """
+    canvas = layer.canvas
+    levels = [one for one in canvas.levels if one.size <= SEARCHED]
+    level = levels[0] if levels else canvas.levels[-1]
+    low = np.array(level.shape)
+    high = np.zeros(level.ndim, np.int64)
+    whole = tuple((0, size) for size in level.shape)
+    for chunk in level.chunks_in(whole):
+        box = level.box(chunk)
+        found = np.nonzero(level.read(box) == label)
+        if len(found[0]):
+            start = [a for a, _ in box]
+            low = np.minimum(low, start + np.min(found, axis=1))
+            high = np.maximum(high, start + np.max(found, axis=1) + 1)
+    if (low >= high).any():
+        raise ValueError(f"There is no voxel of label {label} in {layer.name}.")
+    if level.number:
+        low = np.maximum(low - 1, 0)
+        high = np.minimum(high + 1, level.shape)
+    return tuple(
+        (int(level.grid.first(axis, a)), int(level.grid.first(axis, b)))
+        for axis, (a, b) in enumerate(zip(low, high, strict=True))
+    )
+
+
+def _inside(layer: Layer, low: Any, high: Any, problem: str) -> Box:
+    shape = level_shapes(layer)[0]
+    low, high = np.maximum(low, 0), np.minimum(high, shape)
+    if (low >= high).any():
+        raise ValueError(f"Nothing of {layer.name} is there. {problem}.")
+    return tuple((int(a), int(b)) for a, b in zip(low, high, strict=True))

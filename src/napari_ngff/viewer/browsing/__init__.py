@@ -1,0 +1,1 @@
+"""Walks plates, wells and collections."""

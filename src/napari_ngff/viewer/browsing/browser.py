@@ -1,0 +1,349 @@
+"""Walks a plate, a well or a collection of images in one viewer; no Qt.
+
+`session_of(viewer).browse(node)` gives the `Browser`. Methods named as questions
+(`fields_of`, `label_names`) read files: call them through `session.run`. Actions read
+in a worker by themselves and change layers in the main thread; of two actions only
+the later one counts.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from psygnal import Signal
+
+from napari_ngff.plate.layout import MapWell, PlateMap, map_plate
+from napari_ngff.viewer import session
+from napari_ngff.viewer.browsing.camera import camera_of
+from napari_ngff.viewer.browsing.exhibit import Exhibit
+from napari_ngff.viewer.browsing.pins import Pins
+from napari_ngff.viewer.browsing.positions import (
+    FieldPlace,
+    Position,
+    WellFields,
+    fields_of,
+    label_names,
+)
+from napari_ngff.viewer.browsing.stage import Act, act_of
+from napari_ngff.viewer.browsing.whereabouts import Whereabouts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.model import Acquisition, Kind
+    from napari_ngff.store.node import Node
+    from napari_ngff.viewer.groups import Group
+
+__all__ = ["Browser", "FieldPlace", "Position", "WellFields"]
+
+
+class Browser:
+    """What is looked at of one plate, well or collection in one viewer."""
+
+    position_changed = Signal(object)
+    """Emitted with the `Position` that is shown now; None for a mosaic."""
+    wells_changed = Signal()
+    """Emitted when `problems` has changed: a well was found broken."""
+    layers_changed = Signal()
+    """Emitted when wells or fields shown, pins, acquisitions or labels have changed."""
+    busy = Signal(bool)
+    """Emitted with True when an action starts to read, False when all is shown."""
+
+    def __init__(self, viewer: ViewerModel, node: Node) -> None:
+        older = session.session_of(viewer).browser
+        if older is not None:
+            older.close()
+        self._viewer = weakref.ref(viewer)
+        self._node = node
+        self._geometry: int | None = None
+        self._map: PlateMap | None = None
+        self._problems = 0
+        self._exhibit = Exhibit(viewer, node, self.map.wells, _Listener(self))
+        runs = self.acquisitions
+        self._exhibit.runs = (runs[0].id,) if len(runs) > 1 else ()
+        self._pins = Pins()
+        self._whereabouts = Whereabouts(viewer, self)
+
+    def close(self) -> None:
+        """Let the viewer alone; the layers stay."""
+        self._exhibit.close()
+        self._whereabouts.close()
+
+    @property
+    def node(self) -> Node:
+        """The plate, the well (opened without a plate) or the collection."""
+        return self._node
+
+    @property
+    def kind(self) -> Kind | None:
+        """Of the node: `Kind.PLATE`, `Kind.WELL`, `Kind.COLLECTION` or `Kind.SCENE`."""
+        return self._node.kind
+
+    @property
+    def map(self) -> PlateMap:
+        """The map, from the plate's metadata alone; empty where there is no plate."""
+        if self._map is None:
+            plate = self._node.metadata.plate
+            empty = PlateMap((), (), ())
+            self._map = empty if plate is None else map_plate(plate, self._geometry)
+        return self._map
+
+    @property
+    def geometry(self) -> int | None:
+        """Number of wells of the plate that the map shows; None for what fits.
+
+        Can be set to a key of `napari_ngff.plate.layout.GEOMETRIES`.
+        """
+        return self._geometry
+
+    @geometry.setter
+    def geometry(self, wells: int | None) -> None:
+        self._geometry, self._map = wells, None
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why wells cannot be shown (whole), by path; those that are known by now."""
+        found = dict(self._exhibit.scenery.arrangements.problems)
+        return {well or "": text for well, text in found.items()}
+
+    @property
+    def acquisitions(self) -> tuple[Acquisition, ...]:
+        """Of the plate; () where it names none."""
+        plate = self._node.metadata.plate
+        return plate.acquisitions if plate is not None else ()
+
+    @property
+    def chosen(self) -> tuple[int, ...]:
+        """Ids of the acquisitions that are shown; () for all fields together."""
+        return self._exhibit.runs
+
+    @property
+    def labels(self) -> str | None:
+        """Name of the labels that mosaics show."""
+        return self._exhibit.labels
+
+    @property
+    def position(self) -> Position | None:
+        """What is shown; None while it is a mosaic, or nothing."""
+        return self._exhibit.position
+
+    @property
+    def shown_wells(self) -> tuple[str, ...]:
+        """Paths of the wells of the mosaic, or the one of the field."""
+        return self._exhibit.shown
+
+    @property
+    def pinned(self) -> tuple[Position, ...]:
+        """What is shown beside for comparison."""
+        return self._pins.positions
+
+    # Questions: they read.
+
+    def fields_of(self, well: str | None) -> WellFields:
+        """Read the images of a well, or of the collection, and where they lie.
+
+        Raises
+        ------
+        OMEZarrError, OSError
+            Where the well cannot be read.
+        """
+        return fields_of(self._exhibit.scenery.arrangements, well)
+
+    def label_names(self, well: str | None = None) -> tuple[str, ...]:
+        """Read the names of the labels of a well's first image (of the first readable
+        wells by default).
+        """
+        asked = [well] if well is not None else [w.path for w in self.map.wells]
+        return label_names(self._exhibit.scenery.arrangements, asked or [None])
+
+    # Actions.
+
+    def show_mosaic(self, wells: Iterable[str] | None = None) -> None:
+        """Show wells as one picture: all fields of all of them, or of some."""
+        chosen = None if wells is None else tuple(wells)
+        self._exhibit.show_mosaic(chosen or None, self._exhibit.fit_all)
+
+    def show_field(self, well: str | None, field: str | None = None) -> None:
+        """Show one image as ordinary layers; the well's first one by default.
+
+        What is shown of another image already is replaced under the same layers.
+        """
+        self._exhibit.go(
+            lambda: self._exhibit.route.entry(well, field, self._exhibit.runs)
+        )
+
+    def step_well(self, rows: int, columns: int) -> None:
+        """Go to the next well in a direction, over gaps; to the field like this one.
+
+        In a mosaic: from the well in the middle of the view to the next.
+        """
+        here = self.position
+        path = here.well if here is not None else self._middle()
+        well = self.well_at(path) if path is not None else None
+        target = self.map.neighbour(well, rows, columns) if well is not None else None
+        if target is None:
+            return
+        if here is None:
+            self.zoom_to(target.path)
+            return
+        self._exhibit.go(lambda: self._exhibit.route.alike(target.path, here))
+
+    def step_field(self, step: int) -> None:
+        """Go to the next field (1) or the one before (-1), over the well's borders."""
+        here = self.position
+        if here is None:
+            path = self.shown_wells[0] if len(self.shown_wells) == 1 else self._middle()
+            if path is not None or self._exhibit.order == [None]:
+                self.show_field(path)
+            return
+        order, runs = self._exhibit.order, self.chosen
+        self._exhibit.go(lambda: self._exhibit.route.stepped(here, step, order, runs))
+
+    def choose_acquisitions(self, ids: Sequence[int]) -> None:
+        """Show the fields of one acquisition, or of several as layers of their own."""
+        self._exhibit.runs = tuple(ids)
+        here = self.position
+        if here is not None:
+            self._exhibit.go(
+                lambda: self._exhibit.route.in_run(here, self._exhibit.runs)
+            )
+        else:
+            self._exhibit.again()
+        self.layers_changed.emit()
+
+    def choose_labels(self, name: str | None) -> None:
+        """Show the labels of this name in mosaics; None for none."""
+        self._exhibit.labels = name
+        self._exhibit.again()
+        self.layers_changed.emit()
+
+    def pin(self, well: str | None, field: str | None = None) -> None:
+        """Show a further image beside what is shown, or take it away if it is there."""
+
+        def work() -> tuple[Position, Act]:
+            position = self._exhibit.route.entry(well, field, self._exhibit.runs)
+            groups = self._exhibit.scenery.field(
+                self.title(position), well, position.field
+            )
+            return position, act_of(groups, estimate=False)
+
+        def steps(found: tuple[Position, Act]) -> Iterator[None]:
+            viewer = self._viewer()
+            if viewer is not None:
+                yield from self._pins.toggle(viewer, *found, self._exhibit.images())
+                self.layers_changed.emit()
+
+        self._exhibit.acting.do(work, steps)
+
+    def unpin_all(self) -> None:
+        """Take away all that is shown for comparison."""
+        viewer = self._viewer()
+        if viewer is not None:
+            self._pins.clear(viewer)
+        self.layers_changed.emit()
+
+    def zoom_to(self, well: str) -> None:
+        """Bring a well of the mosaic in view; shows the plate's mosaic first."""
+        if self.position is None and well in self.shown_wells:
+            self._exhibit.fit_well(well)
+        else:
+            self._exhibit.show_mosaic(None, lambda: self._exhibit.fit_well(well))
+
+    def cancel(self) -> None:
+        """Give up what is being read; what is shown stays."""
+        self._exhibit.acting.stop()
+        self.busy.emit(False)
+
+    # Where things are.
+
+    def position_at(self, world: Sequence[float]) -> Position | None:
+        """Tell which image of the mosaic lies at a world coordinate; reads nothing."""
+        found = self._exhibit.at(world)
+        if found is None:
+            return None
+        well, field = found
+        run = field.acquisition if field is not None else None
+        return Position(well, field.path if field is not None else "", run)
+
+    def title(self, position: Position) -> str:
+        """Say where that is: "B03 - field 2 - acquisition 0"."""
+        well = self.well_at(position.well) if position.well is not None else None
+        name = well.name if well is not None else position.well or ""
+        parts = [
+            name,
+            f"field {position.field}" if position.field else "",
+            ""
+            if position.acquisition is None
+            else f"acquisition {position.acquisition}",
+        ]
+        return " - ".join(part for part in parts if part)
+
+    def well_at(self, path: str) -> MapWell | None:
+        """Find a well of the map by its path."""
+        return next((well for well in self.map.wells if well.path == path), None)
+
+    def owns(self, layer: Layer) -> bool:
+        """Tell whether a layer is one of those that are shown here."""
+        return self._exhibit.owns(layer)
+
+    def take_labels(self, layer: Layer, name: str) -> None:
+        """Count new labels of the image that is shown as one of its layers.
+
+        They go when another image is shown, which has labels of its own.
+        """
+        self._exhibit.take_labels(layer, name)
+
+    def adopt(
+        self, groups: Sequence[Group], wells: Sequence[str] | None = None
+    ) -> None:
+        """Take over mosaics that a reader made, and that are about to become layers.
+
+        Parameters
+        ----------
+        groups
+            As `napari_ngff.viewer.contents.contents` gives them.
+        wells
+            Paths of the wells they show; all by default.
+        """
+        self._exhibit.adopt(groups, wells)
+
+    def _middle(self) -> str | None:
+        """Find the well in the middle of the view of a mosaic."""
+        viewer = self._viewer()
+        if viewer is None:
+            return None
+        found = self._exhibit.at(camera_of(viewer).center[-2:])
+        return found[0] if found is not None else None
+
+
+class _Listener:
+    """Turns what an exhibit tells into the signals of a browser."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = weakref.ref(browser)
+
+    def busy(self, busy: bool) -> None:
+        browser = self._browser()
+        if browser is not None:
+            browser.busy.emit(busy)
+
+    def changed(self) -> None:
+        browser = self._browser()
+        if browser is None:
+            return
+        position = browser.position
+        title = browser.title(position) if position is not None else ""
+        browser._whereabouts.say(title)
+        browser.position_changed.emit(position)
+        browser.layers_changed.emit()
+        self.noticed()
+
+    def noticed(self) -> None:
+        browser = self._browser()
+        if browser is not None and len(browser.problems) != browser._problems:
+            browser._problems = len(browser.problems)
+            browser.wells_changed.emit()

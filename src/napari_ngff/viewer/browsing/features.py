@@ -1,0 +1,64 @@
+"""Tables of objects beside the labels of a layer: columns of its features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
+from napari_ngff.viewer.saving.description import INDEX, JOINED
+
+if TYPE_CHECKING:
+    from napari.layers import Labels
+
+    from napari_ngff.plate.tables.table import Table
+
+__all__ = ["join_features", "part_features"]
+
+
+def join_features(layer: Labels, table: Table) -> None:
+    """Show the columns of a table as features of labels, by their ids.
+
+    What was joined before goes. Joined columns are seen in the window alone: they are
+    no properties of the labels, and saving leaves them out. A column that the labels
+    have of their own gets the name of the table behind its name.
+
+    Parameters
+    ----------
+    layer
+        Of labels.
+    table
+        Rows of its objects; of several with one id the first counts.
+    """
+    own = own_features(layer)
+    rows = table.frame.drop(columns=[WELL, FIELD], errors="ignore")
+    rows = rows.drop_duplicates(LABEL).rename(columns={LABEL: INDEX})
+    taken = {c: f"{c} ({table.name})" for c in rows.columns if c in own and c != INDEX}
+    rows = rows.rename(columns=taken)
+    names = [column for column in rows.columns if column != INDEX]
+    if INDEX not in own:
+        # Without it the row is the label, as napari has it.
+        own = own.assign(**{INDEX: range(len(own))})
+    _set(layer, own.merge(rows, on=INDEX, how="outer"), names)
+
+
+def part_features(layer: Labels) -> None:
+    """Take away what was joined."""
+    if layer.metadata.get(JOINED):
+        _set(layer, own_features(layer), [])
+
+
+def own_features(layer: Labels) -> Any:
+    """Give the features of a layer without those that were joined."""
+    joined = layer.metadata.get(JOINED, ())
+    return layer.features.drop(columns=list(joined), errors="ignore")
+
+
+def _set(layer: Labels, frame: Any, joined: list[str]) -> None:
+    """Set features; that is no change of the labels that would have to be saved."""
+    saver = getattr(layer, "saver", None)
+    description = saver.description if saver is not None else None
+    clean = description is not None and not description.changed
+    layer.metadata[JOINED] = tuple(joined)
+    layer.features = frame
+    if description is not None and clean:
+        description.overlook()

@@ -1,0 +1,248 @@
+"""The layers that a browser shows: they stay, while what they show is exchanged."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.labels.blank import Blank
+from napari_ngff.store.lazy import LazyArray, Window
+from napari_ngff.viewer import session
+from napari_ngff.viewer.label_layers import label_layer
+from napari_ngff.viewer.layers import image_layers
+from napari_ngff.viewer.painting.painted import as_layer, exchange
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.groups import Group
+    from napari_ngff.viewer.picture import LayerData
+
+__all__ = ["Act", "Slot", "Stage", "act_of", "layers_of"]
+
+Slot = tuple[int, str, int | str]
+"""Which of the groups; "image" or "labels"; number of the channel or name of labels."""
+
+LOOK = (
+    "name",
+    "visible",
+    "opacity",
+    "blending",
+    "contour",
+    "brush_size",
+    "contiguous",
+    "preserve_labels",
+    "n_edit_dimensions",
+    "selected_label",
+    "mode",
+)
+"""What labels keep when others take their place."""
+
+PLACEMENT = ("scale", "translate", "axis_labels", "units")
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What is to be shown next, ready to become layers.
+
+    Attributes
+    ----------
+    layers
+        By slot, in the order of the layers.
+    messages
+        For the user: what had to be left out.
+    """
+
+    layers: dict[Slot, LayerData] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+
+
+def layers_of(
+    group: Group, *, estimate: bool = True
+) -> tuple[list[LayerData], list[LayerData], list[str]]:
+    """Make the layers of an image and of its labels.
+
+    Returns
+    -------
+    images, labels
+        One per channel, one per label image.
+    messages
+        A sentence for each label image that cannot be shown.
+    """
+    images: list[LayerData] = []
+    if group.image is not None:
+        images = image_layers(group.image, estimate=estimate)
+    labels, messages = [], []
+    for label in group.labels:
+        try:
+            labels.append(label_layer(label, group.frame))
+        except UnsupportedError as error:
+            messages.append(f"{error} It is left out.")
+    for _, keywords, _ in labels[1:]:
+        # Several label images over each other hide one another and the picture.
+        keywords["visible"] = False
+    return images, labels, messages
+
+
+def act_of(groups: Iterable[Group], *, estimate: bool) -> Act:
+    """Prepare groups, each shown over the one before."""
+    layers: dict[Slot, LayerData] = {}
+    messages: list[str] = []
+    for number, group in enumerate(groups):
+        images, labels, left = layers_of(group, estimate=estimate)
+        messages += left
+        for data in images:
+            layers[(number, "image", data[1]["metadata"][KEY].channel or 0)] = data
+        for data in labels:
+            layers[(number, "labels", data[1]["name"])] = data
+    return Act(layers, tuple(messages))
+
+
+class Stage:
+    """The layers of one browser by slot."""
+
+    def __init__(self) -> None:
+        self._layers: dict[Slot, Layer] = {}
+        self._looks: dict[Slot, dict[str, Any]] = {}
+
+    def layers(self, viewer: ViewerModel) -> dict[Slot, Layer]:
+        """Give those that the user has not removed."""
+        there = set(viewer.layers)
+        for slot, layer in list(self._layers.items()):
+            if layer not in there:
+                del self._layers[slot]
+        return dict(self._layers)
+
+    def take(self, slot: Slot, layer: Layer) -> None:
+        """Count a layer as one of ours."""
+        self._layers[slot] = layer
+
+    def show(self, viewer: ViewerModel, act: Act) -> Iterator[None]:
+        """Show something else, a step at a time, each short.
+
+        The layers stay the same, unless the number of axes changes, or labels are
+        being saved: then new ones take their places and looks. Channels that are
+        missing now become empty; labels that are missing go.
+        """
+        here = self.layers(viewer)
+        blank = [slot for slot in here if slot[1] == "image" and slot not in act.layers]
+        template = next((d for s, d in act.layers.items() if s[1] == "image"), None)
+        for slot in here:
+            if slot[1] == "labels" and slot not in act.layers:
+                self._looks[slot] = _look(here[slot])
+                viewer.layers.remove(here[slot])
+                del self._layers[slot]
+                yield
+        for slot in blank:
+            if template is not None and not _swap(here[slot], _emptied(template)):
+                viewer.layers.remove(here[slot])
+                del self._layers[slot]
+            yield
+        for slot, data in act.layers.items():
+            old = here.get(slot)
+            if old is None or not _swap(old, data):
+                self._layers[slot] = self._replace(viewer, slot, old, data)
+            elif slot[1] == "labels":
+                session.welcome(viewer, old)
+            yield
+
+    def _replace(
+        self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData
+    ) -> Layer:
+        levels, keywords, kind = data
+        levels = levels if isinstance(levels, list) else [levels]
+        keywords = {**keywords, "multiscale": True}
+        look = _look(old) if old is not None else self._looks.pop(slot, {})
+        made: dict[str, Any] = {
+            k: look[k] for k in ("name", "visible", "opacity", "blending") if k in look
+        }
+        new = as_layer((levels, {**keywords, **made}, kind))
+        selected = old is not None and old in viewer.layers.selection
+        if old is None:
+            viewer.layers.insert(self._position(viewer, slot), new)
+        else:
+            index = viewer.layers.index(old)
+            viewer.layers.remove(old)
+            viewer.layers.insert(index, new)
+        _dress(new, look)
+        if not selected and old is not None:
+            viewer.layers.selection.discard(new)
+        elif selected:
+            viewer.layers.selection.active = new
+        return new
+
+    def _position(self, viewer: ViewerModel, slot: Slot) -> int:
+        """Find where a new layer belongs: over what comes before it."""
+        ours = [viewer.layers.index(x) for x in self.layers(viewer).values()]
+        return max(ours) + 1 if ours else len(viewer.layers)
+
+
+def _swap(layer: Layer, data: LayerData) -> bool:
+    """Let a layer show something else; False where it cannot."""
+    levels, keywords, _ = data
+    levels = levels if isinstance(levels, list) else [levels]
+    if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
+        return False
+    # Each change would read, scale and upload the picture again (napari 0.9; without
+    # it, that is what happens).
+    with getattr(layer, "_block_refresh", nullcontext)():
+        if layer._type_string == "labels":
+            if not exchange(layer, data):
+                return False
+        else:
+            layer.metadata[KEY] = keywords["metadata"][KEY]
+            layer.data = levels if layer.multiscale else levels[0]
+        for name in PLACEMENT:
+            value = keywords.get(name)
+            if value is not None and not _equal(getattr(layer, name), value):
+                setattr(layer, name, value)
+        affine = keywords.get("affine", np.eye(layer.ndim + 1))
+        if not np.array_equal(layer.affine.affine_matrix, affine):
+            layer.affine = affine
+    layer.refresh()
+    if not layer.visible:
+        # What is hidden keeps its old extent, and with it the home of the camera,
+        # until it is placed anew (napari 0.9, unless it slices asynchronously).
+        layer.scale = layer.scale
+    return True
+
+
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, np.ndarray):
+        return bool(np.array_equal(first, np.asarray(second, float)))
+    return tuple(map(str, first)) == tuple(map(str, second))
+
+
+def _emptied(data: LayerData) -> LayerData:
+    """Make the layer of a channel that is not there, like that of one that is."""
+    levels, keywords, kind = data
+    levels = levels if isinstance(levels, list) else [levels]
+    blanks = [
+        LazyArray.of(Window.whole(Blank(level.shape, level.chunksize, level.dtype)))
+        for level in levels
+    ]
+    origin = keywords["metadata"][KEY]
+    metadata = {KEY: LayerOrigin(origin.node)}
+    return blanks, {**keywords, "metadata": metadata}, kind
+
+
+def _look(layer: Layer) -> dict[str, Any]:
+    return {name: getattr(layer, name) for name in LOOK if hasattr(layer, name)}
+
+
+def _dress(layer: Layer, look: dict[str, Any]) -> None:
+    """Give labels the tools that the layer before had in hand."""
+    for name in LOOK[4:]:
+        if name not in look or getattr(layer, name, None) == look[name]:
+            continue
+        if name == "mode" and not layer.editable:
+            continue
+        setattr(layer, name, look[name])

@@ -1,0 +1,394 @@
+"""Tables of what a browser walks: they colour the map, filter it, join features.
+
+Everything that reads runs in a worker, a few fields at a time; of two such jobs only
+the later one counts.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from psygnal import Signal
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
+from napari_ngff.plate.tables.files import (
+    read_found,
+    read_table,
+    write_frame,
+)
+from napari_ngff.plate.tables.measuring import (
+    Place,
+    count_field,
+    measure,
+    measure_field,
+    places_of,
+    table_of_field,
+)
+from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, Table, tabulate
+from napari_ngff.viewer import session
+from napari_ngff.viewer.browsing.features import join_features, part_features
+from napari_ngff.viewer.browsing.map_values import Coloring
+from napari_ngff.viewer.browsing.table_offers import Offer, Scope, Source, find_offers
+from napari_ngff.viewer.browsing.well_filter import matching
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Labels
+
+    from napari_ngff.viewer.browsing.browser import Browser
+
+__all__ = ["Tables"]
+
+
+class Tables:
+    """The tables of one browser, and what is shown of the chosen one.
+
+    Attributes
+    ----------
+    offers
+        What can be chosen.
+    chosen
+        What is; None for no table.
+    column, how
+        What the map is coloured by, see `Table.by_well`; no column for thumbnails.
+    """
+
+    changed = Signal()
+    """Emitted when there is something else to show."""
+    told = Signal(str)
+    """Emitted with a sentence for the user."""
+    progressed = Signal(int, int)
+    """Emitted with how many of how many fields are done, from a worker; the same number
+    twice, in the main thread, at the end."""
+
+    def __init__(self, viewer: ViewerModel, browser: Browser) -> None:
+        self._viewer = weakref.ref(viewer)
+        self.browser = browser
+        self.offers: tuple[Offer, ...] = ()
+        self.chosen: Offer | None = None
+        self.column: str | None = None
+        self.how = AGGREGATIONS[0]
+        self._tables: dict[Offer, Table] = {}
+        self._limits: tuple[float, float] | None = None
+        self._filter = ""
+        self._values: tuple[Any, dict[str, float | None]] | None = None
+        self._kept: tuple[tuple[Table, str], Table] | None = None
+        self._generation = 0
+        browser.layers_changed.connect(self._join)
+
+    def close(self) -> None:
+        """Do no more; features that were joined stay."""
+        self.cancel()
+        self.browser.layers_changed.disconnect(self._join, missing_ok=True)
+
+    # What there is.
+
+    @property
+    def table(self) -> Table | None:
+        """The chosen table."""
+        return None if self.chosen is None else self._tables.get(self.chosen)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the chosen table."""
+        return self.table.columns if self.table is not None else ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of labels that can be measured."""
+        return tuple(o.name for o in self.offers if o.source is Source.COUNT)
+
+    @property
+    def wells(self) -> tuple[str, ...]:
+        """Paths of the wells on the map."""
+        return tuple(well.path for well in self.browser.map.wells)
+
+    def find(self) -> None:
+        """Look which tables and labels there are, in a worker."""
+        session.run(lambda: find_offers(self.browser), self._offer)
+
+    def _offer(self, offers: Sequence[Offer]) -> None:
+        self.offers = tuple(dict.fromkeys((*self.offers, *offers)))
+        self.changed.emit()
+
+    # Which is shown.
+
+    def load(self, path: str) -> None:
+        """Read a table from a file, and choose it."""
+        offer = Offer(Source.FILE, os.path.basename(path))
+        self._run(lambda _: read_table(path), lambda table: self._take(offer, table))
+
+    def choose(self, offer: Offer | None) -> None:
+        """Choose a table; those of images, and numbers, are gathered first."""
+        if offer is None or offer in self._tables:
+            self._show(offer)
+            return
+        node = self.browser.node
+        if offer.source is Source.PLATE:
+            self._run(
+                lambda _: read_found(node, offer.name),
+                lambda table: self._take(offer, table),
+            )
+            return
+        task = count_field if offer.source is Source.COUNT else table_of_field
+        self._gather(offer, task, None)
+
+    def measure(self, label: str, scope: Scope, selected: Sequence[str] = ()) -> None:
+        """Measure labels as they are saved, and choose the table.
+
+        Parameters
+        ----------
+        label
+            Their name.
+        scope
+            Of what.
+        selected
+            Paths of wells for `Scope.SELECTED`.
+        """
+        here = self.browser.position
+        if scope is Scope.FIELD and here is None:
+            self.told.emit("Show a field first.")
+            return
+        if any(getattr(layer, "unsaved", False) for layer in self._label_layers(label)):
+            self.told.emit("Unsaved edits are not measured; save them first.")
+        places: Callable[[], tuple[Place, ...]] | None = None
+        if scope is Scope.FIELD and here is not None:
+            field = Place(here.well, here.field)
+            places = lambda: (field,)  # noqa: E731
+        elif scope is Scope.SELECTED:
+            chosen, node = tuple(selected), self.browser.node
+            places = lambda: places_of(node, chosen)  # noqa: E731
+        self._gather(Offer(Source.MEASURED, label), measure_field, places)
+
+    def save(self, path: str) -> None:
+        """Write the chosen table into a file, CSV or Parquet, in a worker."""
+        table = self.table
+        if table is not None:
+            frame = self._named(table.frame)
+            self._run(
+                lambda _: write_frame(frame, path),
+                lambda _: self.told.emit(f"{len(frame)} rows are in {path}."),
+            )
+
+    def _named(self, frame: Any) -> Any:
+        """Write wells as people do, "B03" rather than "B/3"."""
+        names = {path: well.name for path, well in self._map_wells().items()}
+        places = self.table.on(self.wells) if self.table is not None else {}
+        known = {key: names[path] for key, path in places.items()}
+        if not (frame[WELL] != "").any():
+            return frame.drop(columns=WELL)
+        return frame.assign(**{WELL: frame[WELL].map(lambda key: known.get(key, key))})
+
+    def _map_wells(self) -> dict[str, Any]:
+        return {well.path: well for well in self.browser.map.wells}
+
+    def _gather(
+        self,
+        offer: Offer,
+        task: Callable[..., Any],
+        places: Callable[[], tuple[Place, ...]] | None,
+    ) -> None:
+        node = self.browser.node
+
+        def work(goes_on: Callable[[int, int], bool]) -> Any:
+            chosen = None if places is None else places()
+            found = measure(node, offer.name, chosen, goes_on=goes_on, task=task)
+            if found is None:
+                return None
+            place = None if WELL in found.frame else {WELL: ""}
+            said = found.frame.attrs.get("region", "")
+            region = offer.name if offer.source is Source.MEASURED else said
+            return tabulate(found.frame, offer.title, place, region), found.problems
+
+        def done(found: tuple[Table, tuple[str, ...]] | None) -> None:
+            if found is not None:
+                self._take(offer, found[0])
+                if found[1]:
+                    session.show(found[1])
+
+        self._run(work, done)
+
+    def _run(
+        self,
+        work: Callable[[Callable[[int, int], bool]], Any],
+        done: Callable[[Any], None],
+    ) -> None:
+        """Do something in a worker; a text that it gives is told."""
+        self._generation += 1
+        mine = self._generation
+
+        def goes_on(count: int, total: int) -> bool:
+            if mine == self._generation:
+                self.progressed.emit(count, total)
+            return mine == self._generation
+
+        def safely() -> Any:
+            try:
+                return work(goes_on)
+            except (OMEZarrError, OSError, ValueError) as error:
+                return str(error)
+
+        def finished(found: Any) -> None:
+            if mine != self._generation:
+                return
+            self.progressed.emit(1, 1)
+            if isinstance(found, str):
+                self.told.emit(found)
+                self.changed.emit()
+            else:
+                done(found)
+
+        self.progressed.emit(0, 0)
+        session.run(safely, finished)
+
+    def cancel(self) -> None:
+        """Give up what goes on in a worker."""
+        self._generation += 1
+        self.progressed.emit(1, 1)
+
+    def _take(self, offer: Offer, table: Table) -> None:
+        self._tables[offer] = table
+        self._values = None
+        self.offers = tuple(dict.fromkeys((offer, *self.offers)))
+        strangers = len(
+            set(table.frame[WELL].unique()) - set(table.on(self.wells)) - {""}
+        )
+        if strangers and self.wells:
+            self.told.emit(f"{strangers} wells of {offer.title} are not on this plate.")
+        self._show(offer)
+
+    def _show(self, offer: Offer | None) -> None:
+        self.chosen = offer
+        table = self.table
+        numeric = table.numeric if table is not None else ()
+        if self.column not in numeric:
+            self.column = numeric[0] if numeric and self.wells else None
+        self._limits = None
+        self._join()
+        self.changed.emit()
+
+    # The map.
+
+    def color_by(self, column: str | None, how: str) -> None:
+        """Colour the map by a column, or show thumbnails."""
+        self.column, self.how = column, how
+        self._limits = None
+        self.changed.emit()
+
+    def limit(self, limits: tuple[float, float] | None) -> None:
+        """Choose the values of the first and last colour; None for all there are."""
+        self._limits = limits
+        self.changed.emit()
+
+    def coloring(self) -> Coloring | None:
+        """Give the values for the map, of the rows that the filter lets through."""
+        table = self.table
+        if table is None or self.column not in table.columns:
+            return None
+        key = self.chosen, self.column, self.how, self._filter
+        if self._values is None or self._values[0] != key:
+            try:
+                rows = self._rows()
+                self._values = key, rows.values(self.wells, self.column, self.how)
+            except ValueError:
+                return None
+        values = self._values[1]
+        known = [value for value in values.values() if value is not None]
+        limits = (min(known), max(known)) if known else (0.0, 1.0)
+        plain = self.chosen is not None and self.chosen.source is Source.COUNT
+        title = self.chosen.title if plain and self.chosen else self.column
+        return Coloring(values, self._limits or limits, f"{title}, {self.how}")
+
+    def filter(self, text: str) -> None:
+        """Let a line of text choose wells, and rows of the table.
+
+        Parameters
+        ----------
+        text
+            Parts joined by "and": tests of columns, which a row of the well has to
+            meet, and words as `well_filter.matching` takes them.
+        """
+        self._filter = text
+        self.changed.emit()
+
+    @property
+    def problem(self) -> str:
+        """Why the filter means nothing; "" where it does."""
+        try:
+            self._shown()
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    @property
+    def shown(self) -> frozenset[str] | None:
+        """Paths of the wells that the filter means; None for all, and for `problem`."""
+        try:
+            return self._shown()
+        except ValueError:
+            return None
+
+    def _shown(self) -> frozenset[str] | None:
+        shown: frozenset[str] | None = None
+        words, conditions = self._conditions()
+        for part in words:
+            found = matching(self.browser.map, part)
+            if found is not None:
+                shown = found if shown is None else shown & found
+        if conditions:
+            met = frozenset(self._rows().on(self.wells).values())
+            shown = met if shown is None else shown & met
+        return shown
+
+    def _rows(self) -> Table:
+        """Give the rows of the chosen table that the filter lets through."""
+        table = self.table
+        assert table is not None
+        key = table, self._filter
+        if self._kept is None or self._kept[0] != key:
+            self._kept = key, table.where(self._conditions()[1])
+        return self._kept[1]
+
+    def _conditions(self) -> tuple[tuple[str, ...], Any]:
+        parts = parts_of(self._filter)
+        tests = [part for part in parts if is_condition(part)]
+        if tests and self.table is None:
+            raise ValueError("Choose a table first: there are no columns to test.")
+        columns = (*self.columns, LABEL) if self._has_labels() else self.columns
+        words = tuple(part for part in parts if part not in tests)
+        return words, parse_conditions(" and ".join(tests), columns)
+
+    def _has_labels(self) -> bool:
+        return self.table is not None and LABEL in self.table.frame.columns
+
+    # Features.
+
+    def _label_layers(self, name: str) -> list[Labels]:
+        """Find the labels of a name, "" for any, in the field that is shown."""
+        viewer = self._viewer()
+        if viewer is None or self.browser.position is None:
+            return []
+        found = []
+        for layer in viewer.layers:
+            origin = layer.metadata.get(KEY)
+            mine = layer._type_string == "labels" and self.browser.owns(layer)
+            if mine and isinstance(origin, LayerOrigin):
+                found += [layer] if name in ("", origin.node.name) else []
+        return found
+
+    def _join(self) -> None:
+        """Show what the chosen table says of the objects of the field."""
+        here, table = self.browser.position, self.table
+        for layer in self._label_layers(""):
+            part_features(layer)
+        if here is None or table is None or not self._has_labels():
+            return
+        rows = table.of_field(here.well or "", here.field)
+        for layer in self._label_layers(table.region) if len(rows) else ():
+            join_features(layer, rows)

@@ -1,0 +1,1 @@
+"""Layers of any origin as a new OME-Zarr."""

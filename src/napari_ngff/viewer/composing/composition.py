@@ -1,0 +1,286 @@
+"""Layers of napari put together to one image of OME-Zarr, with channels and labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.model import LabelInfo, Omero
+from napari_ngff.metadata.systems import Axis
+from napari_ngff.store.arranged import Arranged
+from napari_ngff.viewer.composing.array_source import PlainSource, StackedSource
+from napari_ngff.viewer.composing.channel_look import channel_of, rgb_channels
+from napari_ngff.viewer.composing.layer_axes import (
+    Place,
+    layer_axes,
+    ome_order,
+    place_of,
+)
+from napari_ngff.viewer.painting.new_labels import name_problem
+from napari_ngff.viewer.saving.description import colors_of, properties_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.metadata.model import Channel
+    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.viewer.picture import LayerData
+
+__all__ = ["Composition", "Part", "compose"]
+
+CHANNEL = Axis("c", "channel")
+
+SINGLY = "Save them one by one."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Pixels and what is known of them; the axes are in the order of OME-Zarr.
+
+    Attributes
+    ----------
+    name
+        Of the image, or of the group of labels.
+    source
+        Level 0.
+    channels
+        How to show them, one per element of the channel axis, or one without such an
+        axis; empty for labels, and where nothing is known.
+    label
+        Colours and properties; None for an image.
+    """
+
+    name: str
+    source: ArraySource
+    axes: tuple[Axis, ...]
+    place: Place
+    channels: tuple[Channel, ...] = ()
+    label: LabelInfo | None = None
+
+    @property
+    def omero(self) -> Omero | None:
+        """What stands in the metadata of an image."""
+        if not self.channels:
+            return None
+        return Omero(self.name or None, self.channels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Composition:
+    """What becomes one hierarchy.
+
+    Attributes
+    ----------
+    image
+        At its root; a label image where there is nothing else. None where there are
+        several of them: then the root is a list of labels.
+    labels
+        Below it.
+    """
+
+    image: Part | None
+    labels: tuple[Part, ...] = ()
+
+
+def compose(layers: Sequence[LayerData], name: str) -> Composition:
+    """Put layers together.
+
+    Images of the same shape, axes and place become the channels of one; labels on the
+    same axes become its labels. Labels without an image need nothing in common.
+
+    Parameters
+    ----------
+    layers
+        As ``Layer.as_layer_data_tuple`` gives them: images and labels.
+    name
+        Of the image, where the names of several layers do not tell.
+
+    Raises
+    ------
+    UnsupportedError
+        Where they are no single image, or one that OME-Zarr cannot hold; says why.
+    """
+    if not layers:
+        raise UnsupportedError("There are no layers to save.")
+    parts = [_part(layer) for layer in layers]
+    images = [part for part in parts if part.label is None]
+    labels = [part for part in parts if part.label is not None]
+    if not images:
+        alone = [replace(one, label=replace(_info(one), source="")) for one in labels]
+        if len(alone) == 1:
+            return Composition(alone[0])
+        return Composition(None, tuple(_named(alone)))
+    image = _joined(images, name)
+    for label in labels:
+        _require_on(image, label)
+    return Composition(image, tuple(_named(labels)))
+
+
+def _info(part: Part) -> LabelInfo:
+    return part.label or LabelInfo()
+
+
+def _part(layer: LayerData) -> Part:
+    """Read one layer."""
+    data, keywords, kind = layer
+    name = str(keywords.get("name", ""))
+    if kind not in ("image", "labels"):
+        msg = f"OME-Zarr holds images and labels, but {name} is {kind}."
+        raise UnsupportedError(msg)
+    try:
+        return _read(_finest(data, keywords), keywords, kind, name)
+    except UnsupportedError as error:
+        msg = f"{name or 'A layer'} cannot be saved as OME-Zarr. {error}"
+        raise UnsupportedError(msg) from error
+
+
+def _finest(data: Any, keywords: dict[str, Any]) -> ArraySource:
+    """Take level 0; of labels with edits as they are now."""
+    canvas = getattr(data, "canvas", None)
+    if canvas is not None:
+        source: ArraySource = canvas.copy().levels[0]
+        return source
+    if keywords.get("multiscale") or isinstance(data, list | tuple):
+        data = data[0]
+    return PlainSource(data)
+
+
+def _read(source: ArraySource, keywords: dict[str, Any], kind: str, name: str) -> Part:
+    rgb = bool(keywords.get("rgb")) and kind == "image"
+    ndim = len(source.shape) - rgb
+    axes = layer_axes(keywords, ndim)
+    _require_type(source.dtype, kind)
+    if 0 in source.shape:
+        raise UnsupportedError("It has no pixels.")
+    order = ome_order(axes)
+    place = place_of(keywords, ndim).arranged(order)
+    axes = tuple(axes[i] for i in order)
+    if kind == "labels":
+        table = getattr(keywords.get("colormap"), "color_dict", None)
+        features = keywords.get("features")
+        info = LabelInfo(
+            colors_of(table, {}),
+            {} if features is None else properties_of(features, {}),
+        )
+        return Part(name, Arranged(source, order), axes, place, (), info)
+    if not rgb:
+        channel = channel_of(keywords, source.dtype)
+        count = next((source.shape[i] for i in order if _is_channel(axes, order, i)), 1)
+        channels = () if channel is None else (channel,) * count
+        return Part(name, Arranged(source, order), axes, place, channels)
+    at = _channel_place(axes)
+    place = place.arranged([*range(at), None, *range(at, ndim)])
+    arranged = Arranged(source, (*order[:at], ndim, *order[at:]))
+    axes = (*axes[:at], CHANNEL, *axes[at:])
+    channels = rgb_channels(source.shape[-1], source.dtype)
+    return Part(name, arranged, axes, place, channels)
+
+
+def _is_channel(axes: Sequence[Axis], order: Sequence[int], axis: int) -> bool:
+    return axes[order.index(axis)].type == "channel"
+
+
+def _require_type(dtype: np.dtype[Any], kind: str) -> None:
+    kinds = "iu" if kind == "labels" else "iuf"
+    if dtype.kind in kinds and dtype.itemsize <= 8:
+        return
+    what = "integers" if kind == "labels" else "integers or floats of up to 64 bits"
+    msg = f"Its pixels must be {what}, not {dtype}. Convert them first."
+    raise UnsupportedError(msg)
+
+
+def _channel_place(axes: Sequence[Axis]) -> int:
+    """Where a channel axis belongs: after time."""
+    return sum(axis.type == "time" for axis in axes)
+
+
+def _joined(images: Sequence[Part], name: str) -> Part:
+    """Make channels of images."""
+    first = images[0]
+    if len(images) == 1:
+        return first
+    for other in images[1:]:
+        reason = _difference(first, other)
+        if reason:
+            msg = (
+                f"{first.name} and {other.name} are not channels of one image:"
+                f" {reason}. {SINGLY}"
+            )
+            raise UnsupportedError(msg)
+    dtype = np.result_type(*(image.source.dtype for image in images))
+    for image in images:
+        # numpy calls a cast of 64 bits to a float safe, which drops digits.
+        own = image.source.dtype
+        if dtype.kind == "f" and own.kind != "f" and 2 * own.itemsize > dtype.itemsize:
+            msg = f"No type of pixels holds the values of all channels. {SINGLY}"
+            raise UnsupportedError(msg)
+    at = _channel_place(first.axes)
+    source = StackedSource([image.source for image in images], at, dtype)
+    ndim = len(first.axes)
+    place = first.place.arranged([*range(at), None, *range(at, ndim)])
+    axes = (*first.axes[:at], CHANNEL, *first.axes[at:])
+    common, names = _names([image.name for image in images])
+    channels = tuple(
+        replace(image.channels[0], label=label)
+        for image, label in zip(images, names, strict=True)
+        if image.channels
+    )
+    if len(channels) < len(images):
+        channels = ()
+    return Part(common or name, source, axes, place, channels)
+
+
+def _difference(first: Part, other: Part) -> str:
+    """Say why two images are not channels of one; "" where they are."""
+    if any(axis.type == "channel" for axis in (*first.axes, *other.axes)):
+        return "one of them has channels already"
+    if first.source.shape != other.source.shape:
+        return f"their shapes are {first.source.shape} and {other.source.shape}"
+    if first.axes != other.axes:
+        return "their axes differ, or the units of these"
+    if not first.place.equals(other.place):
+        return "they lie at different places"
+    return ""
+
+
+def _names(names: Sequence[str]) -> tuple[str, list[str]]:
+    """Part "cells: DNA", "cells: actin" into the image's name and the channels'."""
+    heads = {name.partition(": ")[0] for name in names}
+    rests = [name.partition(": ")[2] for name in names]
+    return (heads.pop(), rests) if len(heads) == 1 and all(rests) else ("", list(names))
+
+
+def _require_on(image: Part, label: Part) -> None:
+    """Refuse labels that are not on the axes of an image."""
+    channel = next((i for i, a in enumerate(image.axes) if a.type == "channel"), None)
+    kept = [i for i in range(len(image.axes)) if i != channel]
+    place = image.place.arranged(kept)
+    reason = ""
+    if tuple(image.axes[i] for i in kept) != label.axes:
+        theirs = ", ".join(axis.name for axis in label.axes)
+        reason = f"its axes are {theirs}, or have other units"
+    elif not place.same_world(label.place):
+        reason = "it is turned or sheared in another way"
+    if reason:
+        msg = f"{label.name} is no label image of {image.name}: {reason}. {SINGLY}"
+        raise UnsupportedError(msg)
+
+
+def _named(labels: Sequence[Part]) -> list[Part]:
+    """Give each label image a name that a group can have."""
+    taken: list[str] = []
+    named = []
+    for label in labels:
+        plain = "".join(
+            "_" if letter in '/\\:*?"<>|' or not letter.isprintable() else letter
+            for letter in label.name.strip()
+        )
+        start = "labels" if name_problem(plain) else plain
+        numbers = (f"{start}-{n}" for n in range(2, len(labels) + 2))
+        name = next(n for n in (start, *numbers) if not name_problem(n, taken))
+        taken.append(name)
+        named.append(replace(label, name=name))
+    return named

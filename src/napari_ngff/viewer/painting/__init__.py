@@ -1,0 +1,1 @@
+"""How painted labels are layers of napari, and what the tools do."""

@@ -1,0 +1,340 @@
+"""A napari layer of labels that shows a canvas: lazily, with undo, at every level.
+
+napari makes labels of several levels read-only (napari#1587). `CanvasLabels` overrides
+what holds the data, what patches the screen and what undoes; `paint` adds the tools.
+The private names relied on are those of 0.9: ``_append_to_undo_history``,
+``_cached_labels``, ``_data_raw``, ``_ensure_int_labels``, ``_get_layer_slicing_state``,
+``_load_history``, ``_partial_labels_refresh``, ``_raw_to_displayed``,
+``_reset_data_level``, ``_reset_editable``, ``_reset_thumbnail_level_data``,
+``_type_string``, ``_update_dims``, ``_validate_label_in_range``, and those of the undo
+history and of the slice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers import Labels
+from napari.utils.notifications import show_info, show_warning
+
+from napari_ngff.viewer.painting.canvas_data import CanvasData
+from napari_ngff.viewer.painting.tile import PaintedSlicing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.labels.edits import Edit
+    from napari_ngff.viewer.painting.tile import Tile
+    from napari_ngff.viewer.saving.saver import LayerSaver
+
+__all__ = ["CanvasLabels"]
+
+WIDER = {1: 2, 2: 4, 4: 8}
+"""Bytes of the next wider type of integers."""
+
+LARGEST_TEXTURE = 1 << 14
+"""Voxels per axis that a texture holds on most machines."""
+
+THUMBNAIL_VOXELS = 1 << 20
+"""A coarsest level of more is not read after every stroke for the thumbnail."""
+
+
+class CanvasLabels(Labels):  # type: ignore[misc]
+    """Labels of a pyramid of any size with its edits.
+
+    Parameters
+    ----------
+    canvas
+        The pyramid and its edits; axes are those of the layer.
+    read_only
+        Why the labels cannot be edited; "" where they can.
+    **keywords
+        Of `napari.layers.Labels`.
+
+    Attributes
+    ----------
+    spared
+        Labels that are locked: no tool replaces them.
+    classes
+        Named labels, as they shall be saved; None where they stay as in the file. See
+        `napari_ngff.viewer.painting.classes`.
+    """
+
+    _staged_history: list[Edit]
+
+    def __init__(self, canvas: Canvas, *, read_only: str = "", **keywords: Any) -> None:
+        self.canvas = canvas
+        self.read_only = read_only
+        self._pending: list[Edit] = []
+        self._painted_to = 0
+        self.saver: LayerSaver | None = None
+        self.spared: tuple[int, ...] = ()
+        self.classes: tuple[LabelClass, ...] | None = None
+        keywords.pop("multiscale", None)
+        super().__init__(CanvasData(canvas), multiscale=True, **keywords)
+
+    # What the layer is.
+
+    @property
+    def _type_string(self) -> str:
+        # By default the name of the class, which no writer or icon knows.
+        return "labels"
+
+    def _ensure_int_labels(self, data: Any) -> Any:
+        return (
+            data if isinstance(data, CanvasData) else super()._ensure_int_labels(data)
+        )
+
+    def _reset_editable(self) -> None:
+        self.editable = not self.read_only
+
+    def _reset_thumbnail_level_data(self) -> None:
+        super()._reset_thumbnail_level_data()
+        # It would keep the coarsest level as it was before the edits.
+        self._level_materializer = None
+
+    def _get_layer_slicing_state(self, data: Any, cache: bool) -> PaintedSlicing:
+        return PaintedSlicing(self, data, cache)
+
+    @property
+    def data(self) -> CanvasData:
+        """The levels with their edits; indices other than of a level go to level 0."""
+        data: CanvasData = self._data
+        return data
+
+    @data.setter
+    def data(self, data: Any) -> None:
+        if not isinstance(data, CanvasData) or data.shapes != self.data.shapes:
+            msg = (
+                "The data of these labels are a file and its edits, and cannot be"
+                " replaced. Change them with data_setitem, or add a new layer."
+            )
+            raise TypeError(msg)
+        self.canvas = data.canvas
+        self._data = data
+        self._reset_history()
+        self.events.data(value=data)
+        self.refresh()
+
+    def exchange(self, canvas: Canvas, read_only: str = "") -> None:
+        """Show and edit other labels from now on, with as many axes.
+
+        What saved those before must have let go of them; `saver` is None then, until
+        another is attached. Tools and looks stay.
+
+        Parameters
+        ----------
+        canvas, read_only
+            As for a new layer.
+        """
+        self.saver = None
+        self.canvas, self.read_only = canvas, read_only
+        self._pending, self._painted_to = [], 0
+        self._slicing_state.forget()
+        self._data_raw = self._data = CanvasData(canvas)
+        self._cached_labels = None
+        self._reset_history()
+        self._reset_data_level()
+        self._reset_thumbnail_level_data()
+        self._update_dims()
+        self.events.data(value=self.data)
+        self._reset_editable()
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether there are edits that are not in the file."""
+        if self.saver is not None:
+            return self.saver.unsaved(self)
+        return self.canvas.log.end > 0
+
+    @property
+    def painting(self) -> bool:
+        """Whether a stroke is being drawn, which is no step of undo yet."""
+        return bool(self._block_history)
+
+    def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
+        """Tell as napari does, and whether edits are unsaved or why there are none."""
+        status: dict[str, str] = super().get_status(*arguments, **keywords)
+        note = f"read-only: {self.read_only}" if self.read_only else ""
+        if self.saver is not None:
+            note = self.saver.note
+        if self.unsaved and not (self.saver is not None and self.saver.running):
+            note = "unsaved edits"
+        if note:
+            status["coordinates"] = f"{status['coordinates']}; {note}".lstrip("; ")
+        return status
+
+    @property
+    def locked_data_level(self) -> int | None:
+        """The level to show, or None for the one that suits the zoom."""
+        level: int | None = self._locked_data_level
+        return level
+
+    @locked_data_level.setter
+    def locked_data_level(self, level: int | None) -> None:
+        if level is not None and 0 <= level < len(self.data):
+            shape = self.data[level].shape
+            sides = [shape[axis] for axis in self._slice_input.displayed]
+            if max(sides) > LARGEST_TEXTURE:
+                show_warning(
+                    f"Level {level} is {max(sides)} voxels long, a texture holds"
+                    f" {LARGEST_TEXTURE}. Choose a coarser level."
+                )
+                self.events.locked_data_level()
+                return
+        Labels.locked_data_level.fset(self, level)
+
+    # Which labels there are.
+
+    def next_label(self) -> int:
+        """Return a label that is not used yet, without reading the finer levels."""
+        return self.canvas.highest_known() + 1
+
+    def _validate_label_in_range(self, label: int) -> None:
+        dtype = self.canvas.dtype
+        while label > np.iinfo(dtype).max and dtype.itemsize in WIDER:
+            dtype = np.dtype(f"{dtype.kind}{WIDER[dtype.itemsize]}")
+        if dtype != self.canvas.dtype and label <= np.iinfo(dtype).max:
+            show_info(
+                f"Label {label} does not fit into {self.canvas.dtype}:"
+                f" {self.name} is now {dtype}, and so will be the file."
+            )
+            self.canvas.widen(dtype)
+            self.refresh()
+            self.events.data(value=self.data)
+        super()._validate_label_in_range(label)
+
+    # Edits: the canvas holds the steps of undo, napari's history counts them.
+
+    def _add_edit(self, edit: Edit) -> None:
+        """Add an edit, to be shown by ``_partial_labels_refresh``."""
+        if not self._staged_history:
+            self.canvas.begin()
+        if not self._pending:
+            self._painted_to = self.canvas.log.end
+        self.canvas.add(edit)
+        self._pending.append(edit)
+        self._save_history(edit)
+
+    def apply(self, edits: Iterable[Edit]) -> None:
+        """Add edits as one step of undo, and show them.
+
+        The type of the labels is widened where one does not fit.
+        """
+        edits = list(edits)
+        for edit in edits:
+            self._validate_label_in_range(edit.label)
+        with self.block_history():
+            for edit in edits:
+                self._add_edit(edit)
+        self._partial_labels_refresh()
+
+    def _append_to_undo_history(self, item: list[Edit]) -> None:
+        joined = self.canvas.close() or item
+        self._painted_to = min(self._painted_to, self.canvas.log.end - len(joined))
+        super()._append_to_undo_history(joined)
+        self._refresh_thumbnail()
+
+    def _load_history(self, before: Any, after: Any, undoing: bool = True) -> None:
+        if not before or self._staged_history:
+            return
+        before.pop()
+        edits = self.canvas.undo() if undoing else self.canvas.redo()
+        after.append(edits)
+        self._show_again(edits)
+        self._refresh_thumbnail()
+
+    def _abort_stroke(self) -> None:
+        edits = self.canvas.undo() if self._staged_history else []
+        self._staged_history = []
+        self._block_history = False
+        self._show_again(edits)
+
+    # What is on the screen.
+
+    def _partial_labels_refresh(self) -> None:
+        edits, self._pending = self._pending, []
+        if edits:
+            self._patch(
+                edits, self._overlay(self._painted_to), self._slicing_state.tile()
+            )
+
+    def _overlay(self, since: int) -> Any:
+        def overlay(number: int, box: Any, block: Any) -> Any:
+            return self.canvas.overlay(number, box, block, since)
+
+        return overlay
+
+    def _read(self, number: int, box: Any, block: Any) -> Any:
+        block[...] = self.canvas.read(number, box)
+        return box
+
+    def _show_again(self, edits: list[Edit]) -> None:
+        self._pending = []
+        self._patch(edits, self._read, self._slicing_state.tile())
+
+    def catch_up(self, *, again: bool) -> None:
+        """Add what was done since the slice that just arrived was asked for.
+
+        Parameters
+        ----------
+        again
+            Whether something was taken back since.
+        """
+        update = self._read if again else self._overlay(0)
+        self._patch(None, update, self._slicing_state.tile(arrived=True))
+
+    def _patch(self, edits: list[Edit] | None, update: Any, tile: Tile | None) -> None:
+        """Change what edits concern of the picture, None for all, and the texture."""
+        if tile is None:
+            return
+        region = tile.box if edits is None else tile.region(edits)
+        if region is None:
+            return
+        raw = self._slice.image.raw
+        if not raw.flags.writeable:
+            self.refresh(extent=False)
+            return
+        concerned = raw[tile.part(region)]
+        before = concerned.copy()
+        update(tile.level.number, region, tile.as_block(concerned))
+        part = _differing(before, concerned, tile.part(region))
+        if part is None:
+            return
+        if self.contour > 0 and raw.ndim == 2:
+            border = int(self.contour) + 1
+            part = tuple(
+                slice(max(0, s.start - border), min(n, s.stop + border))
+                for s, n in zip(part, raw.shape, strict=True)
+            )
+        colors = self._raw_to_displayed(raw, data_slice=part)
+        self._slice.image.view[part] = colors
+        self.events.labels_update(data=colors, offset=[s.start for s in part])
+
+    def _refresh_thumbnail(self) -> None:
+        if self._slicing_state.tile() is None:
+            return
+        coarsest = self.canvas.levels[-1]
+        if coarsest.size <= THUMBNAIL_VOXELS:
+            self._slicing_state.read_thumbnail()
+            self._update_thumbnail()
+
+
+def _differing(before: Any, after: Any, part: Any) -> Any:
+    """Cut a part of the picture to what changed in it; None for nothing.
+
+    To colour voxels costs more than to compare them, and of a large brush most were
+    painted by the dab before.
+    """
+    differs = before != after
+    cut = []
+    for axis, span in enumerate(part):
+        others = tuple(i for i in range(differs.ndim) if i != axis)
+        found = np.flatnonzero(differs.any(axis=others))
+        if not len(found):
+            return None
+        cut.append(slice(span.start + int(found[0]), span.start + int(found[-1]) + 1))
+    return tuple(cut)

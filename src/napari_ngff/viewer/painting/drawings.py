@@ -1,0 +1,130 @@
+"""Shapes that were drawn over an image, rasterised into labels of any size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.shapes import Polygon, Stroke
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from napari.layers import Shapes
+
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+__all__ = ["shapes_to_labels"]
+
+FLAT = 0.5
+"""Voxels by which the corners of one shape may differ along other axes."""
+
+
+def shapes_to_labels(
+    viewer: ViewerModel, shapes: Shapes, into: OMEZarrLabels, label: int | None = None
+) -> int:
+    """Paint the selected shapes, or all of them, as one step of undo.
+
+    Rectangles, ellipses and polygons are filled as by the polygon tool, which counts
+    the outline; lines and paths are drawn as wide as their edge.
+
+    Parameters
+    ----------
+    viewer
+        Says in which plane shapes of fewer axes lie.
+    shapes
+        On the labels' axes, or on the last of them.
+    into
+        Editable labels. Locked labels stay, and those that tools may not draw over.
+    label
+        For all of them; by default each gets a new one.
+
+    Returns
+    -------
+    int
+        How many shapes were painted.
+
+    Raises
+    ------
+    ValueError
+        Where the labels are read-only, there is no shape, or one lies in no plane of
+        the labels; nothing is painted then.
+    """
+    if into.read_only:
+        raise ValueError(f"{into.name} cannot be edited: {into.read_only}")
+    chosen = sorted(shapes.selected_data) or range(len(shapes.data))
+    first = into.next_label() if label is None else label
+    edits = []
+    for number, index in enumerate(chosen):
+        value = first + number if label is None else first
+        edits.append(_edit(viewer, shapes, index, into, value))
+    if not edits:
+        raise ValueError(f"{shapes.name} has no shapes. Draw some.")
+    into.apply(edits)
+    return len(edits)
+
+
+def _edit(
+    viewer: ViewerModel, shapes: Shapes, index: int, into: OMEZarrLabels, label: int
+) -> Edit:
+    point = viewer.dims.point
+    corners = []
+    for corner in np.asarray(shapes.data[index]):
+        world = tuple(shapes.data_to_world(corner))
+        corners.append(into.world_to_data((*point[: len(point) - len(world)], *world)))
+    at = np.array(corners, float)
+    axes, fixed = _plane(viewer, shapes, into, at)
+    flat = at[:, axes]
+    kind = shapes.shape_type[index]
+    shape: Polygon | Stroke
+    if kind in ("path", "line"):
+        scale = np.abs(np.asarray(into.scale)[axes])
+        width = shapes.edge_width[index] * np.abs(shapes.scale[-2:]).min()
+        shape = _stroke(flat, max(width / scale.min(), 1.0), scale / scale.min())
+    else:
+        outline = _ellipse(flat) if kind == "ellipse" else flat
+        points = tuple((int(y), int(x)) for y, x in np.round(outline))
+        height, width = (into.canvas.shape[axis] for axis in axes)
+        shape = Polygon(points, (height, width))
+    source = into.only_over
+    return Edit(shape, tuple(axes), fixed, label, source, True, into.spared)
+
+
+def _plane(
+    viewer: ViewerModel, shapes: Shapes, into: OMEZarrLabels, at: Any
+) -> tuple[list[int], tuple[tuple[int, int], ...]]:
+    """Find the painted axes of corners, and where they lie along the others."""
+    missing = viewer.dims.ndim - into.ndim
+    axes = sorted(axis - missing for axis in viewer.dims.displayed[-2:])
+    others = [axis for axis in range(into.ndim) if axis not in axes]
+    spread = np.ptp(at[:, others], axis=0)
+    planes = np.round(at[0, others])
+    sizes = np.take(into.canvas.shape, others)
+    if (spread > FLAT).any() or (planes < 0).any() or (planes >= sizes).any():
+        msg = (
+            f"A shape of {shapes.name} lies in no plane of {into.name} that is shown."
+            " Draw it in one plane."
+        )
+        raise ValueError(msg)
+    pairs = zip(others, planes, strict=True)
+    return axes, tuple((axis, int(plane)) for axis, plane in pairs)
+
+
+def _ellipse(corners: Any) -> Any:
+    """Outline of the ellipse in a box of four corners, turned or not."""
+    middle = corners.mean(axis=0)
+    one, other = (corners[1] - corners[0]) / 2, (corners[3] - corners[0]) / 2
+    around = 2 * np.pi * max(np.hypot(*one), np.hypot(*other))
+    angle = np.linspace(0, 2 * np.pi, max(16, round(around)), endpoint=False)
+    return middle + np.outer(np.cos(angle), one) + np.outer(np.sin(angle), other)
+
+
+def _stroke(points: Any, width: float, weights: Any) -> Stroke:
+    steps = np.abs(np.diff(points, axis=0)).max(axis=1) / width * 4
+    return Stroke(
+        tuple((float(y), float(x)) for y, x in points),
+        tuple(max(1, round(float(step))) for step in steps),
+        width / 2,
+        tuple(float(weight) for weight in weights),
+    )

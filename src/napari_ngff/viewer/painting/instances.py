@@ -1,0 +1,171 @@
+"""Objects of a layer one by one: find them, join what was cut, cut what was joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.flood import FILL_BUDGET, flood
+from napari_ngff.labels.objects import parted
+from napari_ngff.labels.shapes import Mask
+from napari_ngff.viewer.bridge.regions import label_region
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari.components import ViewerModel
+
+    from napari_ngff.labels.grid import Box, Indices
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+__all__ = [
+    "Regrouping",
+    "absorb",
+    "label_at",
+    "look_at",
+    "neighbour",
+    "show_region",
+    "split",
+]
+
+MARGIN = 1.5
+"""How much larger than an object the view is that shows it."""
+
+
+def label_at(layer: OMEZarrLabels, at: Sequence[int]) -> int:
+    """Return the label of a voxel of level 0; 0 outside."""
+    shape = layer.canvas.shape
+    if any(not 0 <= i < size for i, size in zip(at, shape, strict=True)):
+        return 0
+    return int(layer.canvas.levels[0].points([[int(i)] for i in at])[0])
+
+
+def neighbour(ids: Indices, label: int, step: int) -> int | None:
+    """Return the next id of a sorted list, or the one before; around at the ends."""
+    if not len(ids):
+        return None
+    if step > 0:
+        place = int(np.searchsorted(ids, label, side="right"))
+    else:
+        place = int(np.searchsorted(ids, label, side="left")) - 1
+    return int(ids[place % len(ids)])
+
+
+def look_at(viewer: ViewerModel, layer: OMEZarrLabels, label: int) -> Box:
+    """Bring an object to the middle of the window; return the region it fills.
+
+    Raises
+    ------
+    ValueError
+        Where it is not found; see `label_region`.
+    """
+    region = label_region(layer, label)
+    show_region(viewer, layer, region)
+    return region
+
+
+def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
+    """Bring a region of level 0 to the middle of the window."""
+    ends = np.array(region, float).T - 0.5
+    low, high = (np.array(layer.data_to_world(end)) for end in ends)
+    low, high = np.minimum(low, high), np.maximum(low, high)
+    missing = viewer.dims.ndim - layer.ndim
+    middle = (low + high) / 2
+    shown = list(viewer.dims.displayed)
+    for axis, at in enumerate(middle, missing):
+        if axis not in shown:
+            viewer.dims.set_point(axis, at)
+    displayed = [axis - missing for axis in shown if axis >= missing]
+    camera = viewer.scene.camera
+    center = list(camera.center)
+    center[-len(displayed) :] = middle[displayed]
+    camera.center = tuple(center)
+    sizes = (high - low)[displayed][-2:] * MARGIN
+    camera.zoom = float(np.min(np.array(viewer.canvas.size) / np.maximum(sizes, 1e-9)))
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """Objects that are about to be joined or cut.
+
+    Attributes
+    ----------
+    labels
+        For `absorb` the label that the object had; for `split` that at each seed.
+    """
+
+    layer: OMEZarrLabels
+    edits: tuple[Edit, ...]
+    labels: tuple[int, ...]
+
+    def apply(self) -> tuple[int, ...]:
+        """Do it, in the main thread, as one step of undo; return `labels`."""
+        self.layer.apply(self.edits)
+        return self.labels
+
+
+def absorb(layer: OMEZarrLabels, at: Sequence[int], label: int) -> Regrouping:
+    """Find the connected object at a voxel, to become part of another.
+
+    Slow: in a worker; changes nothing yet.
+
+    Raises
+    ------
+    ValueError
+        Where there is no object, it is that label already, is locked, or too large.
+    """
+    old = label_at(layer, at)
+    if old in (0, label):
+        raise ValueError("Click an object with another label.")
+    _check_unlocked(layer, old)
+    runs = flood(layer.canvas.levels[0], at, _axes(layer))
+    if runs is None:
+        msg = f"The object is larger than {FILL_BUDGET >> 20} million voxels."
+        raise ValueError(msg)
+    return Regrouping(layer, (_edit(layer, runs, at, label, old),), (old,))
+
+
+def split(layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]) -> Regrouping:
+    """Find where an object is narrowest between some voxels of it, to be cut there.
+
+    The part at the first keeps the label, the others get new ones. Slow: in a worker;
+    changes nothing yet.
+
+    Raises
+    ------
+    ValueError
+        See `napari_ngff.labels.objects.parted`.
+    """
+    old = label_at(layer, seeds[0])
+    if old == 0 or len(seeds) < 2:
+        raise ValueError("Click two places of one object.")
+    _check_unlocked(layer, old)
+    axes = _axes(layer)
+    weights = [float(abs(layer.scale[axis])) for axis in axes]
+    parts = parted(layer.canvas.levels[0], seeds, axes, weights)
+    first = layer.next_label()
+    labels = (old, *range(first, first + len(seeds) - 1))
+    pairs = zip(parts[1:], labels[1:], strict=True)
+    edits = tuple(_edit(layer, runs, seeds[0], new, old) for runs, new in pairs)
+    return Regrouping(layer, edits, labels)
+
+
+def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:
+    if label in layer.spared:
+        raise ValueError(f"Label {label} is locked. Unlock it first.")
+
+
+def _axes(layer: OMEZarrLabels) -> tuple[int, ...]:
+    """Axes that the tools paint on."""
+    return tuple(sorted(int(axis) for axis in layer._get_dims_to_paint()))
+
+
+def _edit(
+    layer: OMEZarrLabels, runs: Indices, at: Sequence[int], label: int, old: int
+) -> Edit:
+    axes = _axes(layer)
+    fixed = tuple((i, int(at[i])) for i in range(layer.ndim) if i not in axes)
+    return Edit(Mask(runs), axes, fixed, label, old, True)

@@ -1,0 +1,304 @@
+"""The tools of painted labels: brush, eraser, bucket, polygon, at every zoom.
+
+Overrides what edits in `napari.layers.Labels`; of its private names (0.9) ``_draw``,
+``_get_dims_to_paint``, ``_get_preserve_labels_source_label``, ``_mode``,
+``_validate_non_painted_coord`` and the tables of modes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers import Labels
+from napari.layers.labels._labels_constants import Mode
+from napari.utils.notifications import show_warning
+
+from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.flood import FILL_BUDGET, flood
+from napari_ngff.labels.runs import point_runs
+from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
+from napari_ngff.viewer.painting.brush import draw, pick, resize_brush, shown_value
+from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.shapes import Shape
+
+__all__ = [
+    "OMEZarrLabels",
+    "grow_brush",
+    "save_labels",
+    "select_next_label",
+    "shrink_brush",
+]
+
+
+class OMEZarrLabels(CanvasLabels):
+    """Labels of a pyramid of any size, editable at every zoom.
+
+    Parameters
+    ----------
+    canvas
+        The pyramid and its edits; axes are those of the layer.
+    read_only
+        Why the labels cannot be edited; "" where they can.
+    **keywords
+        Of `napari.layers.Labels`.
+
+    Attributes
+    ----------
+    brush_on_screen
+        Whether the brush keeps its size on the screen, not in voxels.
+    only_over
+        The label that the tools draw over, None for any. Where it is the background,
+        the eraser still erases.
+    """
+
+    _drag_modes = {  # noqa: RUF012  as in the base class
+        **Labels._drag_modes,
+        Mode.PICK: pick,
+        Mode.PAINT: draw,
+        Mode.ERASE: draw,
+        Mode.FILL: draw,
+    }
+    _move_modes = {  # noqa: RUF012
+        **Labels._move_modes,
+        Mode.PAINT: resize_brush,
+        Mode.ERASE: resize_brush,
+    }
+
+    def __init__(self, canvas: Canvas, *, read_only: str = "", **keywords: Any) -> None:
+        self.brush_on_screen = False
+        self.only_over: int | None = None
+        self._pixel_size = 1.0
+        self._pixels = 10.0
+        super().__init__(canvas, read_only=read_only, **keywords)
+
+    # The brush.
+
+    @property
+    def brush_size(self) -> int:
+        """Diameter of the brush in voxels of level 0."""
+        size: int = self._brush_size
+        return size
+
+    @brush_size.setter
+    def brush_size(self, size: float) -> None:
+        Labels.brush_size.fset(self, max(1, size))
+        self._pixels = self._brush_size / self._pixel_size
+
+    def fit_brush(self, pixel_size: float) -> None:
+        """Take note of the zoom; a brush on the screen keeps its size there.
+
+        Parameters
+        ----------
+        pixel_size
+            Of one pixel of the screen, in voxels of level 0.
+        """
+        pixels = self._brush_size / self._pixel_size
+        if self.brush_on_screen and pixel_size != self._pixel_size:
+            pixels = self._pixels
+            Labels.brush_size.fset(self, max(1, round(pixels * pixel_size)))
+        self._pixel_size = pixel_size
+        self._pixels = pixels
+
+    # Edits.
+
+    def _place(self, coord: Sequence[float]) -> tuple[tuple[int, ...], dict[int, int]]:
+        """Painted axes, and index on each other axis.
+
+        Raises
+        ------
+        IndexError
+            Outside of the layer.
+        """
+        axes = tuple(sorted(int(axis) for axis in self._get_dims_to_paint()))
+        at = [int(np.round(c)) for c in coord]
+        self._validate_non_painted_coord(at, list(axes))
+        return axes, {i: at[i] for i in range(self.ndim) if i not in axes}
+
+    def _edit(
+        self, shape: Shape, place: Any, label: int, source: int | None = None
+    ) -> None:
+        """Add one edit; an existing label stays where that is asked for."""
+        axes, fixed = place
+        touch = label != self.colormap.background_value or source is not None
+        if source is None:
+            source = self._only_source(label)
+        planes = tuple(fixed.items())
+        self._add_edit(
+            Edit(shape, axes, planes, int(label), source, touch, self.spared)
+        )
+
+    def _only_source(self, label: int) -> int | None:
+        """Return the label that alone may be drawn over; None for any."""
+        if self.preserve_labels:
+            return int(self._get_preserve_labels_source_label(label))
+        background = self.colormap.background_value
+        if label == background and self.only_over == background:
+            return None
+        return self.only_over
+
+    def _stroke(self, start: Any, stop: Any, steps: int, label: int) -> None:
+        self._validate_label_in_range(label)
+        axes, _ = place = self._place(stop)
+        sizes = np.abs([self.scale[axis] for axis in axes])
+        points = tuple(tuple(float(p[axis]) for axis in axes) for p in (start, stop))
+        weights = tuple(float(w) for w in sizes / sizes.min())
+        radius = float(np.floor(self.brush_size / 2) + 0.5)
+        self._edit(Stroke(points, (steps,), radius, weights), place, label)
+
+    def paint(
+        self, coord: Sequence[float], new_label: int, refresh: bool = True
+    ) -> None:
+        """Put one dab of the brush; see `Labels.paint`."""
+        self._stroke(coord, coord, 0, new_label)
+        if refresh:
+            self._partial_labels_refresh()
+
+    def _draw(self, new_label: int, last_cursor_coord: Any, coordinates: Any) -> None:
+        if coordinates is None:
+            return
+        stop = np.asarray(coordinates, float)
+        start = (
+            stop if last_cursor_coord is None else np.asarray(last_cursor_coord, float)
+        )
+        steps = round(max(abs(stop - start)) / self.brush_size * 4)
+        if self._mode == Mode.FILL or self._slice_input.ndisplay == 3:
+            self._dab_each(new_label, start, stop, steps)
+        elif self._mode in (Mode.PAINT, Mode.ERASE) and self._inside(start, stop):
+            self._stroke(start, stop, steps, new_label)
+        self._partial_labels_refresh()
+
+    def _inside(self, start: Any, stop: Any) -> bool:
+        """Whether the way lies in one plane of the layer."""
+        for axis in set(range(self.ndim)) - set(self._get_dims_to_paint()):
+            planes = np.round([start[axis], stop[axis]])
+            if planes[0] != planes[1] or not 0 <= planes[0] < self.data.shape[axis]:
+                return False
+        return True
+
+    def _dab_each(self, label: int, start: Any, stop: Any, steps: int) -> None:
+        points = np.linspace(start, stop, steps + 1)[1 if steps else 0 :]
+        for point in dict.fromkeys(map(tuple, np.round(points))):
+            solid = self._slice_input.ndisplay == 2 or shown_value(self, point)
+            if solid and self._mode == Mode.FILL:
+                self.fill(point, label, refresh=False)
+            elif solid and self._mode in (Mode.PAINT, Mode.ERASE):
+                self.paint(point, label, refresh=False)
+
+    def paint_polygon(self, points: Any, new_label: int) -> None:
+        """Fill a polygon; see `Labels.paint_polygon`.
+
+        Raises
+        ------
+        NotImplementedError
+            In other than two dimensions.
+        """
+        self._validate_label_in_range(new_label)
+        corners = np.array(points, dtype=int)
+        axes, _ = place = self._place(corners[0].tolist())
+        if len(axes) != 2:
+            msg = "Polygon painting is implemented only in 2D."
+            raise NotImplementedError(msg)
+        shape = self.data.shape
+        frame = shape[axes[0]], shape[axes[1]]
+        outline = tuple((int(p[axes[0]]), int(p[axes[1]])) for p in corners)
+        self._edit(Polygon(outline, frame), place, new_label)
+        self._partial_labels_refresh()
+
+    def fill(
+        self, coord: Sequence[float], new_label: int, refresh: bool = True
+    ) -> None:
+        """Fill the region around a voxel, or all of its label; see `Labels.fill`.
+
+        Exact up to `FILL_BUDGET` voxels; of a larger region nothing is filled.
+        """
+        self._validate_label_in_range(new_label)
+        axes, _ = place = self._place(coord)
+        at = [int(np.round(c)) for c in coord]
+        shape = self.data.shape
+        if any(not 0 <= i < size for i, size in zip(at, shape, strict=True)):
+            return
+        old = int(self.canvas.levels[0].points([[i] for i in at])[0])
+        if old == new_label:
+            return
+        if old in self.spared or self._only_source(new_label) not in (None, old):
+            return
+        if self.contiguous:
+            runs = flood(self.canvas.levels[0], at, axes)
+            if runs is None:
+                show_warning(
+                    f"The region is larger than {FILL_BUDGET // 10**6} million voxels;"
+                    " nothing was filled. Outline it with the polygon tool, or close it"
+                    " with the brush first."
+                )
+                return
+            self._edit(Mask(runs), place, new_label, old)
+        else:
+            frame = tuple(shape[axis] for axis in axes)
+            self._edit(Everywhere(frame), place, new_label, old)
+        if refresh:
+            self._partial_labels_refresh()
+
+    def replace_label(self, old: int, new: int) -> None:
+        """Give all voxels of one label another, in all planes, as one step of undo.
+
+        Nothing is read but what is on the screen; saving reads every block.
+        """
+        axes = tuple(range(self.ndim))
+        self.apply([Edit(Everywhere(self.canvas.shape), axes, (), new, old, False)])
+
+    def data_setitem(self, indices: Any, value: Any, refresh: bool = True) -> None:
+        """Set single voxels of level 0, with undo; see `Labels.data_setitem`."""
+        arrays = np.broadcast_arrays(*indices, np.asarray(value))
+        points = np.stack([np.asarray(a, np.int64).ravel() for a in arrays], axis=1)
+        sizes = np.array(self.data.shape)
+        if ((points[:, :-1] < -sizes) | (points[:, :-1] >= sizes)).any():
+            msg = f"An index lies outside of labels of shape {self.data.shape}."
+            raise IndexError(msg)
+        points[:, :-1] %= sizes
+        # As in numpy, the last one counts where a voxel is set twice.
+        _, last = np.unique(points[::-1, :-1], axis=0, return_index=True)
+        points = points[::-1][last]
+        axes = tuple(range(self.ndim))
+        with self.block_history():
+            for label in np.unique(points[:, -1]):
+                self._validate_label_in_range(int(label))
+                chosen = points[points[:, -1] == label, :-1]
+                touch = bool(label != self.colormap.background_value)
+                runs = Mask(point_runs(chosen))
+                self._add_edit(Edit(runs, axes, (), int(label), None, touch))
+        if refresh:
+            self._partial_labels_refresh()
+
+
+@OMEZarrLabels.bind_key("Control-S")  # type: ignore[untyped-decorator]
+def save_labels(layer: OMEZarrLabels) -> None:
+    """Save what was painted into the file that it was opened from."""
+    if layer.saver is None:
+        reason = layer.read_only or "it was not opened from an OME-Zarr"
+        show_warning(f"{layer.name} cannot be saved in place: {reason}")
+    else:
+        layer.saver.save()
+
+
+@OMEZarrLabels.bind_key("m", overwrite=True)  # type: ignore[untyped-decorator]
+def select_next_label(layer: OMEZarrLabels) -> None:
+    """Select a label that is not used yet."""
+    layer.selected_label = layer.next_label()
+
+
+@OMEZarrLabels.bind_key("[", overwrite=True)  # type: ignore[untyped-decorator]
+def shrink_brush(layer: OMEZarrLabels) -> None:
+    """Make the brush smaller by a tenth, at least by one voxel."""
+    layer.brush_size -= max(1, layer.brush_size // 10)
+
+
+@OMEZarrLabels.bind_key("]", overwrite=True)  # type: ignore[untyped-decorator]
+def grow_brush(layer: OMEZarrLabels) -> None:
+    """Make the brush larger by a tenth, at least by one voxel."""
+    layer.brush_size += max(1, layer.brush_size // 10)

@@ -1,0 +1,331 @@
+"""Saves one layer of painted labels, and knows what is not saved of it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from napari_ngff.errors import NameTakenError, OMEZarrError, UnsupportedError
+from napari_ngff.labels.description import (
+    read_label_info,
+    rebased,
+    write_label_info,
+)
+from napari_ngff.labels.journal import Journal, find_journals, read_journal
+from napari_ngff.labels.saving.progress import ARCHIVE
+from napari_ngff.viewer import session
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.saving.report import Reporter, SaveResult
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from napari_ngff.labels.saving.progress import Outcome
+    from napari_ngff.labels.writer import LabelWriter
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.saving.description import Description, Said
+
+__all__ = ["Finish", "LayerSaver"]
+
+Finish = Callable[[], None]
+
+COPY = (
+    "{} is a copy of labels, and has no place in a file. Choose File ▸ Save Selected"
+    " Layers..., or paint on the layer it was copied from."
+)
+
+
+class LayerSaver:
+    """Saves one layer; not twice at the same time.
+
+    Parameters
+    ----------
+    layer
+        Painted labels.
+    journal
+        Of its canvas.
+    writer
+        Of its canvas; None where there is nothing to save into yet.
+    create
+        Makes that writer, and what is to be called when the first save is complete.
+
+    Attributes
+    ----------
+    note
+        For the status: what the last save did, or how far this one is.
+    running
+        Whether a save is going on.
+    fraction
+        How much of it is done, 0 to 1.
+    partial
+        Whether a save has begun that is not complete: some of it is in the file.
+    wanted
+        Whether edits that are not saved shall be kept for later when the layer goes.
+    description
+        Colours and properties; None where they are not saved.
+    replaces
+        Name of a label image that new labels may replace; "" for none.
+    abandon
+        Undoes a creation that was not completed.
+    """
+
+    def __init__(
+        self,
+        layer: OMEZarrLabels,
+        journal: Journal,
+        writer: LabelWriter | None = None,
+        create: Callable[[OMEZarrLabels], tuple[LabelWriter, Finish]] | None = None,
+    ) -> None:
+        self._layer = weakref.ref(layer)
+        self._create = create
+        self._finish: Finish | None = None
+        self._again = False
+        self._cancelled = False
+        self._quiet = self._asks = False
+        self._released = False
+        self._working = threading.Lock()
+        self._reporter = Reporter()
+        self.journal = journal
+        self._settle(writer)
+        self._finalizer = weakref.finalize(layer, self.release)
+        self.note = ""
+        self.running = False
+        self.fraction = 0.0
+        self.partial = False
+        self.wanted = True
+        self.description: Description | None = None
+        self.replaces = ""
+        self.abandon: Finish | None = None
+
+    def _settle(self, writer: LabelWriter | None) -> None:
+        self.writer = writer
+        if writer is not None:
+            writer.journal = self.journal
+
+    def unsaved(self, layer: OMEZarrLabels) -> bool:
+        """Whether the file is not what the layer shows, colours included."""
+        self.journal.canvas = layer.canvas
+        # Of new labels, classes and colours alone are nothing to save.
+        there = self.writer is not None or bool(layer.canvas.log.end)
+        said = there and self.description is not None and self.description.changed
+        return said or self._lacks()
+
+    def _lacks(self) -> bool:
+        canvas = self.journal.canvas
+        if self.writer is None:
+            return bool(canvas.log.end)
+        self.writer.canvas = canvas
+        return self.writer.unsaved or self._finish is not None
+
+    # What a crash has left.
+
+    def found(self) -> list[Path]:
+        """List journals of these labels that a crash has left."""
+        found = find_journals(*self.journal.place)
+        shape = self.journal.canvas.shape
+        # Others are of labels on other axes, or of another level.
+        return [one for one in found if read_journal(one).shape == shape]
+
+    def recover(self, folder: Path) -> None:
+        """Take a journal over: its edits are those of the layer, not saved yet.
+
+        Raises
+        ------
+        UnsupportedError
+            Where the layer has edits of its own.
+        OSError
+            Where another window has taken it over, or it cannot be read.
+        """
+        layer = self._layer()
+        if layer is None:
+            return
+        canvas = layer.canvas
+        if canvas.log.end:
+            msg = f"{layer.name} has edits already. Save or undo them first."
+            raise UnsupportedError(msg)
+        mine = self.journal
+        self.journal = Journal(*mine.place, canvas, folder)
+        mine.remove()
+        found = self.journal.recovered
+        if self.writer is not None:
+            self._settle(self.writer.over(self.journal.retained))
+        for edit in found.edits:
+            layer._validate_label_in_range(edit.label)
+            with layer.block_history():
+                layer._add_edit(edit)
+        if self.writer is not None:
+            self.writer.adopt(found.saved, found.saving)
+        layer.refresh()
+
+    def keep_at(self, store: str, path: str) -> None:
+        """Journal the edits for another place than was thought."""
+        older = self.journal
+        self.journal = Journal(store, path, older.canvas)
+        self.journal.sync()
+        older.remove()
+
+    # What becomes of the edits when the layer goes.
+
+    def keep(self) -> None:
+        """Leave the edits in the journal, to be recovered, and do nothing more."""
+        self._leave()
+
+    def discard(self) -> None:
+        """Forget the edits: nobody wants to recover them."""
+        self.wanted = False
+        self._leave()
+
+    def _leave(self) -> None:
+        self.cancel()
+        with self._working:  # until the blocks at hand are written
+            self.release()
+
+    def release(self) -> None:
+        """Let go of the journal, as the layer is gone; what lacks can be recovered."""
+        if self._released:
+            return
+        self._released = True
+        self._finalizer.detach()
+        if self._lacks() and self.wanted:
+            self.journal.close()
+        else:
+            self.journal.remove()
+        if self._finish is not None and self.abandon is not None:
+            self.abandon()
+
+    # Saving.
+
+    def save(self, *, quiet: bool = False) -> None:
+        """Save in a worker, and tell the user; what is painted meanwhile next time.
+
+        Parameters
+        ----------
+        quiet
+            Whether nobody asked for it: then nothing is asked, and only what went
+            wrong is told, once.
+        """
+        if self.running:
+            self._again = not quiet
+            return
+        said = self._begin(quiet, asks=not quiet)
+        session.watch(self)
+        session.run(lambda: self._work(said), self._done)
+
+    def save_now(self) -> bool:
+        """Save in this thread; tell whether nothing is unsaved any more."""
+        layer = self._layer()
+        self._done(self._work(self._begin()))
+        return layer is None or not self.unsaved(layer)
+
+    def cancel(self) -> None:
+        """Stop a save; the next one goes on from there."""
+        self._again = False
+        self._cancelled = True
+
+    def _begin(self, quiet: bool = False, asks: bool = False) -> Said | None:
+        self.running = True
+        self._cancelled = False
+        self._quiet, self._asks = quiet, asks
+        self.fraction = 0.0
+        self.note = "saving 0 %"
+        return None if self.description is None else self.description.said()
+
+    def _work(self, said: Said | None) -> SaveResult | None:
+        layer = self._layer()
+        if layer is None:
+            return None
+        with self._working:
+            if self._released:
+                return None  # the layer may show other labels by now
+            try:
+                outcome = self._save(layer)
+            # Whatever it is, the user must hear that it was not saved.
+            except Exception as error:  # noqa: BLE001
+                return SaveResult(error=error)
+            if outcome.cancelled:
+                return SaveResult(outcome)
+            return self._say(layer, said, outcome)
+
+    def _save(self, layer: OMEZarrLabels) -> Outcome:
+        if self.writer is None:
+            self._settle(self._created(layer))
+        assert self.writer is not None
+        self.partial = True
+        self.writer.follow(layer.canvas)
+        outcome = self.writer.save(self._progress, lambda: self._cancelled)
+        if self._finish is not None and not (outcome.cancelled or outcome.refused):
+            self._finish()
+            self._finish = None
+        self.partial = outcome.cancelled or bool(outcome.refused)
+        return outcome
+
+    def _say(
+        self, layer: OMEZarrLabels, said: Said | None, outcome: Outcome
+    ) -> SaveResult:
+        """Write colours and properties, where there are others than in the file."""
+        origin = layer.metadata.get(KEY)
+        if self.description is None or said is None:
+            return SaveResult(outcome)
+        if not isinstance(origin, LayerOrigin):  # new, and not registered yet
+            return SaveResult(outcome)
+        before = self.description.info
+        info = said.info(before)
+        try:
+            if info != before:
+                sink = None if self.writer is None else self.writer.sink
+                there = read_label_info(origin.node)
+                write_label_info(origin.node, rebased(info, before, there), sink)
+        except (OMEZarrError, OSError, ValueError) as error:
+            return SaveResult(outcome, unsaid=error)
+        return SaveResult(outcome, info=info)
+
+    def _created(self, layer: OMEZarrLabels) -> LabelWriter:
+        if self._create is None:
+            raise UnsupportedError(COPY.format(layer.name))
+        writer, self._finish = self._create(layer)
+        return writer
+
+    def _progress(self, level: int, done: int, total: int) -> None:
+        """Tell how far a save is: the levels take as long as they are large."""
+        self.fraction = done / max(total, 1)
+        if level != ARCHIVE and self.writer is not None:
+            sizes = [float(np.prod(array.shape)) for array in self.writer.arrays]
+            before, own = sum(sizes[:level]), sizes[level]
+            self.fraction = (before + own * self.fraction) / max(sum(sizes), 1)
+        self.note = f"saving {self.fraction:.0%}".replace("%", " %")
+
+    def _done(self, result: SaveResult | None) -> None:
+        layer = self._layer()
+        if layer is None or result is None:
+            self.running = False
+            return
+        self._take_note(layer, result)
+        chosen = None
+        if isinstance(result.error, NameTakenError) and self._asks:
+            chosen = session.name_taken(layer, result.error)
+        again, self._again, self.running = self._again, False, False
+        if chosen is None:
+            self.note = self._reporter.report(layer.name, result, quiet=self._quiet)
+        else:
+            self.note = ""
+            again = bool(chosen)
+            self.replaces = chosen
+            layer.name = chosen or layer.name
+        if again:
+            self.save()
+
+    def _take_note(self, layer: OMEZarrLabels, result: SaveResult) -> None:
+        """Let the layer know what is in the file now."""
+        if result.info is not None and self.description is not None:
+            self.description.saved(result.info)
+            origin = layer.metadata[KEY]
+            if origin.picture is not None:
+                picture = replace(origin.picture, label=result.info)
+                layer.metadata[KEY] = replace(origin, picture=picture)
+        if result.outcome is not None and result.outcome.refused:
+            layer.refresh()

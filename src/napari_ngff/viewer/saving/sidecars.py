@@ -1,0 +1,249 @@
+"""Label images in sidecars: shown with their image, and made of labels to be edited."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.labels.places.replica import MOST_COPIED, copy_labels
+from napari_ngff.labels.places.sidecar import (
+    attached,
+    sidecar_folder,
+    sidecar_home,
+    why_elsewhere,
+)
+from napari_ngff.store.pyramid import open_pyramid
+from napari_ngff.viewer import session
+from napari_ngff.viewer.label_layers import label_layer
+from napari_ngff.viewer.moving import LOOK
+from napari_ngff.viewer.picture import KEY, LayerOrigin, Picture, frame_of, is_joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.store.node import Node
+    from napari_ngff.viewer.groups import Reading
+
+__all__ = ["LabelCopy", "edit_copy", "home_choices", "with_sidecars"]
+
+
+def with_sidecars(
+    image: Node, labels: Iterable[Picture], reading: Reading
+) -> list[Picture]:
+    """Add the labels that sidecars hold of an image to its own.
+
+    Those of the same name take the places of the image's: they are copies of them that
+    were edited.
+    """
+    found = attached(image)
+    reading.note(found.problems)
+    own = {}
+    for name, node in found.labels.items():
+        pyramid, meant = reading.pyramid(node), node.metadata.image
+        if pyramid is not None and meant is not None:
+            own[name] = Picture(name, node, pyramid, None, meant.label)
+    shown = []
+    for label in labels:
+        mine = own.pop(label.name, None)
+        if mine is not None:
+            where = mine.node.location.source.name
+            reading.messages.append(
+                f"{label.name} is shown as it is in {where}, not as in the image."
+            )
+        shown.append(mine or label)
+    return [*shown, *own.values()]
+
+
+def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
+    """List where new labels of an image layer can go, the usual place first.
+
+    Returns
+    -------
+    list
+        A text, and what `new_labels` takes for it: False for the image itself, True
+        for a sidecar, "" where the user has to name a folder. Empty where the layer is
+        of no single image in a file.
+    """
+    origin = layer.metadata.get(KEY)
+    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    if picture is None or is_joined(picture):
+        return []
+    try:
+        place = sidecar_home(picture.node).source.name
+    except (OMEZarrError, OSError):
+        return []
+    folder, name = os.path.split(place)
+    near = os.path.dirname(os.path.realpath(picture.node.location.source.name))
+    known = {near: "beside the image", str(sidecar_folder()): "in your data folder"}
+    choices: list[tuple[str, bool | str]] = []
+    if not why_elsewhere(picture.node):
+        choices.append(("in the image", False))
+    choices.append((f"{known.get(folder, folder)}: {name}", True))
+    return [*choices, ("in another folder", "")]
+
+
+class LabelCopy:
+    """Copies the label image of a read-only layer into a sidecar, in a worker.
+
+    Then the layer gives way to one that can be painted.
+
+    Parameters
+    ----------
+    viewer
+        That has the layer.
+    layer
+        Labels of an OME-Zarr.
+    folder
+        Where the sidecar is to be; next to the image by default, or in the user data
+        folder.
+    limit
+        Bytes of voxels that are copied at most; None for any number.
+
+    Attributes
+    ----------
+    made
+        The new layer, when it is there.
+    error
+        Why there is none.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the layer is not of a single label image with an image.
+    """
+
+    def __init__(
+        self,
+        viewer: ViewerModel,
+        layer: Layer,
+        folder: str | os.PathLike[str] | None = None,
+        limit: int | None = MOST_COPIED,
+    ) -> None:
+        origin = layer.metadata.get(KEY)
+        picture = origin.picture if isinstance(origin, LayerOrigin) else None
+        if picture is None or picture.image is None or is_joined(picture):
+            msg = (
+                f"{layer.name} is no label image of a single OME-Zarr image. Open the"
+                " image itself, and choose one of its labels."
+            )
+            raise UnsupportedError(msg)
+        if not getattr(layer, "read_only", ""):
+            raise UnsupportedError(f"{layer.name} can be edited where it is.")
+        self._viewer, self._layer = weakref.ref(viewer), weakref.ref(layer)
+        self._picture, self._image = picture, picture.image
+        self._folder, self._limit = folder, limit
+        self._cancelled = False
+        self.made: Layer | None = None
+        self.error: Exception | None = None
+
+    def start(self) -> None:
+        """Begin to copy; tell the user when it is done, or why not."""
+        layer = self._layer()
+        self._reason = getattr(layer, "read_only", "")
+        session.run(self._work, self._done)
+
+    def cancel(self) -> None:
+        """Stop copying; nothing is left of it. Removing the layer does so, too."""
+        self._cancelled = True
+
+    def _goes_on(self, done: int, total: int) -> bool:
+        layer: Any = self._layer()
+        viewer = self._viewer()
+        if layer is None or viewer is None or layer not in viewer.layers:
+            return False
+        layer.read_only = f"it is being copied, {done} of {total} blocks."
+        return not self._cancelled
+
+    def _work(self) -> Picture | Exception | None:
+        try:
+            node = copy_labels(
+                self._picture.node,
+                self._image.node,
+                self._folder,
+                limit=self._limit,
+                goes_on=self._goes_on,
+            )
+            if node is None or node.metadata.image is None:
+                return None
+            pyramid, label = open_pyramid(node), node.metadata.image.label
+        except (OMEZarrError, OSError, ValueError) as error:
+            return error
+        return replace(self._picture, node=node, pyramid=pyramid, label=label)
+
+    def _done(self, result: Picture | Exception | None) -> None:
+        from napari.utils.notifications import show_error
+
+        layer: Any = self._layer()
+        viewer = self._viewer()
+        if layer is None or viewer is None or layer not in viewer.layers:
+            return
+        layer.read_only = self._reason
+        if isinstance(result, Exception):
+            self.error = result
+            show_error(f"{layer.name} was not copied: {result}")
+        elif result is not None:
+            self._replace(viewer, layer, result)
+
+    def _replace(self, viewer: ViewerModel, layer: Any, copy: Picture) -> None:
+        from napari.utils.notifications import show_info
+
+        from napari_ngff.viewer.painting.painted import as_layer
+
+        data, keywords, kind = label_layer(copy, frame_of(self._image))
+        look = {name: getattr(layer, name) for name in LOOK}
+        made: Any = as_layer((data, {**keywords, **look}, kind))
+        made.selected_label, made.contour = layer.selected_label, layer.contour
+        index = viewer.layers.index(layer)
+        viewer.layers.remove(layer)
+        viewer.layers.insert(index, made)
+        viewer.layers.selection.active = made
+        self.made = made
+        show_info(
+            f"{made.name} can be painted. It is saved in"
+            f" {copy.node.location.source.name}; the image stays as it is."
+        )
+
+
+def edit_copy(
+    viewer: ViewerModel,
+    layer: Layer | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    limit: int | None = MOST_COPIED,
+) -> LabelCopy | None:
+    """Copy read-only labels into a sidecar, and paint on the copy.
+
+    Parameters
+    ----------
+    viewer
+        That has the layer.
+    layer
+        The labels; the active layer by default.
+    folder, limit
+        See `LabelCopy`.
+
+    Returns
+    -------
+    LabelCopy or None
+        Its ``made`` is the new layer when it is there. None where the layer is none to
+        be copied; the user is told why.
+    """
+    from napari.utils.notifications import show_info
+
+    layer = viewer.layers.selection.active if layer is None else layer
+    if layer is None:
+        show_info("Select a layer of labels first.")
+        return None
+    try:
+        copy = LabelCopy(viewer, layer, folder, limit)
+    except UnsupportedError as error:
+        show_info(str(error))
+        return None
+    copy.start()
+    return copy

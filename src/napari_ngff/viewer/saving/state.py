@@ -1,0 +1,109 @@
+"""What a layer's controls say of saving, and what can be done about it."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from napari_ngff.labels.saving.changes import MOST, ChangedBlocks
+from napari_ngff.labels.saving.retained import cell_shape
+from napari_ngff.viewer import session
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.edits import Edit
+    from napari_ngff.labels.writer import LabelWriter
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.saving.saver import LayerSaver
+
+__all__ = ["SaveState", "SaveWatch"]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveState:
+    """What to show.
+
+    Attributes
+    ----------
+    text
+        A few words: "clean", "312 blocks changed", "saving 40 %", "saved 14:03 - 312
+        blocks".
+    detail
+        A sentence, or "".
+    saves
+        Whether there is anything to save.
+    cancels
+        Whether a save is going on.
+    """
+
+    text: str
+    detail: str = ""
+    saves: bool = False
+    cancels: bool = False
+
+
+class SaveWatch:
+    """Looks at one layer; cheap, so that it can be asked several times a second.
+
+    Blocks are counted in a worker, and not while a stroke is drawn.
+    """
+
+    def __init__(self, layer: OMEZarrLabels) -> None:
+        self._layer = weakref.ref(layer)
+        self._counted: object = None
+        self._counting = False
+        self._count = 0
+        self._writer: LabelWriter | None = None
+        self._blocks: ChangedBlocks | None = None
+
+    def look(self) -> SaveState:
+        """Tell how things are now."""
+        layer = self._layer()
+        if layer is None:
+            return SaveState("")
+        saver = layer.saver
+        if layer.read_only:
+            return SaveState("read-only", layer.read_only)
+        if saver is None:
+            return SaveState("not of a file", "Choose File ▸ Save Selected Layers...")
+        if saver.running:
+            return SaveState(saver.note, cancels=True)
+        if not layer.unsaved:
+            return SaveState(saver.note or "clean")
+        self._recount(layer, saver)
+        return SaveState(self._changes(saver), saver.note, saves=True)
+
+    def _changes(self, saver: LayerSaver) -> str:
+        if self._count > MOST:
+            return f"over {MOST} blocks changed"
+        if self._count:
+            return f"{self._count} block{'s' * (self._count > 1)} changed"
+        said = saver.description is not None and saver.description.changed
+        return "colours or properties changed" if said else "changes not saved"
+
+    def _recount(self, layer: OMEZarrLabels, saver: LayerSaver) -> None:
+        state = layer.canvas.version, saver.note, saver.writer
+        if self._counting or layer.painting or state == self._counted:
+            return
+        self._counted = state
+        if self._blocks is None or saver.writer is not self._writer:
+            self._writer = saver.writer
+            self._blocks = _blocks(layer, saver.writer)
+        edits: tuple[Edit, ...] = layer.canvas.edits
+        if saver.writer is not None:
+            edits = saver.writer.unsaved_edits
+        self._counting = True
+        blocks = self._blocks
+        session.run(lambda: blocks.count(edits), self._take)
+
+    def _take(self, count: int) -> None:
+        self._counting = False
+        self._count = count
+
+
+def _blocks(layer: OMEZarrLabels, writer: LabelWriter | None) -> ChangedBlocks:
+    shape = layer.canvas.shape
+    if writer is None:
+        chunks = layer.canvas.levels[0].chunks
+        return ChangedBlocks(shape, tuple(range(len(shape))), chunks)
+    return ChangedBlocks(shape, writer.order, cell_shape(writer.arrays[0]))

@@ -1,0 +1,1 @@
+"""The dock for painting: classes, objects, other plugins, fields."""

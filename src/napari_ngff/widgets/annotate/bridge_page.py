@@ -1,0 +1,261 @@
+"""Work with other plugins: take a region out, put the result back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QComboBox,
+    QFormLayout,
+    QGroupBox,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ngff.viewer.bridge.handover import REGIONS, Handover, plan, results, sources
+from napari_ngff.viewer.bridge.merging import HOW, Merging, prepare, worked_on
+from napari_ngff.viewer.bridge.regions import level_shapes
+from napari_ngff.viewer.painting.drawings import shapes_to_labels
+from napari_ngff.widgets.annotate.export_box import ExportBox
+from napari_ngff.widgets.inquiry import Questions
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+__all__ = ["BridgePage"]
+
+LARGE = 1 << 30
+"""Bytes above which the size is written in bold."""
+
+
+class BridgePage(QWidget):
+    """Hands regions to other plugins, and merges what they made."""
+
+    told = Signal(str)
+    """Emitted with what became of it."""
+
+    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._viewer = viewer
+        self._layer: OMEZarrLabels | None = None
+        self._questions = Questions(self)
+        self.region = self._box("Region", "Which part the plain layers get.")
+        for kind, text in REGIONS.items():
+            self.region.addItem(text, kind)
+        self.level = self._box("Level", "A coarser one is smaller, and less exact.")
+        self.memory = QLabel(self)
+        self.memory.setWordWrap(True)
+        self.take = QPushButton("&Work here", self)
+        self.take.setToolTip(
+            "Adds plain layers of the region, which every plugin can work on."
+        )
+        self.result = self._box("Result", "Labels that a plugin has made.")
+        self.how = self._box("Merge", "What the result does to the labels there.")
+        for how, text in HOW.items():
+            self.how.addItem(text, how)
+        self.put = QPushButton("&Merge result", self)
+        self.put.setToolTip("Writes the result into the selected labels; undo works.")
+        self.shapes = QPushButton("&Shapes to labels", self)
+        self.shapes.setToolTip("Paints the shapes of the selected shapes layer.")
+        self.export = ExportBox(self)
+        self.export.told.connect(self.told)
+        self._arrange()
+        self._connect()
+        self.setLayer(None)
+
+    def _box(self, name: str, tip: str) -> QComboBox:
+        box = QComboBox(self)
+        box.setAccessibleName(name)
+        box.setToolTip(tip)
+        box.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        box.setMinimumContentsLength(10)
+        return box
+
+    def _arrange(self) -> None:
+        out, back = QGroupBox("Take out", self), QGroupBox("Put back", self)
+        form = QFormLayout(out)
+        form.addRow("&Region", self.region)
+        form.addRow("&Level", self.level)
+        form.addRow(self.memory)
+        form.addRow(self.take)
+        form = QFormLayout(back)
+        form.addRow("R&esult", self.result)
+        form.addRow("&How", self.how)
+        form.addRow(self.put)
+        form.addRow(self.shapes)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 4, 0, 0)
+        layout.addWidget(out)
+        layout.addWidget(back)
+        layout.addWidget(self.export)
+        layout.addStretch(1)
+
+    def _connect(self) -> None:
+        self.region.activated.connect(self.measure)
+        self.level.activated.connect(self.measure)
+        self.take.clicked.connect(self.workHere)
+        self.put.clicked.connect(self.mergeResult)
+        self.shapes.clicked.connect(self.paintShapes)
+        layers = self._viewer.layers.events
+        layers.inserted.connect(self.refresh)
+        layers.removed.connect(self.refresh)
+
+    def showEvent(self, event: Any) -> None:
+        """Offer what there is when this comes on the screen."""
+        self.refresh()
+        self.measure()
+        super().showEvent(event)
+
+    def setLayer(self, layer: OMEZarrLabels | None) -> None:
+        """Merge into other labels, and export them."""
+        self._layer = layer
+        self.export.setLayer(layer)
+        self.refresh()
+
+    def refresh(self, event: Any = None) -> None:
+        """Offer the levels and results that there are."""
+        found = sources(self._viewer)
+        shapes = level_shapes(found[0]) if found else []
+        with QSignalBlocker(self.level):
+            chosen = max(0, self.level.currentIndex())
+            self.level.clear()
+            for number, shape in enumerate(shapes):
+                self.level.addItem(f"{number}: {' x '.join(map(str, shape))}", number)
+            self.level.setCurrentIndex(min(chosen, self.level.count() - 1))
+        with QSignalBlocker(self.result):
+            name = self.result.currentData()
+            newest = self.result.itemData(0)
+            self.result.clear()
+            for layer in results(self._viewer):
+                self.result.addItem(layer.name, layer.name)
+            # What was chosen stays, until there is a newer one.
+            if self.result.itemData(0) == newest:
+                self.result.setCurrentIndex(max(0, self.result.findData(name)))
+        editable = self._layer is not None and self._layer.editable
+        self.take.setEnabled(bool(found))
+        self.put.setEnabled(editable and self.result.count() > 0)
+        self.shapes.setEnabled(editable)
+
+    # Out.
+
+    def measure(self) -> None:
+        """Say how large the region is, before anything is read."""
+        self._ask(self._show_size)
+
+    def _ask(self, done: Any) -> None:
+        viewer, layers = self._viewer, sources(self._viewer)
+        kind, level = self.region.currentData(), self.level.currentData() or 0
+
+        def work() -> Handover | str:
+            try:
+                return plan(viewer, layers, kind, level)
+            except ValueError as error:
+                return str(error)
+
+        if kind == "label":  # it has to be found
+            self._questions.ask("plan", work, done)
+        else:
+            done(work())
+
+    def _show_size(self, found: Handover | str) -> None:
+        self.take.setEnabled(not isinstance(found, str))
+        if isinstance(found, str):
+            self.memory.setText(found)
+            return
+        text = f"{len(found.layers)} layers, {size_text(found.nbytes)} of memory"
+        self.memory.setText(f"<b>{text}</b>" if found.nbytes > LARGE else text)
+
+    def workHere(self) -> None:
+        """Read the region in a worker, and add it as plain layers."""
+        self._ask(self._take)
+
+    def _take(self, found: Handover | str) -> None:
+        self._show_size(found)
+        if isinstance(found, str):
+            return
+        self.told.emit(f"Reading {size_text(found.nbytes)}…")
+
+        def work() -> Any:
+            try:
+                return found.take()
+            except (MemoryError, ValueError) as error:
+                return f"Not read: {error}"
+
+        self._questions.ask("take", work, self._taken)
+
+    def _taken(self, layers: Any) -> None:
+        if isinstance(layers, str):
+            self.told.emit(layers)
+            return
+        active = self._viewer.layers.selection.active
+        for layer in layers:
+            self._viewer.add_layer(layer)
+        self._viewer.layers.selection.active = active
+        self.told.emit(f"{len(layers)} plain layers were added; work on them.")
+
+    # Back.
+
+    def mergeResult(self) -> None:
+        """Write the chosen result into the labels."""
+        name, into = self.result.currentData(), self._layer
+        if into is None or name not in self._viewer.layers:
+            return
+        result = self._viewer.layers[name]
+        how = self.how.currentData()
+        value = int(into.selected_label)
+
+        def work() -> Merging | str:
+            try:
+                like = worked_on(result, list(self._viewer.layers))
+                return prepare(result, into, how, value=value, like=like)
+            except (MemoryError, OverflowError, ValueError) as error:
+                return f"Not merged: {error}"
+
+        self.put.setEnabled(False)
+        self.told.emit(f"Merging {name}…")
+        self._questions.ask("merge", work, lambda found: self._merge(name, found))
+
+    def _merge(self, name: str, found: Merging | str) -> None:
+        self.refresh()
+        if isinstance(found, str):
+            self.told.emit(found)
+            return
+        try:
+            shift = found.apply()
+        except (OverflowError, ValueError) as error:
+            self.told.emit(f"Not merged: {error}")
+            return
+        told = f"{name} is merged into {found.into.name}; undo takes it back."
+        self.told.emit(f"{told} Ids from {shift + 1} on." if shift else told)
+
+    def paintShapes(self) -> None:
+        """Paint the shapes of the selected layer, or of the last one."""
+        found = [x for x in self._viewer.layers if x._type_string == "shapes"]
+        chosen = [x for x in self._viewer.layers.selection if x in found]
+        into = self._layer
+        if into is None or not found:
+            self.told.emit("Add a shapes layer, and draw.")
+            return
+        try:
+            number = shapes_to_labels(self._viewer, (chosen or found)[-1], into)
+        except (ValueError, OverflowError) as error:
+            self.told.emit(str(error))
+            return
+        self.told.emit(f"{number} shapes were painted; undo takes them back.")
+
+
+def size_text(nbytes: int) -> str:
+    """Write a number of bytes as people do."""
+    size = float(nbytes)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

@@ -1,0 +1,200 @@
+"""Classes of the selected labels: choose, add, change, share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QFormLayout,
+    QGridLayout,
+    QInputDialog,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ngff.viewer.painting.classes import classes_of_layer, counts
+from napari_ngff.widgets.annotate.class_table import ClassTable
+from napari_ngff.widgets.inquiry import Questions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_ngff.viewer.painting.classes import Classes
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+__all__ = ["ClassPage"]
+
+FILES = "Classes (*.json)"
+EVERYTHING, BACKGROUND = "everything", "background only"
+
+
+class ClassPage(QWidget):
+    """The table of classes, and what is done with them."""
+
+    told = Signal(str)
+    """Emitted with what went wrong, for the user."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._layer: OMEZarrLabels | None = None
+        self._questions = Questions(self)
+        self.table = ClassTable(self)
+        self.over = QComboBox(self)
+        self.over.setAccessibleName("Draw over")
+        self.over.setToolTip("What the brush, the bucket and the polygon replace.")
+        self.over.activated.connect(self._on_over)
+        self.buttons: dict[str, QPushButton] = {}
+        form = QFormLayout()
+        form.addRow("&Draw over", self.over)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 4, 0, 0)
+        layout.addWidget(self.table, 1)
+        layout.addLayout(self._grid())
+        layout.addLayout(form)
+        self.setLayer(None)
+
+    def _grid(self) -> QGridLayout:
+        grid = QGridLayout()
+        actions: tuple[tuple[str, str, Callable[[], None]], ...] = (
+            ("&Add class", "A new class, painted with at once.", self.add),
+            ("&Remove", "Takes the class off the list; its voxels stay.", self.remove),
+            ("&Merge into…", "Makes all its voxels another class.", self.merge),
+            ("&Up", "The first nine have a number key each.", self.up),
+            ("Dow&n", "The first nine have a number key each.", self.down),
+            ("&Count", "Counts the voxels of each class.", self.count),
+            ("E&xport…", "Saves names and colours for other images.", self.export),
+            ("I&mport…", "Adds names and colours of other images.", self.load),
+        )
+        for number, (title, tip, action) in enumerate(actions):
+            button = QPushButton(title, self)
+            button.setToolTip(tip)
+            button.clicked.connect(action)
+            self.buttons[title.replace("&", "")] = button
+            grid.addWidget(button, number // 3, number % 3)
+        return grid
+
+    @property
+    def classes(self) -> Classes | None:
+        """Those of the layer."""
+        return self.table.rows.classes
+
+    def setLayer(self, layer: OMEZarrLabels | None) -> None:
+        """Show the classes of another layer."""
+        self._layer = layer
+        self._questions.drop()
+        if self.classes is not None:
+            self.classes.changed.disconnect(self.refresh)
+        classes = classes_of_layer(layer) if layer is not None else None
+        self.table.rows.setClasses(classes)
+        if classes is not None:
+            classes.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Offer what can be done now."""
+        classes = self.classes
+        any_class = classes is not None and bool(classes.items)
+        for title, button in self.buttons.items():
+            needs = title not in ("Add class", "Import…")
+            button.setEnabled(classes is not None and (any_class or not needs))
+        with QSignalBlocker(self.over):
+            self.over.clear()
+            self.over.addItem(EVERYTHING, None)
+            self.over.addItem(BACKGROUND, 0)
+            for one in classes.items if classes is not None else ():
+                self.over.addItem(f"{one.name} only", one.value)
+            only = self._layer.only_over if self._layer is not None else None
+            self.over.setCurrentIndex(max(0, self.over.findData(only)))
+        self.over.setEnabled(classes is not None)
+        self.table.follow()
+
+    def add(self) -> None:
+        """Add a class, and let its name be typed."""
+        if self.classes is not None:
+            one = self.classes.add()
+            row = self.table.rows.row(one.value)
+            self.table.edit(self.table.rows.index(row, 2))
+
+    def remove(self) -> None:
+        """Take the selected class off the list."""
+        one = self.table.current()
+        if self.classes is not None and one is not None:
+            self.classes.remove(one.value)
+
+    def up(self) -> None:
+        """Move the selected class up."""
+        self._move(-1)
+
+    def down(self) -> None:
+        """Move the selected class down."""
+        self._move(1)
+
+    def _move(self, step: int) -> None:
+        one = self.table.current()
+        if self.classes is not None and one is not None:
+            row = self.table.rows.row(one.value)
+            self.classes.move(one.value, max(0, row + step))
+
+    def merge(self) -> None:
+        """Ask which class the selected one becomes."""
+        one, classes = self.table.current(), self.classes
+        if classes is None or one is None:
+            return
+        others = [other for other in classes.items if other != one]
+        names = [f"{other.name} ({other.value})" for other in others]
+        if not names:
+            self.told.emit("There is no other class.")
+            return
+        name, chosen = QInputDialog.getItem(
+            self, "Merge classes", f"All voxels of {one.name} become:", names, 0, False
+        )
+        if chosen:
+            try:
+                classes.merge(one.value, others[names.index(name)].value)
+            except ValueError as error:
+                self.told.emit(str(error))
+
+    def count(self) -> None:
+        """Count in a worker."""
+        layer = self._layer
+        if layer is not None:
+            self.told.emit("Counting…")
+            self._questions.ask("count", lambda: counts(layer), self._counted)
+
+    def _counted(self, found: dict[int, int] | str) -> None:
+        if isinstance(found, str):
+            self.told.emit(found)
+        else:
+            self.table.rows.setCounts(found)
+            self.told.emit(f"{len(found)} labels are painted.")
+
+    def export(self) -> None:
+        """Ask for a file, and write the list."""
+        if self.classes is None:
+            return
+        path, _ = QFileDialog.getSaveFileName(self, "Export classes", "", FILES)
+        if path:
+            try:
+                Path(path).write_text(self.classes.dump(), encoding="utf-8")
+            except OSError as error:
+                self.told.emit(f"Not exported: {error}")
+
+    def load(self) -> None:
+        """Ask for a file, and add its list."""
+        if self.classes is None:
+            return
+        path, _ = QFileDialog.getOpenFileName(self, "Import classes", "", FILES)
+        if path:
+            try:
+                self.classes.load(Path(path).read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                self.told.emit(f"Not imported: {error}")
+
+    def _on_over(self, index: int) -> None:
+        if self.classes is not None:
+            self.classes.draw_over(self.over.itemData(index))

@@ -1,0 +1,254 @@
+"""The classes of the selected labels as a table that can be edited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QAbstractTableModel, QModelIndex, QSize, Qt
+from qtpy.QtGui import QColor, QIcon, QPixmap
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QColorDialog,
+    QComboBox,
+    QHeaderView,
+    QStyledItemDelegate,
+    QTableView,
+    QWidget,
+)
+
+from napari_ngff.labels.classes import STATES
+from napari_ngff.viewer.painting.classes import KEYS
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.viewer.painting.classes import Classes
+
+__all__ = ["ClassModel", "ClassTable"]
+
+COLUMNS = ("Key", "Colour", "Name", "Label", "Shown", "Locked", "State", "Voxels")
+TITLES = ("", "", *COLUMNS[2:])
+"""Columns for the eye: the first two speak for themselves."""
+KEY, COLOR, NAME, VALUE, VISIBLE, LOCKED, STATE, COUNT = range(len(COLUMNS))
+TOOLTIPS = (
+    "Press this number on the canvas to paint with the class.",
+    "Double-click to choose another colour.",
+    "Double-click to rename.",
+    "The number in the pixels.",
+    "Untick to hide a class on the screen, not in the file.",
+    "No tool paints over a class that is locked.",
+    "Double-click to say how far it is.",
+    "How much is painted; an estimate of large images.",
+)
+SWATCH = 14
+
+
+class ClassModel(QAbstractTableModel):
+    """Rows of the classes of one layer; none without."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.classes: Classes | None = None
+        self.counts: dict[int, int] = {}
+        self._rows: tuple[LabelClass, ...] = ()
+
+    def setClasses(self, classes: Classes | None) -> None:
+        """Show the classes of another layer."""
+        if self.classes is not None:
+            self.classes.changed.disconnect(self.refresh)
+        self.classes = classes
+        self.counts = {}
+        if classes is not None:
+            classes.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show what the classes are now."""
+        rows = self.classes.items if self.classes is not None else ()
+        if [one.value for one in rows] != [one.value for one in self._rows]:
+            self.beginResetModel()
+            self._rows = rows
+            self.endResetModel()
+        self._rows = rows
+        if rows:
+            last = self.index(len(rows) - 1, len(COLUMNS) - 1)
+            self.dataChanged.emit(self.index(0, 0), last)
+
+    def setCounts(self, counts: dict[int, int]) -> None:
+        """Show how much is painted of each label."""
+        self.counts = counts
+        self.refresh()
+
+    def at(self, row: int) -> LabelClass | None:
+        """Return the class of a row."""
+        return self._rows[row] if 0 <= row < len(self._rows) else None
+
+    def row(self, value: int) -> int:
+        """Return the row of a label; -1 for none."""
+        values = [one.value for one in self._rows]
+        return values.index(value) if value in values else -1
+
+    # What Qt asks.
+
+    def rowCount(self, parent: QModelIndex | None = None) -> int:
+        """Count the classes."""
+        return 0 if parent is not None and parent.isValid() else len(self._rows)
+
+    def columnCount(self, parent: QModelIndex | None = None) -> int:
+        """Count the columns."""
+        return len(COLUMNS)
+
+    def headerData(self, section: int, orientation: Any, role: int = 0) -> Any:
+        """Name the columns."""
+        if orientation != Qt.Orientation.Horizontal:
+            return None
+        if role == Qt.ItemDataRole.DisplayRole:
+            return TITLES[section]
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return COLUMNS[section]
+        return TOOLTIPS[section] if role == Qt.ItemDataRole.ToolTipRole else None
+
+    def flags(self, index: QModelIndex) -> Any:
+        """Tell what can be edited, and what ticked."""
+        flags = super().flags(index)
+        if index.column() in (NAME, STATE):
+            flags |= Qt.ItemFlag.ItemIsEditable
+        if index.column() in (LOCKED, VISIBLE):
+            flags |= Qt.ItemFlag.ItemIsUserCheckable
+        return flags
+
+    def data(self, index: QModelIndex, role: int = 0) -> Any:
+        """Show one cell."""
+        one = self.at(index.row())
+        if one is None:
+            return None
+        column = index.column()
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return TOOLTIPS[column]
+        if role == Qt.ItemDataRole.CheckStateRole and column in (LOCKED, VISIBLE):
+            ticked = one.locked if column == LOCKED else not one.hidden
+            return Qt.CheckState.Checked if ticked else Qt.CheckState.Unchecked
+        if role == Qt.ItemDataRole.DecorationRole and column == COLOR:
+            return swatch(one.color)
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
+            return self._text(one, index.row(), column)
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return f"{COLUMNS[column]}: {self._text(one, index.row(), column)}"
+        return None
+
+    def _text(self, one: LabelClass, row: int, column: int) -> str:
+        count = self.counts.get(one.value)
+        texts = {
+            KEY: str(row + 1) if row < KEYS else "",
+            NAME: one.name,
+            VALUE: str(one.value),
+            STATE: one.state,
+            COUNT: "" if count is None else f"{count:,}",
+        }
+        return texts.get(column, "")
+
+    def setData(self, index: QModelIndex, value: Any, role: int = 0) -> bool:
+        """Take over what was typed, chosen or ticked."""
+        one = self.at(index.row())
+        if one is None or self.classes is None:
+            return False
+        column = index.column()
+        parts: dict[str, Any] = {}
+        if column == NAME:
+            parts = {"name": str(value).strip()}
+        elif column == STATE:
+            parts = {"state": value}
+        elif column in (LOCKED, VISIBLE):
+            ticked = Qt.CheckState(value) == Qt.CheckState.Checked
+            parts = {"locked": ticked} if column == LOCKED else {"hidden": not ticked}
+        if not parts or parts.get("name") == "":
+            return False
+        self.classes.change(one.value, **parts)
+        return True
+
+
+class StateDelegate(QStyledItemDelegate):
+    """Lets a state be chosen from a list."""
+
+    def createEditor(self, parent: Any, option: Any, index: Any) -> QWidget:
+        """Offer the states."""
+        box = QComboBox(parent)
+        box.addItems(STATES)
+        box.activated.connect(lambda _: self.commitData.emit(box))
+        box.activated.connect(lambda _: self.closeEditor.emit(box))
+        return box
+
+    def setEditorData(self, editor: Any, index: Any) -> None:
+        """Begin with the present one."""
+        editor.setCurrentText(index.data(Qt.ItemDataRole.EditRole))
+        editor.showPopup()
+
+    def setModelData(self, editor: Any, model: Any, index: Any) -> None:
+        """Take over the chosen one."""
+        model.setData(index, editor.currentText())
+
+
+class ClassTable(QTableView):
+    """A click selects the class to paint with."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.rows = ClassModel(self)
+        self.setModel(self.rows)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setItemDelegateForColumn(STATE, StateDelegate(self))
+        self.setAccessibleName("Classes")
+        self.setTabKeyNavigation(False)
+        self.setIconSize(QSize(SWATCH, SWATCH))
+        header, side = self.horizontalHeader(), self.verticalHeader()
+        assert header is not None
+        assert side is not None
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
+        header.setMinimumSectionSize(20)
+        side.setVisible(False)
+        selection = self.selectionModel()
+        assert selection is not None
+        selection.currentRowChanged.connect(self._on_row)
+        self.doubleClicked.connect(self._on_double_click)
+        self.rows.dataChanged.connect(self.follow)
+        self.rows.modelReset.connect(self.follow)
+
+    def current(self) -> LabelClass | None:
+        """Return the class of the selected row."""
+        return self.rows.at(self.currentIndex().row())
+
+    def follow(self) -> None:
+        """Select the row of the class that is painted with."""
+        classes = self.rows.classes
+        selected = classes.selected if classes is not None else None
+        row = self.rows.row(selected.value) if selected is not None else -1
+        if row != self.currentIndex().row():
+            if row < 0:
+                self.setCurrentIndex(QModelIndex())
+            else:
+                self.selectRow(row)
+
+    def _on_row(self, index: QModelIndex) -> None:
+        one, classes = self.rows.at(index.row()), self.rows.classes
+        if one is not None and classes is not None and classes.selected != one:
+            classes.select(one.value)
+
+    def _on_double_click(self, index: QModelIndex) -> None:
+        one, classes = self.rows.at(index.row()), self.rows.classes
+        if index.column() != COLOR or one is None or classes is None:
+            return
+        alpha = QColorDialog.ColorDialogOption.ShowAlphaChannel
+        chosen = QColorDialog.getColor(
+            QColor(*one.color), self, f"Colour of {one.name}", alpha
+        )
+        if chosen.isValid():
+            color = chosen.red(), chosen.green(), chosen.blue(), chosen.alpha()
+            classes.change(one.value, color=color)
+
+
+def swatch(color: tuple[int, int, int, int]) -> QIcon:
+    """Paint a small square of a colour, opaque: people choose by it."""
+    picture = QPixmap(SWATCH, SWATCH)
+    picture.fill(QColor(*color[:3]))
+    return QIcon(picture)

@@ -1,0 +1,203 @@
+"""The annotate dock: what is painted with, whether it is saved, and where to next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import Qt, QUrl
+from qtpy.QtGui import QDesktopServices
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ngff.viewer import settings
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.saving.places import folder_of, place_text
+from napari_ngff.widgets.annotate.bridge_page import BridgePage
+from napari_ngff.widgets.annotate.class_page import ClassPage
+from napari_ngff.widgets.annotate.object_page import ObjectPage
+from napari_ngff.widgets.annotate.round_bar import RoundBar
+from napari_ngff.widgets.installation import install
+from napari_ngff.widgets.new_labels_form import show_new_labels
+from napari_ngff.widgets.saving.save_controls import SaveControls
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+
+__all__ = ["AnnotateDock"]
+
+NOTHING = "Select labels of an OME-Zarr, or make new ones."
+AUTOSAVE_MINUTES = 5
+
+
+class AnnotateDock(QWidget):
+    """Follows the selected labels."""
+
+    def __init__(
+        self, napari_viewer: ViewerModel, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        install()
+        # napari hands docks a proxy, whose layers are others at each look.
+        napari_viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
+        self._viewer = napari_viewer
+        self._layer: OMEZarrLabels | None = None
+        self.title = QLabel(NOTHING, self)
+        self.path = PathLabel(self)
+        self.saving: SaveControls | None = None
+        self.autosave = QCheckBox("Save every 5 min", self)
+        self.autosave.setToolTip(
+            "Saves unsaved edits by itself; the minutes are in the preferences."
+        )
+        self.make = QPushButton("New &labels…", self)
+        self.make.setToolTip("Empty labels for an image, painted on at once.")
+        self.classes = ClassPage(self)
+        self.objects = ObjectPage(napari_viewer, self)
+        self.bridge = BridgePage(napari_viewer, self)
+        self.tabs = QTabWidget(self)
+        self.round = RoundBar(napari_viewer, self)
+        self.status = QLabel(self)
+        self._arrange()
+        self._connect()
+        self._on_settings()
+        self._follow()
+
+    def _arrange(self) -> None:
+        self.title.setWordWrap(True)
+        self.status.setWordWrap(True)
+        self.status.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+        )
+        pages = (
+            (self.classes, "Classes"),
+            (self.objects, "Objects"),
+            (self.bridge, "Other plugins"),
+        )
+        for page, title in pages:
+            # Beside a browser there may be little room.
+            area = QScrollArea(self)
+            area.setFrameShape(QFrame.Shape.NoFrame)
+            area.setWidgetResizable(True)
+            area.setWidget(page)
+            self.tabs.addTab(area, title)
+        row = QHBoxLayout()
+        row.addWidget(self.make)
+        row.addWidget(self.autosave)
+        row.addStretch(1)
+        self._head = QVBoxLayout()
+        self._head.addWidget(self.title)
+        self._head.addWidget(self.path)
+        layout = QVBoxLayout(self)
+        layout.addLayout(self._head)
+        layout.addLayout(row)
+        layout.addWidget(self.tabs, 1)
+        layout.addWidget(self.round)
+        layout.addWidget(self.status)
+
+    def _connect(self) -> None:
+        # Qt would keep what a lambda holds, and so this, for good.
+        self.make.clicked.connect(self._on_make)
+        self.autosave.toggled.connect(self._on_autosave)
+        for page in (self.classes, self.objects, self.bridge, self.round):
+            page.told.connect(self.status.setText)
+        self._viewer.layers.selection.events.active.connect(self._follow)
+        # Labels are deselected before they are gone.
+        self._viewer.layers.events.removed.connect(self._follow)
+        settings.changed.connect(self._on_settings)
+
+    def _follow(self, event: Any = None) -> None:
+        """Show the labels that are selected now; others than labels change nothing."""
+        active = self._viewer.layers.selection.active
+        if self._layer is not None and self._layer not in self._viewer.layers:
+            self._show(None)
+        if isinstance(active, OMEZarrLabels) and active is not self._layer:
+            self._show(active)
+
+    def _show(self, layer: OMEZarrLabels | None) -> None:
+        if self._layer is not None:
+            self._layer.events.name.disconnect(self._on_name)
+        self._layer = layer
+        if self.saving is not None:
+            self._head.removeWidget(self.saving)
+            self.saving.hide()
+            self.saving.deleteLater()
+            self.saving = None
+        self._on_name()
+        self.path.setPath("" if layer is None else place_text(layer))
+        self.path.setFolder("" if layer is None else folder_of(layer))
+        if layer is not None:
+            layer.events.name.connect(self._on_name)
+            self.saving = SaveControls(layer, self)
+            self._head.insertWidget(1, self.saving)
+        self.status.setText("")
+        for page in (self.classes, self.objects, self.bridge):
+            page.setLayer(layer)
+
+    def _on_make(self) -> None:
+        show_new_labels(self._viewer)
+
+    def _on_name(self, event: Any = None) -> None:
+        layer = self._layer
+        self.title.setText(NOTHING if layer is None else layer.name)
+        font = self.title.font()
+        font.setBold(layer is not None)
+        self.title.setFont(font)
+
+    def _on_autosave(self, on: bool) -> None:
+        if on != (settings.autosave_minutes() > 0):
+            settings.set_autosave_minutes(AUTOSAVE_MINUTES if on else 0)
+
+    def _on_settings(self, *_: Any) -> None:
+        minutes = settings.autosave_minutes()
+        self.autosave.setChecked(minutes > 0)
+        self.autosave.setText(f"Save every {minutes or AUTOSAVE_MINUTES} min")
+
+
+class PathLabel(QLabel):
+    """A path, cut in the middle to what fits; a click shows its folder."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._path = self._folder = ""
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.setAccessibleName("Where the labels are saved")
+
+    def setPath(self, path: str) -> None:
+        """Show another path."""
+        self._path = path
+        self.setVisible(bool(path))
+        self._elide()
+
+    def setFolder(self, folder: str) -> None:
+        """Show another folder at a click; none without one."""
+        self._folder = folder
+        self.setToolTip(
+            f"{self._path}\nClick to show the folder." if folder else self._path
+        )
+        shape = (
+            Qt.CursorShape.PointingHandCursor if folder else Qt.CursorShape.ArrowCursor
+        )
+        self.setCursor(shape)
+
+    def resizeEvent(self, event: Any) -> None:
+        """Cut to the new width."""
+        self._elide()
+        super().resizeEvent(event)
+
+    def mouseReleaseEvent(self, event: Any) -> None:
+        """Show the folder in the system's file manager."""
+        if self._folder:
+            QDesktopServices.openUrl(QUrl.fromLocalFile(self._folder))
+
+    def _elide(self) -> None:
+        mode = Qt.TextElideMode.ElideMiddle
+        self.setText(self.fontMetrics().elidedText(self._path, mode, self.width()))

@@ -1,0 +1,122 @@
+"""Writes labels for other programs: outlines, and a table of boxes."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QFormLayout,
+    QGroupBox,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QWidget,
+)
+
+from napari_ngff.viewer.bridge.exporting import export_boxes, export_outlines
+from napari_ngff.viewer.bridge.regions import level_shapes
+from napari_ngff.widgets.inquiry import Questions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+__all__ = ["ExportBox"]
+
+GEOJSON, TABLE = "GeoJSON (*.geojson)", "Table (*.csv)"
+
+
+class ExportBox(QGroupBox):
+    """Asks for a file, and writes it in a worker."""
+
+    told = Signal(str)
+    """Emitted with what became of it."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Other programs", parent)
+        self._layer: OMEZarrLabels | None = None
+        self._questions = Questions(self)
+        self._stop = threading.Event()
+        self.level = QComboBox(self)
+        self.level.setAccessibleName("Level to export")
+        self.level.setToolTip("A coarser one is faster, and less exact.")
+        self.outlines = QPushButton("&Outlines…", self)
+        self.outlines.setToolTip("Polygons of all objects as GeoJSON, for QuPath.")
+        self.boxes = QPushButton("&Boxes…", self)
+        self.boxes.setToolTip(
+            "Bounding boxes of all labels in micrometres, as a table of regions (CSV)."
+        )
+        self.progress = QProgressBar(self)
+        self.progress.setRange(0, 0)
+        self.cancel = QPushButton("Cancel", self)
+        self.cancel.setToolTip("Write nothing.")
+        form, row, busy = QFormLayout(self), QHBoxLayout(), QHBoxLayout()
+        row.addWidget(self.outlines)
+        row.addWidget(self.boxes)
+        busy.addWidget(self.progress, 1)
+        busy.addWidget(self.cancel)
+        form.addRow("Le&vel", self.level)
+        form.addRow(row)
+        form.addRow(busy)
+        self.outlines.clicked.connect(self.exportOutlines)
+        self.boxes.clicked.connect(self.exportBoxes)
+        self.cancel.clicked.connect(self._on_cancel)
+        self.setLayer(None)
+
+    def setLayer(self, layer: OMEZarrLabels | None) -> None:
+        """Export other labels; what goes on is given up."""
+        self._stop.set()
+        self._questions.drop()
+        self._layer = layer
+        self.level.clear()
+        for number, shape in enumerate(level_shapes(layer) if layer else ()):
+            self.level.addItem(f"{number}: {' x '.join(map(str, shape))}", number)
+        self._show_busy(False)
+
+    def _show_busy(self, busy: bool) -> None:
+        self.progress.setVisible(busy)
+        self.cancel.setVisible(busy)
+        for widget in (self.level, self.outlines, self.boxes):
+            widget.setEnabled(self._layer is not None and not busy)
+
+    def exportOutlines(self) -> None:
+        """Ask for a file, and write GeoJSON."""
+        self._export(export_outlines, "Export outlines", GEOJSON)
+
+    def exportBoxes(self) -> None:
+        """Ask for a file, and write a table."""
+        self._export(export_boxes, "Export boxes", TABLE)
+
+    def _on_cancel(self) -> None:
+        self._stop.set()
+
+    def _export(self, write: Callable[..., int], title: str, kind: str) -> None:
+        layer, level = self._layer, self.level.currentData()
+        path, _ = QFileDialog.getSaveFileName(self, title, "", kind)
+        if layer is None or not path:
+            return
+        ending = kind.split("*")[1].rstrip(")")
+        path = path if path.endswith((ending, ".json")) else f"{path}{ending}"
+        stop = self._stop = threading.Event()
+
+        def work() -> str:
+            try:
+                count = write(layer, path, level, stop.is_set)
+            except (MemoryError, ValueError) as error:
+                return f"Not exported: {error}"
+            if stop.is_set():
+                return "Nothing was written."
+            return f"{count} objects were written to {path}."
+
+        self._show_busy(True)
+        self.told.emit(f"Writing {path}…")
+        self._questions.ask("export", work, self._done)
+
+    def _done(self, said: Any) -> None:
+        self._show_busy(False)
+        self.told.emit(str(said))

@@ -1,0 +1,319 @@
+"""Objects one by one: go to them, join and cut them with a click."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from qtpy.compat import isalive
+from qtpy.QtCore import QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QGridLayout,
+    QLabel,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ngff.labels.objects import known_ids
+from napari_ngff.viewer.bridge.regions import label_region
+from napari_ngff.viewer.painting.instances import (
+    Regrouping,
+    absorb,
+    label_at,
+    neighbour,
+    show_region,
+    split,
+)
+from napari_ngff.widgets.inquiry import Questions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari.components import ViewerModel
+
+    from napari_ngff.labels.grid import Box
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+__all__ = ["ObjectPage"]
+
+LARGEST = 2**31 - 1
+MOST = 200
+"""Objects that are listed."""
+
+
+class ObjectPage(QWidget):
+    """Finds objects by their id, and works on those that are clicked."""
+
+    told = Signal(str)
+    """Emitted with what to do next, or what went wrong."""
+
+    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._viewer = viewer
+        self._layer: OMEZarrLabels | None = None
+        self._questions = Questions(self)
+        self._clicks: list[list[int]] = []
+        self._clicker = _clicker(self)
+        self.id = QSpinBox(self)
+        self.id.setRange(0, LARGEST)
+        self.id.setAccessibleName("Object id")
+        self.id.setToolTip("The label that is painted with; type one to go there.")
+        self.id.setKeyboardTracking(False)
+        self.show_only = QCheckBox("Show &only this object", self)
+        self.show_only.setToolTip("Hides all others on the screen.")
+        self.previous = self._button("&Previous", "To the object with the id before.")
+        self.next = self._button("&Next", "To the object with the next id.")
+        self.unused = self._button("New &id", "Paint with an id that is not used (M).")
+        self.jump = self._button("&Go there", "Brings the object into view.")
+        self.join = self._button(
+            "&Join by click", "Each object that is clicked becomes part of this one."
+        )
+        self.cut = self._button(
+            "&Cut by click", "Click two places of an object: it is cut between them."
+        )
+        self.join.setCheckable(True)
+        self.cut.setCheckable(True)
+        self.list = QListWidget(self)
+        self.list.setAccessibleName("Objects that were chosen")
+        self.list.setToolTip("Objects that were chosen last; a click goes there.")
+        self._arrange()
+        self._connect()
+        self.setLayer(None)
+
+    def _button(self, title: str, tip: str) -> QPushButton:
+        button = QPushButton(title, self)
+        button.setToolTip(tip)
+        return button
+
+    def _arrange(self) -> None:
+        grid = QGridLayout()
+        label = QLabel("O&bject", self)
+        label.setBuddy(self.id)
+        grid.addWidget(label, 0, 0)
+        grid.addWidget(self.id, 0, 1)
+        grid.addWidget(self.jump, 0, 2)
+        grid.addWidget(self.previous, 1, 0)
+        grid.addWidget(self.next, 1, 1)
+        grid.addWidget(self.unused, 1, 2)
+        grid.addWidget(self.join, 2, 0)
+        grid.addWidget(self.cut, 2, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 4, 0, 0)
+        layout.addLayout(grid)
+        layout.addWidget(self.show_only)
+        layout.addWidget(self.list, 1)
+
+    def _connect(self) -> None:
+        self.id.valueChanged.connect(self._on_id)
+        self.show_only.toggled.connect(self._on_show_only)
+        self.previous.clicked.connect(self.goBack)
+        self.next.clicked.connect(self.goOn)
+        self.unused.clicked.connect(self.useNext)
+        self.jump.clicked.connect(self.goThere)
+        self.list.itemClicked.connect(self._on_listed)
+        self.list.itemActivated.connect(self._on_listed)
+        self.join.toggled.connect(self._on_join)
+        self.cut.toggled.connect(self._on_cut)
+
+    def setLayer(self, layer: OMEZarrLabels | None) -> None:
+        """Work on another layer."""
+        older = self._layer
+        if older is not None:
+            older.events.selected_label.disconnect(self._on_selected)
+            if self._clicker in older.mouse_drag_callbacks:
+                older.mouse_drag_callbacks.remove(self._clicker)
+        self.join.setChecked(False)
+        self.cut.setChecked(False)
+        self._layer = layer
+        self.list.clear()
+        self._questions.drop()
+        if layer is not None:
+            layer.events.selected_label.connect(self._on_selected)
+            layer.mouse_drag_callbacks.append(self._clicker)
+            self._on_selected()
+            self.show_only.setChecked(layer.show_selected_label)
+        for widget in self.findChildren(QWidget):
+            widget.setEnabled(layer is not None)
+        editable = layer is not None and layer.editable
+        self.join.setEnabled(editable)
+        self.cut.setEnabled(editable)
+
+    def _on_selected(self, event: Any = None) -> None:
+        if self._layer is not None:
+            label = int(self._layer.selected_label)
+            with QSignalBlocker(self.id):
+                self.id.setValue(min(label, LARGEST))
+            self._list(label)
+
+    def _list(self, label: int) -> None:
+        """Put an object at the head of those that were chosen."""
+        if label == 0:
+            return
+        for found in self.list.findItems(str(label), Qt.MatchFlag.MatchExactly):
+            self.list.takeItem(self.list.row(found))
+        self.list.insertItem(0, str(label))
+        self.list.setCurrentRow(0)
+        while self.list.count() > MOST:
+            self.list.takeItem(MOST)
+
+    def _on_listed(self, item: QListWidgetItem) -> None:
+        layer = self._layer
+        if layer is not None:
+            label = int(item.text())
+            self._find(lambda: (label, label_region(layer, label)))
+
+    def _on_id(self, value: int) -> None:
+        if self._layer is not None:
+            self._layer.selected_label = value
+
+    def _on_show_only(self, on: bool) -> None:
+        if self._layer is not None:
+            self._layer.show_selected_label = on
+
+    def useNext(self) -> None:
+        """Paint with an id that is not used."""
+        layer = self._layer
+        if layer is not None:
+            self._questions.ask("id", layer.next_label, self._use)
+
+    def _use(self, found: int | str) -> None:
+        if isinstance(found, str):
+            self.told.emit(found)
+        elif self._layer is not None:
+            self._layer.selected_label = found
+
+    def goOn(self) -> None:
+        """Go to the object with the next id."""
+        self._step(1)
+
+    def goBack(self) -> None:
+        """Go to the object with the id before."""
+        self._step(-1)
+
+    def _step(self, step: int) -> None:
+        layer = self._layer
+        if layer is None:
+            return
+        label = int(layer.selected_label)
+
+        def work() -> tuple[int, Box] | str:
+            found = neighbour(known_ids(layer.canvas), label, step)
+            if found is None:
+                return "Nothing is painted."
+            return found, label_region(layer, found)
+
+        self._find(work)
+
+    def goThere(self) -> None:
+        """Bring the object into view."""
+        layer = self._layer
+        if layer is not None:
+            label = int(layer.selected_label)
+            self._find(lambda: (label, label_region(layer, label)))
+
+    def _find(self, work: Any) -> None:
+        def look() -> tuple[int, Box] | str:
+            try:
+                found: tuple[int, Box] | str = work()
+            except ValueError as error:
+                return str(error)
+            return found
+
+        self.told.emit("Looking…")
+        self._questions.ask("find", look, self._found)
+
+    def _found(self, found: tuple[int, Box] | str) -> None:
+        layer = self._layer
+        if isinstance(found, str) or layer is None:
+            self.told.emit(str(found))
+            return
+        label, region = found
+        layer.selected_label = label
+        show_region(self._viewer, layer, region)
+        sizes = " x ".join(str(stop - start) for start, stop in region)
+        self.told.emit(f"Object {label}: {sizes} voxels.")
+
+    # Clicks.
+
+    def _on_join(self, on: bool) -> None:
+        self._on_tool(self.join, self.cut, on)
+
+    def _on_cut(self, on: bool) -> None:
+        self._on_tool(self.cut, self.join, on)
+
+    def _on_tool(self, button: QPushButton, other: QPushButton, on: bool) -> None:
+        self._clicks = []
+        if on:
+            other.setChecked(False)
+            if self._layer is not None:
+                self._layer.mode = "pan_zoom"
+            self.told.emit(button.toolTip())
+
+    def take(self, layer: Any, event: Any) -> Any:
+        """Take a click, unless it turns into a drag."""
+        if not (self.join.isChecked() or self.cut.isChecked()):
+            return
+        dragged = False
+        yield
+        while event.type == "mouse_move":
+            dragged = True
+            yield
+        mine = self._layer
+        if dragged or mine is None or layer is not mine:
+            return
+        at = [round(float(i)) for i in mine.world_to_data(event.position)]
+        if self.join.isChecked():
+            label = int(mine.selected_label)
+            self._regroup(lambda: absorb(mine, at, label), self._joined)
+            return
+        self._clicks.append(at)
+        if len(self._clicks) == 1:
+            label = label_at(mine, at)
+            self.told.emit(f"Click another place of object {label}.")
+            return
+        seeds, self._clicks = self._clicks, []
+        self._regroup(lambda: split(mine, seeds), self._cut)
+
+    def _regroup(
+        self, work: Callable[[], Regrouping], done: Callable[[Regrouping], None]
+    ) -> None:
+        def look() -> Regrouping | str:
+            try:
+                return work()
+            except ValueError as error:
+                return str(error)
+
+        def take(found: Regrouping | str) -> None:
+            if isinstance(found, str):
+                self.told.emit(found)
+            else:
+                found.apply()
+                done(found)
+
+        self._questions.ask("regroup", look, take)
+
+    def _joined(self, found: Regrouping) -> None:
+        label = found.edits[0].label
+        self.told.emit(f"{found.labels[0]} is part of {label} now.")
+
+    def _cut(self, found: Regrouping) -> None:
+        first, second = found.labels
+        self.told.emit(f"{first} is cut; the other part is {second}.")
+        self._list(second)
+
+
+def _clicker(page: ObjectPage) -> Callable[[Any, Any], Any]:
+    """Make what a layer calls at a click; it does not keep the page."""
+    found = weakref.ref(page)
+
+    def on_click(layer: Any, event: Any) -> Any:
+        page = found()
+        if page is not None and isalive(page):  # type: ignore[no-untyped-call]
+            yield from page.take(layer, event)
+
+    return on_click

@@ -1,0 +1,171 @@
+"""The round of annotation: from field to field, and how far it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QGridLayout,
+    QGroupBox,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QWidget,
+)
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.labels.classes import STATES
+from napari_ngff.viewer.browsing.annotation import annotate, label_name
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.host import browser_of
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+
+    from napari_ngff.viewer.browsing.annotation import Annotation
+
+__all__ = ["RoundBar"]
+
+NAME = "labels"
+
+
+class RoundBar(QGroupBox):
+    """Shown while a plate, a well or a collection is browsed."""
+
+    told = Signal(str)
+    """Emitted with what went wrong, for the user."""
+
+    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
+        super().__init__("Fields", parent)
+        self._viewer = viewer
+        self.annotation: Annotation | None = None
+        self.begin = QPushButton("Annotate field after &field", self)
+        self.begin.setToolTip(
+            "The same labels and classes in every field; each is saved when you go on."
+        )
+        self.previous = QPushButton("◀", self)
+        self.previous.setToolTip("Save, and go to the field before.")
+        self.previous.setAccessibleName("Field before")
+        self.next = QPushButton("▶", self)
+        self.next.setToolTip("Save, and go to the next field.")
+        self.next.setAccessibleName("Next field")
+        self.todo = QPushButton("Next to do", self)
+        self.todo.setToolTip("Save, and go to the next field that nobody has begun.")
+        self.state = QComboBox(self)
+        self.state.addItems(STATES)
+        self.state.setAccessibleName("State of the field")
+        self.state.setToolTip("How far this field is; kept in a file beside the plate.")
+        self.autosave = QCheckBox("Save when going on", self)
+        self.autosave.setChecked(True)
+        self.autosave.setToolTip("Else unsaved edits are asked about.")
+        self.place = QLabel(self)
+        self.bar = QProgressBar(self)
+        self.bar.setFormat("%v of %m done")
+        self._arrange()
+        self._connect()
+        self.refresh()
+
+    def _arrange(self) -> None:
+        grid = QGridLayout(self)
+        grid.addWidget(self.begin, 0, 0, 1, 4)
+        grid.addWidget(self.previous, 1, 0)
+        grid.addWidget(self.place, 1, 1)
+        grid.addWidget(self.next, 1, 2)
+        grid.addWidget(self.todo, 1, 3)
+        grid.addWidget(self.state, 2, 0, 1, 2)
+        grid.addWidget(self.autosave, 2, 2, 1, 2)
+        grid.addWidget(self.bar, 3, 0, 1, 4)
+        grid.setColumnStretch(1, 1)
+
+    def _connect(self) -> None:
+        self.begin.clicked.connect(self.start)
+        self.previous.clicked.connect(self.goBack)
+        self.next.clicked.connect(self.goOn)
+        self.todo.clicked.connect(self._on_todo)
+        self.state.activated.connect(self._on_state)
+        self.autosave.toggled.connect(self._on_autosave)
+        session_of(self._viewer).browsing.connect(self._on_browsing)
+
+    def _on_browsing(self, browser: Any = None) -> None:
+        if self.annotation is not None and self.annotation.browser is not browser:
+            self.annotation.changed.disconnect(self._on_changed)
+            self.annotation.close()
+            self.annotation = None
+            self._show_progress()
+        self.refresh()
+
+    def start(self) -> None:
+        """Begin with the selected labels' name, in the field that is shown."""
+        active = self._viewer.layers.selection.active
+        try:
+            self.annotation = annotate(self._viewer, label_name(active) or NAME)
+        except (ValueError, OMEZarrError, OSError) as error:
+            self.told.emit(str(error))
+            return
+        self.annotation.autosave = self.autosave.isChecked()
+        self.annotation.changed.connect(self._on_changed)
+        self._on_changed()
+
+    def _on_changed(self) -> None:
+        self.refresh()
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        """Show on the map of the browser, if it is open, how far each well is."""
+        browser = browser_of(self._viewer)
+        if browser is not None:
+            found = self.annotation
+            browser.map.setProgress({} if found is None else found.well_progress())
+
+    def refresh(self) -> None:
+        """Show where the round is."""
+        found = self.annotation
+        self.setVisible(session_of(self._viewer).browser is not None)
+        self.begin.setVisible(found is None)
+        for widget in (
+            self.previous,
+            self.next,
+            self.todo,
+            self.state,
+            self.autosave,
+            self.place,
+            self.bar,
+        ):
+            widget.setVisible(found is not None)
+        if found is None:
+            return
+        position = found.browser.position
+        title = "" if position is None else found.browser.title(position)
+        self.place.setText(title or "all wells")
+        with QSignalBlocker(self.state):
+            self.state.setCurrentText(found.state)
+        self.state.setEnabled(position is not None)
+        counts = found.progress
+        self.bar.setMaximum(max(1, len(found.fields)))
+        self.bar.setValue(counts["done"])
+        self.bar.setToolTip(", ".join(f"{n} {state}" for state, n in counts.items()))
+
+    def goOn(self) -> None:
+        """Save, and go to the next field."""
+        if self.annotation is not None:
+            self.annotation.step(1)
+
+    def goBack(self) -> None:
+        """Save, and go to the field before."""
+        if self.annotation is not None:
+            self.annotation.step(-1)
+
+    def _on_todo(self) -> None:
+        if self.annotation is not None:
+            self.annotation.next_to_do()
+
+    def _on_state(self, index: int) -> None:
+        if self.annotation is not None:
+            self.annotation.set_state(STATES[index])
+
+    def _on_autosave(self, on: bool) -> None:
+        if self.annotation is not None:
+            self.annotation.autosave = on

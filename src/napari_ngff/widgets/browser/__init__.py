@@ -1,0 +1,1 @@
+"""The dock that walks plates, wells and collections."""

@@ -1,0 +1,389 @@
+"""The browser: the map of a plate, the fields of a well, or a list of images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.compat import isalive
+from qtpy.QtCore import QTimer, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import QApplication, QWidget
+
+from napari_ngff.metadata.model import Kind
+from napari_ngff.plate.previews.cache import PreviewCache
+from napari_ngff.plate.previews.preview import PreviewReader
+from napari_ngff.viewer.browsing.browser import WellFields
+from napari_ngff.viewer.browsing.folder import WALKED, ImageFolder, find, read_each
+from napari_ngff.viewer.browsing.whereabouts import FIELD_KEYS
+from napari_ngff.viewer.inspection import node_of
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.controls import Mode
+from napari_ngff.widgets.browser.map_painting import Colors
+from napari_ngff.widgets.browser.panel import BrowserPanel
+from napari_ngff.widgets.inquiry import Questions
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+    from qtpy.QtGui import QKeyEvent
+
+    from napari_ngff.store.node import Node
+    from napari_ngff.viewer.browsing.browser import Browser, Position
+
+__all__ = ["TITLE", "BrowserDock"]
+
+TITLE = "OME-Zarr browser"
+
+
+class BrowserDock(BrowserPanel):
+    """Follows the session's browser; what is dropped on it is walked next."""
+
+    _browsed = Signal(object)
+
+    def __init__(
+        self, napari_viewer: ViewerModel, parent: QWidget | None = None
+    ) -> None:
+        # Here, since what is installed opens this dock.
+        from napari_ngff.widgets.installation import install
+
+        super().__init__(parent)
+        install()
+        self._viewer = napari_viewer
+        self._session = session_of(napari_viewer)
+        self._browser: Browser | None = None
+        self._folder: ImageFolder | None = None
+        self._well: str | None = ""  # None is that of what has no wells
+        self._waiting: str | None = None
+        self._failures: dict[str, str] = {}
+        self._questions = Questions(self)
+        self._click = QTimer(self)
+        self._click.setSingleShot(True)
+        self._click.setInterval(QApplication.doubleClickInterval())
+        self._connect()
+        self._on_theme()
+        self._follow()
+
+    def _connect(self) -> None:
+        # Through Qt: what is opened may have been read in another thread.
+        self._browsed.connect(self.setBrowser)
+        self._session.browsing.connect(self._on_browsing)
+        self._viewer.events.theme.connect(self._on_theme)
+        self._click.timeout.connect(self._on_waited)
+        self.dropped.connect(self.showPath)
+        self.map.chosen.connect(self.goToWell)
+        self.map.approached.connect(self.zoomToWell)
+        self.map.pinned.connect(self.pinWell)
+        self.map.stepped.connect(self.stepWell)
+        self.map.picked.connect(self._show_mode)
+        self.map.hovered.connect(self._on_hovered)
+        self.well.chosen.connect(self.goToField)
+        self.images.opened.connect(self.openImages)
+        self.feed.failed.connect(self._on_failed)
+        self.cancel.clicked.connect(self._on_cancel)
+        controls = self.controls
+        controls.mode_chosen.connect(self.showMode)
+        controls.geometry_chosen.connect(self._on_geometry)
+        controls.acquisitions_chosen.connect(self._on_acquisitions)
+        controls.labels_chosen.connect(self._on_labels)
+
+    # --- what is walked
+
+    def browser(self) -> Browser | None:
+        """Return what is walked; None for a folder, or nothing."""
+        return self._browser
+
+    def setBrowser(self, browser: Browser) -> None:
+        """Walk another plate, well or collection."""
+        if browser is self._browser:
+            return
+        self._leave()
+        self._browser = browser
+        node = browser.node
+        browser.position_changed.connect(self._on_position)
+        browser.layers_changed.connect(self._on_layers)
+        browser.wells_changed.connect(self._show_problems)
+        browser.busy.connect(self._on_busy)
+        place, alike = node.location, node.kind in (Kind.PLATE, Kind.WELL)
+        reader = PreviewReader(
+            place.source, node.zarr_format, alike=alike, cache=PreviewCache()
+        )
+        self.feed.setReader(reader, place.path)
+        plate = node.metadata.plate
+        name = (plate.name if plate is not None else "") or node.name
+        self.title.setText(f"{name} ({node.kind})")
+        self.map.setMap(browser.map)
+        self.tables.setBrowser(self._viewer, browser)
+        self._show_problems()
+        self.showPages(node.kind)
+        self._on_layers()
+        if node.kind is Kind.PLATE:
+            self.map.setFocus()
+            self._questions.ask("labels", browser.label_names, self._on_label_names)
+        else:
+            self._show_well(None)
+
+    def setFolder(self, folder: ImageFolder) -> None:
+        """List the images of a plain folder."""
+        self._leave()
+        self._folder = folder
+        self.feed.setReader(
+            PreviewReader(folder.source, alike=False, cache=PreviewCache())
+        )
+        self.title.setText(folder.source.name)
+        self.showPages(None)
+        self.images.setImages((name, name, "") for name in folder.names)
+        self.feed.want()
+
+    def showPath(self, path: str) -> None:
+        """Walk what lies at a path or an address; show a plate as one picture."""
+        self.status.setText("Opening…")
+        self._questions.ask("opened", lambda: find(path), self._on_found)
+
+    def _leave(self) -> None:
+        browser, self._browser = self._browser, None
+        if browser is not None:
+            for signal, slot in (
+                (browser.position_changed, self._on_position),
+                (browser.layers_changed, self._on_layers),
+                (browser.wells_changed, self._show_problems),
+                (browser.busy, self._on_busy),
+            ):
+                signal.disconnect(slot, missing_ok=True)
+        self._folder, self._well, self._failures = None, "", {}
+        self._questions.drop()
+        self.tables.setBrowser(self._viewer, None)
+        self.clear()
+
+    def _follow(self) -> None:
+        """Begin with what is walked already, or what the active layer belongs to."""
+        if self._session.browser is not None:
+            self.setBrowser(self._session.browser)
+            return
+        node = node_of(self._viewer.layers.selection.active)
+        if node is not None and node.kind in WALKED:
+            self._session.browse(node)
+
+    # --- what the user does
+
+    def goToWell(self, path: str) -> None:
+        """Show a well as the canvas shows wells now: a field of it, or all."""
+        self.map.setCurrent(path)
+        self._show_well(path)
+        self._waiting = path
+        if self._mode() is Mode.FIELD:
+            self._on_waited()
+        else:
+            # The second click of two wants the whole picture to stay.
+            self._click.start()
+
+    def zoomToWell(self, path: str) -> None:
+        """Bring a well of the mosaic in view."""
+        self._click.stop()
+        self._waiting = None
+        if self._browser is not None:
+            self._browser.zoom_to(path)
+
+    def goToField(self, field: str) -> None:
+        """Show a field of the well below the map."""
+        if self._browser is not None:
+            self._browser.show_field(self._well, field)
+
+    def openImages(self, paths: tuple[str, ...]) -> None:
+        """Open images of a collection or a folder as further layers."""
+        if self._folder is not None:
+            places = [f"{self._folder.source.name}/{path}" for path in paths]
+        elif self._browser is not None:
+            here = self._browser.node.location
+            places = [str(here.joined(path)) for path in paths]
+        else:
+            return
+        self.status.setText("Opening…")
+        self._questions.ask("opened", lambda: read_each(places), self._on_read)
+
+    def showMode(self, mode: Mode) -> None:
+        """Show the plate, the selected wells, a well, or a field."""
+        browser = self._browser
+        if browser is None:
+            return
+        wells = self.map.plate().wells
+        well = self._well or (wells[0].path if wells else None)
+        if mode is Mode.PLATE:
+            browser.show_mosaic()
+        elif mode is Mode.SELECTED:
+            browser.show_mosaic(self.map.selected())
+        elif mode is Mode.WELL:
+            browser.show_mosaic(None if well is None else [well])
+        else:
+            browser.show_field(well)
+        self._show_mode()
+
+    def keyPressEvent(self, event: QKeyEvent | None) -> None:
+        """Step as the canvas does: to wells with arrows, to fields with , and ."""
+        key = event.text() if event is not None else ""
+        if event is not None and key in FIELD_KEYS:
+            if self._browser is not None:
+                self._browser.step_field(FIELD_KEYS[key])
+            event.accept()
+        else:
+            self.map.keyPressEvent(event)
+
+    def pinWell(self, path: str) -> None:
+        """Show a well beside what is shown, or take it away again."""
+        if self._browser is not None:
+            self._browser.pin(path)
+
+    def stepWell(self, rows: int, columns: int) -> None:
+        """Go to the next well in a direction."""
+        if self._browser is not None:
+            self._browser.step_well(rows, columns)
+
+    def _on_cancel(self) -> None:
+        if self._browser is not None:
+            self._browser.cancel()
+
+    def _on_acquisitions(self, ids: tuple[int, ...]) -> None:
+        if self._browser is not None:
+            self._browser.choose_acquisitions(ids)
+
+    def _on_labels(self, name: str | None) -> None:
+        if self._browser is not None:
+            self._browser.choose_labels(name)
+
+    def _on_waited(self) -> None:
+        path, self._waiting = self._waiting, None
+        if path is None or self._browser is None:
+            return
+        if self._mode() in (Mode.WELL, Mode.SELECTED):
+            self._browser.show_mosaic([path])
+        else:
+            self._browser.show_field(path)
+
+    def _on_geometry(self, wells: int | None) -> None:
+        if self._browser is not None:
+            self._browser.geometry = wells
+            self.map.setMap(self._browser.map)
+
+    # --- what the browser tells
+
+    def _on_browsing(self, browser: Browser) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            self._browsed.emit(browser)
+
+    def _on_position(self, position: Position | None) -> None:
+        browser = self._browser
+        if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        self._show_mode()
+        self.well.setCurrent(None)
+        if position is None:
+            self.status.setText("")
+            if self._mode() is Mode.WELL and browser.shown_wells:
+                self.map.setCurrent(browser.shown_wells[0])
+                self._show_well(browser.shown_wells[0])
+            return
+        self.status.setText(browser.title(position))
+        self.map.setCurrent(position.well)
+        if position.well is not None:
+            self.map.setSelected([position.well])
+        self._show_well(position.well)
+        self.well.setCurrent(position.field)
+        self.images.list.setCurrent(position.field)
+
+    def _on_layers(self) -> None:
+        browser = self._browser
+        if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        self.map.setPinned({p.well for p in browser.pinned if p.well is not None})
+        self.controls.setAcquisitions(browser.acquisitions, browser.chosen)
+        self.controls.showLabels(browser.labels)
+        self._on_position(browser.position)
+
+    def _on_busy(self, busy: bool) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            self.showBusy(busy)
+
+    def _show_problems(self) -> None:
+        if self._browser is not None and isalive(self):  # type: ignore[no-untyped-call]
+            self.map.setProblems({**self._failures, **self._browser.problems})
+
+    def _on_failed(self, broken: dict[str, str]) -> None:
+        self._failures.update(broken)
+        self._show_problems()
+
+    # --- answers
+
+    def _on_label_names(self, found: tuple[str, ...] | str) -> None:
+        if not isinstance(found, str) and self._browser is not None:
+            self.controls.setLabels(found, self._browser.labels)
+
+    def _show_well(self, well: str | None) -> None:
+        """Show the fields of a well, or the images of a collection."""
+        browser = self._browser
+        if browser is None or well == self._well:
+            return
+        self._well = well
+        self._questions.ask("fields", lambda: browser.fields_of(well), self._on_fields)
+
+    def _on_fields(self, found: WellFields | str) -> None:
+        browser = self._browser
+        if browser is None:
+            return
+        if isinstance(found, str):
+            self.status.setText(found)
+            found = WellFields(())
+        if browser.kind in (Kind.PLATE, Kind.WELL):
+            self.well.setFields(found)
+        else:
+            self.images.setImages(
+                (f.position.field, f.title, f.problem) for f in found.fields
+            )
+        self.feed.setWell(self._well)
+        position = browser.position
+        if position is not None and position.well == self._well:
+            self.well.setCurrent(position.field)
+
+    def _on_found(self, found: Node | ImageFolder | str) -> None:
+        if isinstance(found, str):
+            self.status.setText(found)
+        elif isinstance(found, ImageFolder):
+            self.setFolder(found)
+        else:
+            browser = self._session.browse(found)
+            if found.kind in (Kind.PLATE, Kind.WELL):
+                browser.show_mosaic()
+
+    def _on_read(self, found: tuple[list[tuple[str, Any]], list[str]]) -> None:
+        opened, messages = found
+        self.status.setText(" ".join(messages))
+        for path, layers in opened:
+            self._session.add(layers, path)
+
+    # --- what is seen
+
+    def _mode(self) -> Mode | None:
+        browser = self._browser
+        if browser is None:
+            return None
+        if browser.position is not None:
+            return Mode.FIELD
+        count = len(browser.shown_wells)
+        if browser.kind is Kind.WELL or count == 1:
+            return Mode.WELL
+        if count == len(self.map.plate().wells):
+            return Mode.PLATE
+        return Mode.SELECTED if count else None
+
+    def _show_mode(self) -> None:
+        browser = self._browser
+        if browser is not None:
+            has_plate = browser.kind is Kind.PLATE
+            self.controls.setMode(self._mode(), bool(self.map.selected()), has_plate)
+
+    def _on_hovered(self, path: str) -> None:
+        well = self.map.wellOf(path)
+        browser = self._browser
+        position = browser.position if browser is not None else None
+        here = "" if position is None or browser is None else browser.title(position)
+        self.status.setText(well.name if well is not None else here)
+
+    def _on_theme(self, _: Any = None) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            self.setColors(Colors.of(self._viewer.theme))

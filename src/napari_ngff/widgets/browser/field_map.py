@@ -1,0 +1,237 @@
+"""The fields of a well: a map of where they lie, and a strip of what is on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QRect, QSize, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtGui import QIcon, QPainter, QPen, QPixmap
+from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem, QToolTip, QWidget
+
+from napari_ngff.widgets.browser.map_painting import Colors, fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from qtpy.QtCore import QEvent, QPoint
+    from qtpy.QtGui import QHelpEvent, QImage, QMouseEvent, QPaintEvent
+
+    from napari_ngff.viewer.browsing.browser import FieldPlace, WellFields
+
+__all__ = ["FieldMap", "ImageStrip"]
+
+MARGIN = 4
+ICON = 64
+
+
+class FieldMap(QWidget):
+    """Draws fields at their true places, each with its thumbnail."""
+
+    chosen = Signal(str)
+    """A field was clicked: its path."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._fields: tuple[FieldPlace, ...] = ()
+        self._pictures: dict[str, QImage] = {}
+        self._current: str | None = None
+        self._colors = Colors.of("dark")
+        self.setAccessibleName("Field map")
+
+    def setFields(self, fields: WellFields) -> None:
+        """Show the fields of another well."""
+        self._fields = fields.fields
+        self._pictures = {}
+        self.update()
+
+    def setPictures(self, pictures: Mapping[str, QImage]) -> None:
+        """Draw thumbnails in fields, by path; others keep theirs."""
+        self._pictures.update(pictures)
+        self.update()
+
+    def setCurrent(self, field: str | None) -> None:
+        """Frame the field that is shown."""
+        self._current = field
+        self.update()
+
+    def setColors(self, colors: Colors) -> None:
+        """Follow the theme."""
+        self._colors = colors
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """As large as two thumbnails."""
+        return QSize(140, 140)
+
+    def minimumSizeHint(self) -> QSize:
+        """Large enough to hit a field."""
+        return QSize(90, 90)
+
+    def rectOf(self, field: str) -> QRect:
+        """Where a field is drawn, in pixels; empty if it is none."""
+        found = (rect for place, rect in self._rects() if place.position.field == field)
+        return next(found, QRect())
+
+    def _rects(self) -> list[tuple[FieldPlace, QRect]]:
+        fields = self._fields
+        if not fields:
+            return []
+        bottom = max(f.corner[0] + f.size[0] for f in fields)
+        right = max(f.corner[1] + f.size[1] for f in fields)
+        top = min(f.corner[0] for f in fields)
+        left = min(f.corner[1] for f in fields)
+        height, width = max(bottom - top, 1e-12), max(right - left, 1e-12)
+        room = self.rect().adjusted(MARGIN, MARGIN, -MARGIN, -MARGIN)
+        scale = min(room.width() / width, room.height() / height)
+        x = room.left() + (room.width() - scale * width) / 2 - scale * left
+        y = room.top() + (room.height() - scale * height) / 2 - scale * top
+        found = []
+        for field in fields:
+            (up, aside), (high, wide) = field.corner, field.size
+            first = round(x + scale * aside), round(y + scale * up)
+            last = round(x + scale * (aside + wide)), round(y + scale * (up + high))
+            size = max(2, last[0] - first[0]), max(2, last[1] - first[1])
+            found.append((field, QRect(*first, *size)))
+        return found
+
+    def _field_at(self, point: QPoint) -> FieldPlace | None:
+        hit = [field for field, rect in self._rects() if rect.contains(point)]
+        return hit[-1] if hit else None
+
+    def paintEvent(self, event: QPaintEvent | None) -> None:
+        """Draw all fields."""
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), self._colors.gap)
+        current = None
+        for field, rect in self._rects():
+            picture = self._pictures.get(field.position.field)
+            if picture is not None:
+                painter.drawImage(fitted(picture, rect), picture)
+            else:
+                painter.fillRect(rect, self._colors.well)
+            if field.problem:
+                painter.setPen(QPen(self._colors.broken, 2))
+                painter.drawLine(rect.topLeft(), rect.bottomRight())
+                painter.drawLine(rect.topRight(), rect.bottomLeft())
+            painter.setPen(self._colors.background)
+            painter.drawRect(rect.adjusted(0, 0, -1, -1))
+            if field.position.field == self._current:
+                current = rect
+        if current is not None:
+            painter.setPen(QPen(self._colors.chosen, 2))
+            painter.drawRect(current.adjusted(1, 1, -1, -1))
+        painter.end()
+
+    def mousePressEvent(self, event: QMouseEvent | None) -> None:
+        """Choose a field."""
+        if event is not None and event.button() == Qt.MouseButton.LeftButton:
+            field = self._field_at(event.position().toPoint())
+            if field is not None:
+                self.chosen.emit(field.position.field)
+
+    def event(self, event: QEvent | None) -> bool:
+        """Show the tool tip of the field under the mouse."""
+        if event is not None and event.type() == event.Type.ToolTip:
+            hint: QHelpEvent = event  # type: ignore[assignment]
+            field = self._field_at(hint.pos())
+            text = "" if field is None else f"{field.title}\n{field.problem}".strip()
+            QToolTip.showText(hint.globalPos(), text, self)
+            return True
+        return bool(super().event(event))
+
+
+class ImageStrip(QListWidget):
+    """Images side by side, or below each other with what is told of them."""
+
+    chosen = Signal(str)
+    """An image was clicked: its path."""
+    scrolled = Signal()
+    """Other images may be in view than before."""
+
+    def __init__(self, parent: QWidget | None = None, *, flat: bool = True) -> None:
+        super().__init__(parent)
+        self._items: dict[str, QListWidgetItem] = {}
+        self._flat = flat
+        self.setIconSize(QSize(ICON, ICON))
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.setUniformItemSizes(True)
+        blank = QPixmap(ICON, ICON)
+        blank.fill(Qt.GlobalColor.transparent)
+        self._blank = QIcon(blank)
+        if flat:
+            self.setViewMode(QListView.ViewMode.IconMode)
+            self.setFlow(QListView.Flow.LeftToRight)
+            self.setWrapping(True)
+            self.setResizeMode(QListView.ResizeMode.Adjust)
+            self.setMovement(QListView.Movement.Static)
+            self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        else:
+            self.setSelectionMode(QListWidget.SelectionMode.ExtendedSelection)
+        self.itemClicked.connect(self._on_clicked)
+        for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
+            if bar is not None:
+                bar.valueChanged.connect(self._on_scrolled)
+
+    def setImages(self, images: Iterable[tuple[str, str, str]]) -> None:
+        """Show other images: path, title, and what is wrong or ""."""
+        self.clear()
+        self._items = {}
+        for path, title, problem in images:
+            item = QListWidgetItem(self._blank, title)
+            item.setData(Qt.ItemDataRole.UserRole, path)
+            item.setToolTip(f"{title}\n{problem}".strip())
+            self.addItem(item)
+            self._items[path] = item
+
+    def setPictures(self, pictures: Mapping[str, QImage]) -> None:
+        """Draw thumbnails, by path; others keep theirs."""
+        for path, picture in pictures.items():
+            if path in self._items:
+                shown = QPixmap(ICON, ICON)
+                shown.fill(Qt.GlobalColor.black)
+                painter = QPainter(shown)
+                painter.drawImage(fitted(picture, shown.rect()), picture)
+                painter.end()
+                icon = QIcon(shown)
+                icon.addPixmap(shown, QIcon.Mode.Selected)  # else it is tinted
+                self._items[path].setIcon(icon)
+
+    def setText(self, path: str, title: str, tip: str = "") -> None:
+        """Tell more of an image."""
+        item = self._items.get(path)
+        if item is not None:
+            item.setText(title)
+            item.setToolTip(tip or title)
+
+    def setCurrent(self, path: str | None) -> None:
+        """Mark the image that is shown, and bring it in view."""
+        item = self._items.get(path) if path is not None else None
+        self.setCurrentItem(item)
+        if item is not None:
+            self.scrollToItem(item)
+
+    def selected(self) -> tuple[str, ...]:
+        """Paths of the selected images, from the first to the last."""
+        return tuple(path for path, item in self._items.items() if item.isSelected())
+
+    def visibleImages(self) -> tuple[str, ...]:
+        """Paths of the images in view, and then of the others."""
+        port = self.viewport()
+        area = port.rect() if port is not None else self.rect()
+        seen = [
+            path
+            for path, item in self._items.items()
+            if self.visualItemRect(item).intersects(area)
+        ]
+        return tuple(dict.fromkeys([*seen, *self._items]))
+
+    def sizeHint(self) -> QSize:
+        """One row, or five."""
+        high = ICON + 2 * self.fontMetrics().height() + 12
+        return QSize(220, high if self._flat else 5 * high)
+
+    def _on_scrolled(self) -> None:
+        self.scrolled.emit()
+
+    def _on_clicked(self, item: QListWidgetItem) -> None:
+        self.chosen.emit(item.data(Qt.ItemDataRole.UserRole))

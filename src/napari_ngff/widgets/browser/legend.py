@@ -1,0 +1,100 @@
+"""The legend of a map under the mouse: pulling its ends changes the limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QEvent, QObject, QPoint, Qt, Signal  # type: ignore[attr-defined]
+
+from napari_ngff.widgets.browser.map_painting import LEGEND_HEIGHT
+
+if TYPE_CHECKING:
+    from qtpy.QtGui import QMouseEvent
+
+    from napari_ngff.widgets.browser.plate_map import PlateMapView
+
+__all__ = ["Legend"]
+
+Limits = tuple[float, float]
+
+
+class Legend(QObject):
+    """Watches the foot of a map, where the legend is drawn.
+
+    Pulling from the left half moves the lower limit, from the right half the upper
+    one; by the width of the legend, by as much as it shows. A double-click asks for
+    all values.
+
+    Parameters
+    ----------
+    plate_map
+        Draws the legend.
+    """
+
+    limited = Signal(float, float)
+    """Other limits are wanted."""
+    widened = Signal()
+    """All values are wanted."""
+
+    def __init__(self, plate_map: PlateMapView) -> None:
+        super().__init__(plate_map)
+        self._limits: Limits | None = None
+        self._pulled: tuple[int, Limits, bool] | None = None
+        port = plate_map.viewport()
+        assert port is not None
+        self._port = port
+        port.installEventFilter(self)
+
+    def setLimits(self, limits: Limits | None) -> None:
+        """Tell what is drawn; None for no legend."""
+        self._limits = limits
+        if limits is None:
+            self._pulled = None
+            self._port.unsetCursor()
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        """Take the mouse on the legend; leave all else to the map."""
+        if self._limits is None or event is None:
+            return False
+        kinds = QEvent.Type
+        if event.type() == kinds.MouseButtonRelease and self._pulled is not None:
+            self._pulled = None
+            return True
+        if event.type() not in (
+            kinds.MouseButtonPress,
+            kinds.MouseButtonDblClick,
+            kinds.MouseMove,
+        ):
+            return False
+        mouse: QMouseEvent = event  # type: ignore[assignment]
+        point = mouse.position().toPoint()
+        if event.type() == kinds.MouseMove:
+            return self._move(point)
+        if not self._holds(point) or mouse.button() != Qt.MouseButton.LeftButton:
+            return False
+        if event.type() == kinds.MouseButtonDblClick:
+            self._pulled = None
+            self.widened.emit()
+        else:
+            lower = point.x() < self._port.width() / 2
+            self._pulled = point.x(), self._limits, lower
+        return True
+
+    def _holds(self, point: QPoint) -> bool:
+        return point.y() >= self._port.height() - LEGEND_HEIGHT
+
+    def _move(self, point: QPoint) -> bool:
+        if self._pulled is None:
+            if self._holds(point):
+                self._port.setCursor(Qt.CursorShape.SizeHorCursor)
+            else:
+                self._port.unsetCursor()
+            return False
+        start, (low, high), lower = self._pulled
+        span = high - low or abs(high) or 1.0
+        moved = (point.x() - start) / max(1, self._port.width()) * span
+        if lower:
+            self.limited.emit(min(low + moved, high), high)
+        else:
+            self.limited.emit(low, max(high + moved, low))
+        return True

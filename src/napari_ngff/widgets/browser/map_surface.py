@@ -1,0 +1,305 @@
+"""The surface on which the map of a plate is drawn; it scrolls when it is enlarged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QPoint, QRect, QSize, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtGui import QPainter
+from qtpy.QtWidgets import QAbstractScrollArea, QFrame, QSizePolicy, QWidget
+
+from napari_ngff.widgets.browser.map_painting import (
+    LEGEND_HEIGHT,
+    Colors,
+    Grid,
+    MapState,
+    Scale,
+    paint_legend,
+    paint_plate,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from qtpy.QtGui import QImage, QPaintEvent, QResizeEvent, QWheelEvent
+
+    from napari_ngff.plate.layout import MapWell, PlateMap
+
+__all__ = ["MapSurface"]
+
+LEAST_SIDE, MOST_SIDE = 3, 200
+ZOOM_STEP = 1.25
+FEW = 64
+"""Cells that are drawn anew one by one; more are not worth finding."""
+
+CONTROL = Qt.KeyboardModifier.ControlModifier
+
+
+class MapSurface(QAbstractScrollArea):
+    """Draws what it is given, from plate metadata alone.
+
+    Ctrl and the wheel make cells larger, until the map scrolls.
+    """
+
+    picked = Signal()
+    """Other wells are selected than before."""
+    scrolled = Signal()
+    """Other wells may be in view than before."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = MapState()
+        self._colors = Colors.of("dark")
+        self._zoom = 1.0
+        port = self.viewport()
+        across, down = self.horizontalScrollBar(), self.verticalScrollBar()
+        assert port is not None
+        assert across is not None
+        assert down is not None
+        self._port, self._across, self._down = port, across, down
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        across.valueChanged.connect(self._on_scrolled)
+        down.valueChanged.connect(self._on_scrolled)
+
+    # --- what it is given
+
+    def setMap(self, plate: PlateMap) -> None:
+        """Show another plate, or the same in another geometry."""
+        known = {well.path for well in plate.wells}
+        self._state.map = plate
+        self._state.wells = {(w.row, w.column): w for w in plate.wells}
+        self._state.selected &= known
+        self._arrange()
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self._state = MapState()
+        self._zoom = 1.0
+        self._arrange()
+
+    def setColors(self, colors: Colors) -> None:
+        """Follow the theme."""
+        self._colors = colors
+        self._port.update()
+
+    def setPictures(self, pictures: Mapping[str, QImage]) -> None:
+        """Draw thumbnails in wells, by path; others keep theirs."""
+        self._state.pictures.update(pictures)
+        self._redraw(pictures)
+
+    def setProblems(self, problems: Mapping[str, str]) -> None:
+        """Cross the wells that are broken; the tool tip says why."""
+        self._state.problems = dict(problems)
+        self._port.update()
+
+    def setCurrent(self, path: str | None) -> None:
+        """Frame the well that is shown, and bring it in view."""
+        before, self._state.current = self._state.current, path
+        self._redraw(p for p in (before, path) if p is not None)
+        well = self.wellOf(path)
+        if well is not None:
+            self._reveal(well)
+
+    def setSelected(self, paths: Iterable[str]) -> None:
+        """Select wells."""
+        selected = frozenset(paths)
+        if selected != self._state.selected:
+            self._redraw(selected ^ self._state.selected)
+            self._state.selected = selected
+            self.picked.emit()
+
+    def setPinned(self, paths: Collection[str]) -> None:
+        """Mark the wells that are shown for comparison."""
+        self._state.pinned = frozenset(paths)
+        self._port.update()
+
+    def setShown(self, paths: Collection[str] | None) -> None:
+        """Dim all wells but these; None for none."""
+        self._state.shown = None if paths is None else frozenset(paths)
+        self._port.update()
+
+    def setValues(
+        self, values: Mapping[str, float | None] | None, scale: Scale | None = None
+    ) -> None:
+        """Colour wells by a value instead of showing thumbnails.
+
+        Parameters
+        ----------
+        values
+            By path of the well; None, NaN and wells that are not in it are crossed.
+            None shows thumbnails again.
+        scale
+            Limits and colours; they go into the legend.
+        """
+        self._state.values = {} if values is None else dict(values)
+        self._state.scale = None if values is None else scale
+        self._arrange()
+
+    def setProgress(self, progress: Mapping[str, float]) -> None:
+        """Draw a bar in wells: how much of each is annotated, 0-1."""
+        self._state.progress = dict(progress)
+        self._port.update()
+
+    # --- what it tells
+
+    def progress(self) -> dict[str, float]:
+        """Return how much of each well is annotated, as it is shown."""
+        return dict(self._state.progress)
+
+    def selected(self) -> tuple[str, ...]:
+        """Paths of the selected wells, in reading order."""
+        chosen = self._state.selected
+        return tuple(w.path for w in self._state.map.wells if w.path in chosen)
+
+    def current(self) -> str | None:
+        """Path of the well that is framed."""
+        return self._state.current
+
+    def plate(self) -> PlateMap:
+        """Return the map that is drawn."""
+        return self._state.map
+
+    def pictures(self) -> tuple[str, ...]:
+        """Paths of the wells that have a thumbnail."""
+        return tuple(self._state.pictures)
+
+    def problems(self) -> dict[str, str]:
+        """Why wells are crossed, by path."""
+        return dict(self._state.problems)
+
+    def visibleWells(self) -> tuple[str, ...]:
+        """Paths of the wells in view, row by row."""
+        return tuple(well.path for well in self._wells_in(self._cells_area()))
+
+    def wellOf(self, path: str | None) -> MapWell | None:
+        """Find a well by its path."""
+        wells = self._state.map.wells
+        return next((well for well in wells if well.path == path), None)
+
+    def rectOf(self, path: str) -> QRect:
+        """Where a well is drawn, in pixels of the viewport; empty if it is none."""
+        well = self.wellOf(path)
+        return QRect() if well is None else self._grid().cell(well.row, well.column)
+
+    def sizeHint(self) -> QSize:
+        """Wide enough for 24 columns of small pictures."""
+        return QSize(420, 300)
+
+    def minimumSizeHint(self) -> QSize:
+        """Give way to all that is above and below."""
+        return QSize(160, 120)
+
+    # --- where things are
+
+    def _headers(self) -> tuple[int, int]:
+        metrics = self.fontMetrics()
+        names = self._state.map.rows or ("A",)
+        left = max(metrics.horizontalAdvance(name) for name in names) + 8
+        return left, metrics.height() + 4
+
+    def _legend(self) -> int:
+        return LEGEND_HEIGHT if self._state.scale is not None else 0
+
+    def _side(self) -> int:
+        rows, columns = self._state.map.shape
+        left, top = self._headers()
+        size = self._port.size()
+        fit = min(
+            (size.width() - left) // max(1, columns),
+            (size.height() - top - self._legend()) // max(1, rows),
+        )
+        return min(max(int(max(fit, LEAST_SIDE) * self._zoom), LEAST_SIDE), MOST_SIDE)
+
+    def _grid(self) -> Grid:
+        rows, columns = self._state.map.shape
+        left, top = self._headers()
+        x, y = self._across.value(), self._down.value()
+        return Grid(rows, columns, self._side(), left, top, x, y)
+
+    def _cells_area(self) -> QRect:
+        left, top = self._headers()
+        return self._port.rect().adjusted(left, top, 0, -self._legend())
+
+    def _wells_in(self, area: QRect) -> list[MapWell]:
+        rows, columns = self._grid().within(area)
+        wells = self._state.wells
+        return [wells[r, c] for r in rows for c in columns if (r, c) in wells]
+
+    def _well_at(self, point: QPoint) -> MapWell | None:
+        if not self._cells_area().contains(point):
+            return None
+        return self._state.wells.get(self._grid().at(point.x(), point.y()))
+
+    def _arrange(self) -> None:
+        """Set the scroll bars to what is there, and take no more room than that."""
+        grid, area = self._grid(), self._cells_area()
+        fit = (self.width() - grid.left) // max(1, grid.columns)
+        most = grid.top + grid.rows * min(fit, MOST_SIDE) + self._legend()
+        self.setMaximumHeight(max(most, self.minimumSizeHint().height()))
+        for bar, count, room in (
+            (self._across, grid.columns, area.width()),
+            (self._down, grid.rows, area.height()),
+        ):
+            bar.setRange(0, max(0, count * grid.side - room))
+            bar.setPageStep(room)
+            bar.setSingleStep(grid.side)
+        self._port.update()
+        self.scrolled.emit()
+
+    def _reveal(self, well: MapWell) -> None:
+        rect, area = self._grid().cell(well.row, well.column), self._cells_area()
+        for bar, low, high in (
+            (
+                self._across,
+                rect.left() - area.left(),
+                rect.right() - area.right(),
+            ),
+            (
+                self._down,
+                rect.top() - area.top(),
+                rect.bottom() - area.bottom(),
+            ),
+        ):
+            bar.setValue(bar.value() + (min(low, 0) or max(high, 0)))
+
+    def _redraw(self, paths: Iterable[str]) -> None:
+        some = set(paths)
+        grid = self._grid()
+        if len(some) > 64:
+            self._port.update()
+            return
+        for well in self._state.map.wells:
+            if well.path in some:
+                self._port.update(grid.cell(well.row, well.column))
+
+    def paintEvent(self, event: QPaintEvent | None) -> None:
+        """Draw what has to be drawn anew."""
+        painter = QPainter(self._port)
+        area = event.rect() if event is not None else self._port.rect()
+        # Smooth scaling takes three times as long, and is not seen at this size.
+        paint_plate(painter, self._state, self._grid(), self._colors, area)
+        scale = self._state.scale
+        if scale is not None:
+            room = self._port.rect()
+            room.setTop(room.bottom() - LEGEND_HEIGHT + 1)
+            paint_legend(painter, scale, room, self._colors)
+        painter.end()
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
+        """Fit the map into the room there is."""
+        self._arrange()
+
+    def wheelEvent(self, event: QWheelEvent | None) -> None:
+        """Make cells larger or smaller with Ctrl, else scroll."""
+        if event is None or not event.modifiers() & CONTROL:
+            super().wheelEvent(event)
+            return
+        factor = ZOOM_STEP if event.angleDelta().y() > 0 else 1 / ZOOM_STEP
+        self._zoom = min(max(1.0, self._zoom * factor), MOST_SIDE)
+        self._arrange()
+        event.accept()
+
+    def _on_scrolled(self) -> None:
+        self._port.update()
+        self.scrolled.emit()

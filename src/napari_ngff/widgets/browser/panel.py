@@ -1,0 +1,139 @@
+"""The parts of the browser and where they stand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QSize, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QSplitter,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ngff.metadata.model import Kind
+from napari_ngff.viewer.browsing.browser import WellFields
+from napari_ngff.widgets.browser.collection_view import CollectionView
+from napari_ngff.widgets.browser.controls import BrowserControls
+from napari_ngff.widgets.browser.picture_feed import PictureFeed
+from napari_ngff.widgets.browser.plate_map import PlateMapView
+from napari_ngff.widgets.browser.tables import TableBar, is_table
+from napari_ngff.widgets.browser.well_view import WellView
+
+if TYPE_CHECKING:
+    from qtpy.QtGui import QDragEnterEvent, QDropEvent, QHideEvent, QShowEvent
+
+    from napari_ngff.widgets.browser.map_painting import Colors
+
+__all__ = ["BrowserPanel"]
+
+HINT = "Drop a plate, a well, a collection or a folder of images here."
+
+
+class BrowserPanel(QWidget):
+    """A map of wells above the fields of one, or a list of images."""
+
+    dropped = Signal(str)
+    """A folder, an archive or an address was dropped, not a table."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.title = QLabel(HINT, self)
+        self.controls = BrowserControls(self)
+        self.map = PlateMapView(self)
+        self.tables = TableBar(self.map, self.controls, self)
+        self.well = WellView(self)
+        self.images = CollectionView(self)
+        self.feed = PictureFeed(self.map, self.well, self.images)
+        self.splitter = QSplitter(Qt.Orientation.Vertical, self)
+        self.progress = QProgressBar(self)
+        self.cancel = QPushButton("&Cancel", self)
+        self.status = QLabel(self)
+        self.title.setWordWrap(True)
+        self.status.setWordWrap(True)
+        self.progress.setRange(0, 0)
+        self.progress.setTextVisible(False)
+        self.progress.setMaximumHeight(6)
+        for widget, share in ((self.map, 3), (self.well, 1), (self.images, 3)):
+            self.splitter.addWidget(widget)
+            self.splitter.setStretchFactor(self.splitter.indexOf(widget), share)
+        self.splitter.setChildrenCollapsible(False)
+        busy = QHBoxLayout()
+        busy.addWidget(self.progress, 1)
+        busy.addWidget(self.cancel)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self.title)
+        layout.addWidget(self.controls)
+        layout.addWidget(self.tables)
+        layout.addWidget(self.splitter, 1)
+        layout.addLayout(busy)
+        layout.addWidget(self.status)
+        self.setAcceptDrops(True)
+        self.clear()
+        self.showBusy(False)
+
+    def sizeHint(self) -> QSize:
+        """Leave room for 24 columns."""
+        return QSize(460, 640)
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self.feed.setReader(None)
+        self.map.clear()
+        self.well.setFields(WellFields(()))
+        self.images.setImages(())
+        self.controls.setLabels((), None)
+        self.controls.setAcquisitions((), ())
+        self.controls.filter.clear()
+        self.status.clear()
+        self.title.setText(HINT)
+        self.showPages(None)
+
+    def showPages(self, kind: Kind | None) -> None:
+        """Show what there is of a kind: None is a plain folder, or nothing."""
+        self.map.setVisible(kind is Kind.PLATE)
+        self.well.setVisible(kind in (Kind.PLATE, Kind.WELL))
+        self.controls.setVisible(kind in (Kind.PLATE, Kind.WELL))
+        self.images.setVisible(kind not in (Kind.PLATE, Kind.WELL))
+
+    def showBusy(self, busy: bool) -> None:
+        """Show that something is read, and let it be given up."""
+        self.progress.setVisible(busy)
+        self.cancel.setVisible(busy)
+
+    def setColors(self, colors: Colors) -> None:
+        """Follow the theme."""
+        self.map.setColors(colors)
+        self.well.setColors(colors)
+
+    def showEvent(self, event: QShowEvent | None) -> None:
+        """Get the thumbnails that are missing."""
+        super().showEvent(event)
+        self.feed.want()
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        """Get no thumbnails that nobody sees."""
+        super().hideEvent(event)
+        self.feed.want()
+
+    def dragEnterEvent(self, event: QDragEnterEvent | None) -> None:
+        """Take what has a path or an address."""
+        data = event.mimeData() if event is not None else None
+        if event is not None and data is not None and data.hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent | None) -> None:
+        """Tell of the first of what was dropped."""
+        data = event.mimeData() if event is not None else None
+        if event is not None and data is not None and data.hasUrls():
+            event.acceptProposedAction()
+            url = data.urls()[0]
+            path = url.toLocalFile() if url.isLocalFile() else url.toString()
+            if is_table(path) and self.tables.tables() is not None:
+                self.tables.load(path)
+            else:
+                self.dropped.emit(path)

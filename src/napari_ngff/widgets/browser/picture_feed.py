@@ -1,0 +1,117 @@
+"""Sees to it that the maps and lists of the browser get their thumbnails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QObject, QTimer, Signal  # type: ignore[attr-defined]
+
+from napari_ngff.plate.previews.preview import Place
+from napari_ngff.widgets.browser.thumbnails import ThumbnailLoader, image_of
+
+if TYPE_CHECKING:
+    from qtpy.QtGui import QImage
+
+    from napari_ngff.plate.previews.preview import PreviewReader
+    from napari_ngff.plate.previews.queue import Thumbnail
+    from napari_ngff.widgets.browser.collection_view import CollectionView
+    from napari_ngff.widgets.browser.plate_map import PlateMapView
+    from napari_ngff.widgets.browser.well_view import WellView
+
+__all__ = ["PictureFeed"]
+
+
+class PictureFeed(QObject):
+    """Asks for what is in view, fields before wells, and hands out what arrives."""
+
+    failed = Signal(dict)
+    """Path of a well -> why it has no thumbnail."""
+
+    def __init__(
+        self, plate: PlateMapView, well: WellView, images: CollectionView
+    ) -> None:
+        super().__init__(plate.parent())
+        self._map, self._fields, self._images = plate, well, images
+        self._loader: ThumbnailLoader | None = None
+        self._root = ""
+        self._well: str | None = None
+        self._done: set[Place] = set()
+        # Laying the window out tells of many changes at once.
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(0)
+        self._soon.timeout.connect(self._want)
+        plate.scrolled.connect(self.want)
+        well.scrolled.connect(self.want)
+        images.list.scrolled.connect(self.want)
+
+    def setReader(self, reader: PreviewReader | None, root: str = "") -> None:
+        """Take thumbnails from another hierarchy; paths are relative to `root`."""
+        if self._loader is not None:
+            self._loader.close()
+        self._loader = None
+        self._root, self._well, self._done = root, None, set()
+        if reader is not None:
+            self._loader = ThumbnailLoader(reader, self)
+            self._loader.arrived.connect(self._on_arrived)
+
+    def setWell(self, well: str | None) -> None:
+        """Take the fields that are shown as those of another well."""
+        before = self._prefix(self._well)
+        self._well = well
+        if before != self._prefix(well):
+            self._done = {p for p in self._done if p.well}
+        self.want()
+
+    def want(self) -> None:
+        """Ask for what is in view and not there yet; nothing while all is hidden."""
+        self._soon.start()
+
+    def _want(self) -> None:
+        if self._loader is None:
+            return
+        places: list[Place] = []
+        if self._fields.isVisible():
+            paths = self._fields.strip.visibleImages()
+            places += [Place(self._joined(self._well, path)) for path in paths]
+        if self._images.isVisible():
+            paths = self._images.list.visibleImages()
+            places += [Place(self._joined(None, path)) for path in paths]
+        if self._map.isVisible():
+            paths = self._map.visibleWells()
+            places += [Place(self._joined(None, path), well=True) for path in paths]
+        self._loader.want(place for place in places if place not in self._done)
+
+    def _joined(self, well: str | None, path: str) -> str:
+        return "/".join(part for part in (self._root, well or "", path) if part)
+
+    def _prefix(self, well: str | None) -> str:
+        above = self._joined(well, "")
+        return f"{above}/" if above else ""
+
+    def _on_arrived(self, found: dict[Place, Thumbnail]) -> None:
+        wells: dict[str, QImage] = {}
+        fields: dict[str, QImage] = {}
+        broken: dict[str, str] = {}
+        here, root = self._prefix(self._well), self._prefix(None)
+        for place, thumbnail in found.items():
+            self._done.add(place)
+            image = image_of(thumbnail)
+            path = place.path[len(root) :]
+            if place.well:
+                if image is not None:
+                    wells[path] = image
+                elif thumbnail.error:
+                    broken[path] = thumbnail.error
+                continue
+            if self._images.isVisible():
+                told = thumbnail.error or thumbnail.summary
+                self._images.describe(path, image, told)
+            elif image is not None and place.path.startswith(here):
+                fields[place.path[len(here) :]] = image
+        if wells:
+            self._map.setPictures(wells)
+        if fields:
+            self._fields.setPictures(fields)
+        if broken:
+            self.failed.emit(broken)

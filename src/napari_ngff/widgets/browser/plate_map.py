@@ -1,0 +1,172 @@
+"""The map of a plate: shows wells at their places, and lets them be chosen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QPoint, QRect, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import QApplication, QRubberBand, QToolTip, QWidget
+
+from napari_ngff.widgets.browser.map_surface import MapSurface
+
+if TYPE_CHECKING:
+    from qtpy.QtCore import QEvent
+    from qtpy.QtGui import QHelpEvent, QKeyEvent, QMouseEvent
+
+    from napari_ngff.plate.layout import MapWell
+
+__all__ = ["STEPS", "PlateMapView"]
+
+CONTROL = Qt.KeyboardModifier.ControlModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+LEFT = Qt.MouseButton.LeftButton
+
+STEPS = {
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+}
+"""Rows and columns to go for each arrow."""
+
+
+class PlateMapView(MapSurface):
+    """Tells what is done with the mouse and the keys on the map of a plate.
+
+    A click chooses a well, Ctrl adds it to the selection, Shift pins it; a
+    double-click asks to be brought there. Dragging, and the headers, select many.
+    """
+
+    chosen = Signal(str)
+    """A well was clicked: its path."""
+    approached = Signal(str)
+    """A well was double-clicked."""
+    pinned = Signal(str)
+    """A well was clicked with Shift."""
+    stepped = Signal(int, int)
+    """An arrow was pressed: rows and columns to go."""
+    hovered = Signal(str)
+    """The mouse came to a well, or left it: its path or ""."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._pressed: QPoint | None = None
+        self._band: QRubberBand | None = None
+        self._port.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Plate map")
+
+    def mousePressEvent(self, event: QMouseEvent | None) -> None:
+        """Begin a click or a selection; select by a header."""
+        if event is None or event.button() != LEFT:
+            return
+        point = event.position().toPoint()
+        row, column = self._grid().at(point.x(), point.y())
+        if row < 0 or column < 0:
+            self._add(
+                [
+                    w.path
+                    for w in self._state.map.wells
+                    if row in (-1, w.row) and column in (-1, w.column)
+                ],
+                event.modifiers(),
+            )
+            return
+        self._pressed = point
+
+    def mouseMoveEvent(self, event: QMouseEvent | None) -> None:
+        """Draw the band, or tell what is under the mouse."""
+        if event is None:
+            return
+        point = event.position().toPoint()
+        if self._pressed is None:
+            self._hover(self._well_at(point))
+            return
+        if self._band is None:
+            distance = (point - self._pressed).manhattanLength()
+            if distance < QApplication.startDragDistance():
+                return
+            shape = QRubberBand.Shape.Rectangle
+            self._band = QRubberBand(shape, self._port)
+            self._band.show()
+        self._band.setGeometry(QRect(self._pressed, point).normalized())
+
+    def mouseReleaseEvent(self, event: QMouseEvent | None) -> None:
+        """End a click or a selection."""
+        if event is None or self._pressed is None:
+            return
+        point, self._pressed = self._pressed, None
+        if self._band is not None:
+            area = self._band.geometry()
+            self._band.hide()
+            self._band.deleteLater()
+            self._band = None
+            found = self._wells_in(area & self._cells_area())
+            self._add([well.path for well in found], event.modifiers())
+            return
+        well = self._well_at(point)
+        if well is None:
+            self.setSelected(())
+        elif event.modifiers() & SHIFT:
+            self.pinned.emit(well.path)
+        elif event.modifiers() & CONTROL:
+            self.setSelected(self._state.selected ^ {well.path})
+        else:
+            self.setSelected([well.path])
+            self.chosen.emit(well.path)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent | None) -> None:
+        """Ask to be brought to a well."""
+        well = self._well_at(event.position().toPoint()) if event is not None else None
+        if well is not None:
+            self.approached.emit(well.path)
+
+    def leaveEvent(self, event: QEvent | None) -> None:
+        """Leave the well that was under the mouse."""
+        self._hover(None)
+
+    def keyPressEvent(self, event: QKeyEvent | None) -> None:
+        """Step with the arrows; zoom with plus and minus."""
+        if event is None:
+            return
+        step = STEPS.get(Qt.Key(event.key()))
+        if step is not None and not event.modifiers() & (CONTROL | SHIFT):
+            self.stepped.emit(*step)
+            event.accept()
+        else:
+            event.ignore()
+
+    def viewportEvent(self, event: QEvent | None) -> bool:
+        """Show the tool tip of the well under the mouse."""
+        if event is not None and event.type() == event.Type.ToolTip:
+            hint: QHelpEvent = event  # type: ignore[assignment]
+            QToolTip.showText(hint.globalPos(), self.tipAt(hint.pos()), self)
+            return True
+        return bool(super().viewportEvent(event))
+
+    def tipAt(self, point: QPoint) -> str:
+        """Name of the well at a point, its value, and what is wrong with it."""
+        well = self._well_at(point)
+        if well is None:
+            return ""
+        lines = [well.name]
+        if self._state.scale is not None:
+            value = self._state.value(well.path)
+            said = "no value" if value is None else f"{value:.6g}"
+            lines.append(f"{self._state.scale.title} {said}".strip())
+        if well.path in self._state.progress:
+            lines.append(f"{self._state.progress[well.path]:.0%} annotated")
+        if well.path in self._state.problems:
+            lines.append(self._state.problems[well.path])
+        return "\n".join(lines)
+
+    def _add(self, paths: list[str], modifiers: Qt.KeyboardModifier) -> None:
+        before = self._state.selected if modifiers & CONTROL else frozenset()
+        self.setSelected(before | set(paths))
+
+    def _hover(self, well: MapWell | None) -> None:
+        path = None if well is None else well.path
+        if path != self._state.hovered:
+            before, self._state.hovered = self._state.hovered, path
+            self._redraw(p for p in (before, path) if p is not None)
+            self.hovered.emit(path or "")

@@ -1,0 +1,1 @@
+"""The dock that tells what a hierarchy is."""

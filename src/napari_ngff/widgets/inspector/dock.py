@@ -1,0 +1,397 @@
+"""The inspector: the tree of a hierarchy, and all that is told of the chosen place."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from qtpy.compat import isalive
+from qtpy.QtCore import QModelIndex, QSize, Qt
+from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
+from qtpy.QtWidgets import (
+    QHBoxLayout,
+    QHeaderView,
+    QLabel,
+    QMessageBox,
+    QPushButton,
+    QSplitter,
+    QTabWidget,
+    QTreeView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.node import open_node
+from napari_ngff.store.repair import REPAIRS
+from napari_ngff.viewer.inspection import (
+    Details,
+    Entry,
+    describe,
+    fix,
+    judge,
+    node_of,
+    report,
+    root_of,
+)
+from napari_ngff.viewer.reader import read_node
+from napari_ngff.viewer.session import run, session_of
+from napari_ngff.widgets.inspector.fact_page import FactPage
+from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
+from napari_ngff.widgets.inspector.json_page import JsonPage
+from napari_ngff.widgets.inspector.problem_table import ProblemTable
+from napari_ngff.widgets.inspector.system_chooser import SystemChooser
+from napari_ngff.widgets.inspector.undo_repair import UndoRepair
+from napari_ngff.widgets.installation import install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari.components import ViewerModel
+    from qtpy.QtGui import QDragEnterEvent, QDropEvent
+
+    from napari_ngff.store.check import Finding
+    from napari_ngff.store.node import Node
+
+__all__ = ["Inspector"]
+
+HINT = "Select a layer that was opened from OME-Zarr, or drop a folder here."
+FACTS, PROBLEMS, JSON_TAB = range(3)
+
+
+class Inspector(QWidget):
+    """Follows the active layer; a folder that is dropped on it is shown as well."""
+
+    def __init__(
+        self, napari_viewer: ViewerModel, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        install()
+        self._viewer = napari_viewer
+        self._session = session_of(napari_viewer)
+        self._number = 0
+        self._target: str | None = None
+        self._entry: Entry | None = None
+        self._details = Details("")
+        self._stop = Event()
+        self.chooser = SystemChooser(napari_viewer, self)
+        self.model = HierarchyModel(self)
+        self.tree = QTreeView(self)
+        self.facts = FactPage(self)
+        self.problems = ProblemTable(self)
+        self.json = JsonPage(self)
+        self.tabs = QTabWidget(self)
+        self.status = QLabel(HINT, self)
+        self.open = QPushButton("&Open as layers", self)
+        self.reload = QPushButton("&Reload", self)
+        self.check = QPushButton("Check &all below", self)
+        self.undo = UndoRepair(self)
+        self.copyPath = QPushButton("&Copy path", self)
+        self.copyReport = QPushButton("Copy repor&t", self)
+        self._arrange()
+        self._connect()
+        self._follow()
+
+    def _arrange(self) -> None:
+        self.setAcceptDrops(True)
+        self.tree.setModel(self.model)
+        self.tree.setUniformRowHeights(True)
+        self.tree.setExpandsOnDoubleClick(False)
+        self.tree.setAccessibleName("Hierarchy")
+        header = self.tree.header()
+        assert header is not None
+        header.setStretchLastSection(False)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
+        self.tabs.addTab(self.facts, "Facts")
+        self.tabs.addTab(self.problems, "Problems")
+        self.tabs.addTab(self.json, "JSON")
+        self.open.setToolTip("Or double-click a row, or press Enter on it.")
+        self.check.setToolTip("Judges every group below by the specification.")
+        self.status.setWordWrap(True)
+        self.status.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+        )
+        splitter = QSplitter(Qt.Orientation.Vertical, self)
+        splitter.addWidget(self.tree)
+        splitter.addWidget(self.tabs)
+        splitter.setStretchFactor(1, 1)
+        splitter.setChildrenCollapsible(False)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self.chooser)
+        layout.addWidget(splitter, 1)
+        layout.addLayout(in_row(self.open, self.check, self.reload, self.undo))
+        layout.addLayout(in_row(self.copyPath, self.copyReport))
+        layout.addWidget(self.status)
+        self._enable(False)
+
+    def _connect(self) -> None:
+        self.model.loaded.connect(self._reveal)
+        # Not `activated`, which is a single click on some desktops.
+        self.tree.doubleClicked.connect(self.openLayers)
+        keys = QShortcut(QKeySequence(Qt.Key.Key_Return), self.tree)
+        keys.setContext(Qt.ShortcutContext.WidgetShortcut)
+        keys.activated.connect(self.openLayers)
+        selection = self.tree.selectionModel()
+        assert selection is not None
+        selection.currentChanged.connect(self._on_current)
+        self.problems.wanted.connect(self.fix)
+        self.chooser.told.connect(self.status.setText)
+        self.undo.undone.connect(self.reloadTree)
+        self.undo.failed.connect(self.status.setText)
+        self.open.clicked.connect(self.openLayers)
+        self.reload.clicked.connect(self.reloadTree)
+        self.check.clicked.connect(self.checkAll)
+        self.copyPath.clicked.connect(self._copy_path)
+        self.copyReport.clicked.connect(self._copy_report)
+        self._viewer.layers.selection.events.active.connect(self._follow)
+
+    def sizeHint(self) -> QSize:
+        """Leave room for sentences."""
+        return QSize(460, 640)
+
+    # --- what is shown
+
+    def showNode(self, node: Node) -> None:
+        """Show the hierarchy of a group, and choose its row."""
+        self._target = node.location.path
+        root = self.model.root()
+        if root is not None and root.location.source.name == node.location.source.name:
+            self._reveal()
+            return
+        self._ask(lambda: root_of(node), self._set_root)
+
+    def showPath(self, path: str) -> None:
+        """Show what lies at a path or an address."""
+
+        def look() -> Node | str:
+            try:
+                return open_node(path)
+            except (OMEZarrError, OSError) as error:
+                return str(error)
+
+        self._ask(look, self._on_opened)
+
+    def reloadTree(self) -> None:
+        """Read the hierarchy and the chosen place again."""
+        root = self.model.root()
+        if root is not None:
+            self._target = self._entry.location.path if self._entry else ""
+            self.model.setRoot(root)
+            self._reveal()
+
+    def checkAll(self) -> None:
+        """Judge all that is below the chosen place, or stop doing so."""
+        if self.check.text() == STOP:
+            self._stop.set()
+            return
+        entry = self._entry
+        if entry is None:
+            return
+        stop = Event()
+        self.destroyed.connect(stop.set)
+        self.status.setText("Checking all below…")
+
+        def look() -> tuple[Finding, ...] | str:
+            try:
+                return judge(entry.read(), stop.is_set)
+            except (OMEZarrError, OSError) as error:
+                return str(error)
+
+        self._ask(look, self._on_checked, stop)
+
+    def fix(self, code: str) -> None:
+        """Ask, and then repair all problems of a code in the chosen place."""
+        entry = self._entry
+        if entry is None:
+            return
+        question = (
+            f"Repair all problems {code} in {entry.location} and below?\n\nThis will"
+            f" {REPAIRS[code]}. What is replaced is kept beside until no error is left."
+        )
+        if (
+            QMessageBox.question(self, "Repair", question)
+            != QMessageBox.StandardButton.Yes
+        ):
+            return
+        self.status.setText("Repairing…")
+        self.problems.setEnabled(False)
+
+        def work() -> Details | str:
+            try:
+                return fix(entry, code)
+            except (OMEZarrError, OSError) as error:
+                return str(error)
+
+        run(work, lambda found: self._on_fixed(entry, found))
+
+    def openLayers(self) -> None:
+        """Open the chosen place as layers."""
+        entry = self._entry
+        if entry is None or not self.open.isEnabled():
+            return
+        self.open.setEnabled(False)
+        self.status.setText("Opening…")
+
+        def work() -> tuple[str, Any]:
+            try:
+                node = entry.read()
+                return str(node), read_node(node)
+            except (OMEZarrError, OSError) as error:
+                return "", str(error)
+
+        run(work, self._on_read)
+
+    # --- answers
+
+    def _ask(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any], None],
+        stop: Event | None = None,
+    ) -> None:
+        """Let a worker look; the answer to what was asked before is dropped."""
+        self._stop.set()
+        self._stop = stop or Event()
+        self.check.setText(STOP if stop is not None else CHECK)
+        self._number += 1
+        number = self._number
+
+        def take(found: Any) -> None:
+            if isalive(self) and number == self._number:  # type: ignore[no-untyped-call]
+                done(found)
+
+        run(work, take)
+
+    def _set_root(self, entry: Entry) -> None:
+        self._entry = None
+        self.model.setRoot(entry)
+        self._reveal()
+
+    def _on_opened(self, found: Node | str) -> None:
+        if isinstance(found, str):
+            self.status.setText(found)
+        else:
+            self.model.setRoot(None)
+            self.showNode(found)
+
+    def _reveal(self) -> None:
+        """Choose the row that is waited for, as soon as it is there."""
+        if self._target is None:
+            return
+        index = self.model.towards(self._target)
+        if index is None or self._target is None:
+            return
+        self._target = None
+        self.tree.setCurrentIndex(index)
+        if self.model.root() == self.model.entry(index):
+            self.tree.expand(index)
+
+    def _on_current(self, index: QModelIndex, _: QModelIndex) -> None:
+        entry = self.model.entry(index)
+        self._entry = entry
+        self._enable(entry is not None)
+        if entry is not None:
+            self.status.setText("Reading…")
+            self._ask(lambda: describe(entry), self._show)
+
+    def _show(self, details: Details) -> None:
+        self._details = details
+        self.facts.setDetails(details)
+        self.status.setText(details.error)
+        self._show_findings(details.findings)
+        self.json.setDocument(details.document or {})
+
+    def _show_findings(self, findings: tuple[Finding, ...]) -> None:
+        self.problems.setEnabled(True)
+        self.problems.setFindings(findings)
+        count = f" ({len(findings)})" if findings else ""
+        self.tabs.setTabText(PROBLEMS, f"Problems{count}")
+
+    def _on_checked(self, found: tuple[Finding, ...] | str) -> None:
+        stopped = self._stop.is_set()
+        self.check.setText(CHECK)
+        if isinstance(found, str):
+            self.status.setText(found)
+            return
+        self._show_findings(found)
+        self.tabs.setCurrentIndex(PROBLEMS)
+        count = len(found) or "no"
+        end = " so far; stopped." if stopped else ", here and below."
+        self.status.setText(f"{count} problem{'' if len(found) == 1 else 's'}{end}")
+
+    def _on_fixed(self, entry: Entry, found: Details | str) -> None:
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        self.problems.setEnabled(True)
+        if isinstance(found, str):
+            self.status.setText(found)
+            return
+        if entry is self._entry:
+            self._number += 1
+            self._show(found)
+            self.model.refresh(self.tree.currentIndex())
+        self.undo.offer(entry, found.kept)
+        kept = f" As it was: {', '.join(found.kept)}." if found.kept else ""
+        self.status.setText(f"Repaired. Open layers show it when opened again.{kept}")
+
+    def _on_read(self, found: tuple[str, Any]) -> None:
+        path, layers = found
+        if not path:
+            text = layers
+        else:
+            self._session.add(layers, path)
+            text = f"{len(layers)} layer{'' if len(layers) == 1 else 's'} opened."
+        if isalive(self):  # type: ignore[no-untyped-call]
+            self.open.setEnabled(True)
+            self.status.setText(text)
+
+    # --- what the user does
+
+    def _follow(self, _: Any = None) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            node = node_of(self._viewer.layers.selection.active)
+            if node is not None:
+                self.showNode(node)
+
+    def _copy_path(self) -> None:
+        self._copy(self._details.path, "Path copied.")
+
+    def _copy_report(self) -> None:
+        self._copy(report(self._details), "Report copied.")
+
+    def _copy(self, text: str, said: str) -> None:
+        clipboard = QGuiApplication.clipboard()
+        if clipboard is not None:
+            clipboard.setText(text)
+            self.status.setText(said)
+
+    def dragEnterEvent(self, event: QDragEnterEvent | None) -> None:
+        """Take what has a path or an address."""
+        data = event.mimeData() if event is not None else None
+        if event is not None and data is not None and data.hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent | None) -> None:
+        """Show the first of what was dropped."""
+        data = event.mimeData() if event is not None else None
+        if event is not None and data is not None and data.hasUrls():
+            event.acceptProposedAction()
+            url = data.urls()[0]
+            self.showPath(url.toLocalFile() if url.isLocalFile() else url.toString())
+
+    def _enable(self, on: bool) -> None:
+        buttons = self.open, self.check, self.reload, self.copyPath, self.copyReport
+        for button in buttons:
+            button.setEnabled(on)
+
+
+CHECK, STOP = "Check &all below", "&Stop checking"
+
+
+def in_row(*widgets: QWidget) -> QHBoxLayout:
+    """Put widgets side by side."""
+    layout = QHBoxLayout()
+    for widget in widgets:
+        layout.addWidget(widget)
+    return layout

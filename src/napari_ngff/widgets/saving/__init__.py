@@ -1,0 +1,1 @@
+"""Controls of painted labels, and what is asked before work is lost."""

@@ -1,0 +1,111 @@
+"""The outlines that napari draws while a polygon or a ring is being painted, in place.
+
+napari 0.9 draws them in the wrong place on a tile of a coarser level: it subtracts the
+tile's corner twice (docs/design/004-polygon-overlay.md). The two classes here stand in
+for napari's; on any other layer they do as napari does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari._vispy.overlays.labels_brush_stroke import VispyLabelsBrushStrokeOverlay
+from napari._vispy.overlays.labels_polygon import VispyLabelsPolygonOverlay
+from napari._vispy.utils.visual import overlay_to_visual
+from napari.components.overlays.labels_brush_stroke import LabelsBrushStrokeOverlay
+from napari.components.overlays.labels_polygon import LabelsPolygonOverlay
+
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+if TYPE_CHECKING:
+    from napari.layers import Labels
+
+__all__ = ["BrushStrokeVisual", "PolygonVisual", "install_overlays"]
+
+
+class _InPlace:
+    """Follows the tile that is on the screen."""
+
+    layer: Labels
+
+    def follow(self, redraw: Any) -> None:
+        """Draw anew when the tile changes."""
+        self._redraw = redraw
+        self.layer.events.set_data.connect(self.redraw)
+
+    def redraw(self, event: Any = None) -> None:
+        self._redraw()
+
+    def unfollow(self) -> None:
+        self.layer.events.set_data.disconnect(self.redraw)
+
+    def factors(self) -> Any:
+        """Voxels of level 0 in one of the tile, per displayed axis."""
+        transform = self.layer._transforms["tile2data"]
+        return np.asarray(transform.scale)[list(self.layer._slice_input.displayed)]
+
+    def on_tile(self, points: Any) -> Any:
+        """Move points, in voxels of level 0, to the visual's (x, y).
+
+        The visual's parent takes the tile's corner off, and no more than that.
+        """
+        displayed = list(self.layer._slice_input.displayed)
+        factors = self.factors()
+        at = np.asarray(points, float)[..., displayed]
+        return ((at - (factors - 1) / 2) / factors)[..., ::-1]
+
+
+class PolygonVisual(_InPlace, VispyLabelsPolygonOverlay):  # type: ignore[misc]
+    """A polygon that is being drawn."""
+
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.follow(self._on_points_change)
+
+    def _on_points_change(self) -> None:
+        points = self.overlay.points
+        if not isinstance(self.layer, OMEZarrLabels) or not points:
+            super()._on_points_change()
+            return
+        at = self.on_tile(points)
+        self._polygon.visible = len(at) > 2
+        self._line.visible = len(at) == 2
+        if self._polygon.visible:
+            self._polygon.pos = at
+        elif self._line.visible:
+            self._line.set_data(pos=at)
+        self._nodes.set_data(pos=at, **self._nodes_kwargs)
+
+    def close(self) -> None:
+        """Let go of the layer."""
+        self.unfollow()
+        super().close()
+
+
+class BrushStrokeVisual(_InPlace, VispyLabelsBrushStrokeOverlay):  # type: ignore[misc]
+    """The circle in which a ring is closed."""
+
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.follow(self._on_geometry_change)
+
+    def _on_geometry_change(self, event: Any = None) -> None:
+        if not isinstance(self.layer, OMEZarrLabels) or not self.overlay.active:
+            super()._on_geometry_change()
+            return
+        factors = self.factors()
+        self._circle.center = tuple(self.on_tile(self.overlay.center))
+        self._circle.radius = tuple(float(self.overlay.radius) / factors[::-1])
+        self._circle.visible = True
+
+    def close(self) -> None:
+        """Let go of the layer."""
+        self.unfollow()
+        super().close()
+
+
+def install_overlays() -> None:
+    """Let napari use these visuals from now on."""
+    overlay_to_visual[LabelsPolygonOverlay] = PolygonVisual
+    overlay_to_visual[LabelsBrushStrokeOverlay] = BrushStrokeVisual
