@@ -2,7 +2,8 @@
 """Try and test napari-ngff from a checkout; needs nothing but Python.
 
     python run.py demo             open a generated plate in napari
-    python run.py test [ARGS]      run the test suite; ARGS go to pytest
+    python run.py test [ARGS]      run the test suite; ARGS go to pytest, and without
+                                   any the slow tests are left to `CI=1`
 
 Both keep a virtual environment in `.venv`. On a machine without a display `demo`
 writes `demo/plate.png` instead. Missing system packages are installed with apt-get
@@ -202,6 +203,8 @@ def demo(arguments: list[str]) -> int:
 
 def test(arguments: list[str]) -> int:
     """Run pytest; on Linux with a display of its own, so that no window pops up."""
+    if not arguments and not os.environ.get("CI"):
+        arguments = ["-m", "not slow"]
     if LINUX:
         need_system(headless=True)
     need_packages("test")

@@ -35,7 +35,16 @@ def blocks(language: str) -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the pages speak of."""
-    folder = tmp_path_factory.mktemp("docs")
+    return filled(tmp_path_factory.mktemp("docs"))
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, for what only looks: the code of some pages writes."""
+    return filled(tmp_path_factory.mktemp("untouched"))
+
+
+def filled(folder: Path) -> Path:
     write_image(folder / "cells.ome.zarr")
     write_plate(folder / "plate.ome.zarr", grid=(2, 2), fields=1, shape=(64, 64))
     return folder
@@ -104,14 +113,14 @@ def test_commands_parse(line: str) -> None:
 def test_output_is_what_the_page_shows(
     page: str,
     text: str,
-    folder: Path,
+    untouched: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(untouched)
     command, expected = text.split("\n", 1)
     program, *arguments = shlex.split(command.removeprefix("$ "))
     assert program == "napari-ngff"
     assert cli.main(arguments) == 0
     out = capsys.readouterr().out
-    assert out.replace(str(folder), "/data") == expected
+    assert out.replace(str(untouched), "/data") == expected

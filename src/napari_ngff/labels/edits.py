@@ -112,19 +112,25 @@ class Edit:
             return mask
         return np.expand_dims(mask, tuple(axis for axis, _ in self.fixed))
 
-    def painted(self, grid: Grid, region: Box) -> np.ndarray[Any, Any]:
-        """Tell the new values in a region, as `region` gives it.
+    def laid(self, grid: Grid, region: Box) -> tuple[Cover, np.ndarray[Any, Any]]:
+        """Tell which voxels of a region, as `region` gives it, change, and to what.
 
         Returns
         -------
+        Cover
+            See `cover`.
         ndarray
-            Axes of the level, of length 1 where fixed; or none, for one value.
+            The new values: axes of the level, of length 1 where fixed; or none, for
+            one value.
         """
         if not isinstance(self.shape, Raster):
-            return np.asarray(self.label)
+            return self.cover(grid, region), np.asarray(self.label)
         painted = tuple(region[axis] for axis in self.axes)
-        values = self.shape.painted(grid.on(self.axes), painted)
-        return np.expand_dims(values, tuple(axis for axis, _ in self.fixed))
+        cover, values = self.shape.laid(grid.on(self.axes), painted)
+        fixed = tuple(axis for axis, _ in self.fixed)
+        if not isinstance(cover, bool):
+            cover = np.expand_dims(cover, fixed)
+        return cover, np.expand_dims(values, fixed)
 
 
 class EditLog:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.labels.raster import Raster
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -102,10 +104,12 @@ class Patch:
         region = edit.region(self.grid, self.box)
         if region is None:
             return False
-        label: Any = edit.painted(self.grid, region)
-        if self.is_full and (self.values.flat[0] == label).all():
+        single = not isinstance(edit.shape, Raster)
+        if single and self.is_full and self.values.flat[0] == edit.label:
             return False
-        cover: Any = edit.cover(self.grid, region)
+        cover: Any
+        label: Any
+        cover, label = edit.laid(self.grid, region)
         part = tuple(
             slice(a - start, b - start)
             for (a, b), (start, _) in zip(region, self.box, strict=True)

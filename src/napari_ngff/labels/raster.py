@@ -66,16 +66,19 @@ class Raster:
 
     def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
         """Tell which voxels of a box of a level it covers."""
+        return self.laid(grid, box)[0]
+
+    def laid(self, grid: Grid, box: Box) -> tuple[Cover, npt.NDArray[Any]]:
+        """Tell which voxels of a box of a level it covers, and their labels.
+
+        The labels of voxels that it does not cover are any.
+        """
         covered, values = self._found(grid, box)
         if self.clear is not None:
             covered = covered & (values != self.clear)
         if covered.all():
-            return True
-        return covered if covered.any() else False
-
-    def painted(self, grid: Grid, box: Box) -> npt.NDArray[Any]:
-        """Return the labels of a box of a level; any value where it covers nothing."""
-        return self._found(grid, box)[1]
+            return True, values
+        return (covered if covered.any() else False), values
 
     def _found(self, grid: Grid, box: Box) -> tuple[Any, npt.NDArray[Any]]:
         """Tell which voxels of a box of a level lie in the picture, and its values."""

@@ -5,6 +5,7 @@ Only what the edits touch is read, and above it only what comes out differently.
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, field
 from functools import partial
@@ -225,7 +226,8 @@ class Rewrite:
             with self._lock:
                 state.refuse(error)
             return
-        if written and not writer.array.direct:
+        # zarr-python writes into a folder by itself, and into an archive through us.
+        if written and not writer.array.direct and os.path.isdir(self.files.sink.root):
             flush(f"{self.files.sink.root}/{key}")
         with self._lock:
             left.difference_update(cells)

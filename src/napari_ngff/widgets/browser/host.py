@@ -6,7 +6,7 @@ from typing import Any
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QDockWidget
+from qtpy.QtWidgets import QApplication, QDockWidget
 from superqt.utils import ensure_main_thread
 
 from napari_ngff.viewer.session import set_browser_host
@@ -20,7 +20,13 @@ NAME = f"{TITLE} (OME-Zarr)"
 
 def install_browser() -> None:
     """Open the browser in every window where a plate, well or collection is opened."""
-    set_browser_host(ensure_main_thread(open_soon))
+    set_browser_host(open_in_window)
+
+
+def open_in_window(viewer: Any) -> None:
+    """Open the browser in the main thread, if there is an application."""
+    if QApplication.instance() is not None:
+        ensure_main_thread(open_soon)(viewer)
 
 
 def open_soon(viewer: Any) -> None:
