@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff import __version__
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
 
 __all__ = ["main"]
+
+SETTLED, PATIENCE = 1.0, 20.0
+"""Seconds before a picture is taken of a window, at least and at most."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -205,10 +209,28 @@ def _show(paths: Sequence[str | Path], screenshot: str | None) -> None:
         napari.run()
         return
     viewer.window.resize(1400, 900)
-    viewer.reset_view()
+    _wait(viewer)
+    viewer.reset_view()  # the browser beside a plate takes some of the room
+    _wait(viewer)
     viewer.screenshot(screenshot, canvas_only=False, flash=False)
     viewer.close()
     print(f"Screenshot: {screenshot}")
+
+
+def _wait(viewer: Any) -> None:
+    """Let the wells of a plate come in, for some seconds at most."""
+    from qtpy.QtWidgets import QApplication
+
+    from napari_ngff.viewer.session import session_of
+
+    begun = time.monotonic()
+    while time.monotonic() < begun + PATIENCE:
+        QApplication.processEvents()
+        time.sleep(0.01)
+        browser = session_of(viewer).browser
+        drawn = browser is None or not browser.is_drawing
+        if drawn and time.monotonic() > begun + SETTLED:
+            return
 
 
 if __name__ == "__main__":

@@ -132,6 +132,11 @@ class Browser:
         return self._exhibit.position
 
     @property
+    def is_drawing(self) -> bool:
+        """Whether wells of a mosaic are still coming in."""
+        return self._exhibit.is_drawing
+
+    @property
     def shown_wells(self) -> tuple[str, ...]:
         """Paths of the wells of the mosaic, or the one of the field."""
         return self._exhibit.shown

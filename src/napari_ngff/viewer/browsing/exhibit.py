@@ -118,6 +118,11 @@ class Exhibit:
         """Count labels as one of the layers that are shown here."""
         self._stage.take((0, "labels", name), layer)
 
+    @property
+    def is_drawing(self) -> bool:
+        """Whether wells of a mosaic are still coming in."""
+        return self._stream.is_busy
+
     def images(self) -> list[Layer]:
         """List the layers of channels that are shown."""
         viewer = self._viewer()

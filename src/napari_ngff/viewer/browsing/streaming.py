@@ -44,6 +44,11 @@ class Stream:
         self._tiles: list[weakref.ref[Tiles]] = []
         self._running = False
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is still to be drawn."""
+        return self._running
+
     def connect(self, tiles: Iterable[Tiles]) -> None:
         """Have these drawn from now on, and no others."""
         self.close()
