@@ -1,17 +1,12 @@
 """A view of an image that a field of displacements bends, against scipy in memory.
 
-    python bending.py [ROUNDS]
-
 1024 x 1024 of 4096 x 4096, uint16; a field of 512 x 512 vectors, float32. Ours reads
 and decodes the chunks that it needs, which no cache holds; scipy has both arrays in
-memory. The pixels of both must be the same. Prints medians in milliseconds.
+memory. The pixels of both must be the same.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -25,6 +20,7 @@ from napari_ngff.metadata.model import Reference
 from napari_ngff.store.resampled import Bent, Grid, resampled
 from napari_ngff.store.systems import open_systems
 
+OURS = "napari-ngff"
 SIDE, STEP, VIEW = 4096, 8, 1024
 
 
@@ -64,20 +60,18 @@ def write(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     return pixels, field
 
 
-def main(rounds: int) -> None:
-    """Measure and print."""
+def views(rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of views at different places."""
     with tempfile.TemporaryDirectory() as folder:
         pixels, field = write(Path(folder) / "image.zarr")
         node = open_node(Path(folder) / "image.zarr")
         pyramid = open_pyramid(node)
         graph = open_systems([node]).graph
         pull = graph.way(Reference(name="atlas"), Reference(name="physical"))
-        start = time.perf_counter()
         bent = Bent.of(pyramid, pull, pyramid.multiscale.axes)
-        planning = time.perf_counter() - start
         bent = Bent(pull, bent.axes, Grid((0.0, 0.0), (1.0, 1.0), (SIDE, SIDE)))
         level = resampled(pyramid, bent).levels[0]
-        times: dict[str, list[float]] = {"ours": [], "scipy": []}
+        times: dict[str, list[float]] = {OURS: [], "scipy": []}
         for i in range(rounds):
             at = 100 + 150 * i % (SIDE - VIEW - 200)
             box = ((at, at + VIEW), (at + 50, at + 50 + VIEW))
@@ -85,7 +79,7 @@ def main(rounds: int) -> None:
             pull.field.array.refresh()
             start = time.perf_counter()
             ours = level.read(box)
-            times["ours"].append(time.perf_counter() - start)
+            times[OURS].append(1000 * (time.perf_counter() - start))
             start = time.perf_counter()
             y, x = np.mgrid[box[0][0] : box[0][1], box[1][0] : box[1][1]].astype(float)
             grid = y / STEP, x / STEP
@@ -95,13 +89,7 @@ def main(rounds: int) -> None:
             ]
             place = y + moved[0], x + moved[1]
             plain = map_coordinates(pixels, place, "f8", order=1, mode="nearest")
-            times["scipy"].append(time.perf_counter() - start)
+            times["scipy"].append(1000 * (time.perf_counter() - start))
             difference = np.abs(ours - np.rint(plain)).max()
             assert difference <= 1, difference
-        found = {k: round(1000 * statistics.median(v), 1) for k, v in times.items()}
-        found["planning"] = round(1000 * planning, 1)
-        print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 15)
+    return times

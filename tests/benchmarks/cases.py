@@ -292,6 +292,13 @@ def window(data: Path, rounds: int, who: str) -> Values:
     return {step: {who: [value]} for step, value in measure(data, who).items()}
 
 
+def bending(data: Path, rounds: int) -> Values:
+    """A view of an image that a field bends."""
+    from bending import views
+
+    return {"": views(rounds)}
+
+
 CASES: dict[str, Callable[..., Values]] = (
     {
         function.__name__: function
@@ -304,6 +311,7 @@ CASES: dict[str, Callable[..., Values]] = (
             entries_memory,
             files,
             imports,
+            bending,
             screen,
             screen_files,
             window,

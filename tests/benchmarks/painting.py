@@ -1,8 +1,4 @@
-#!/usr/bin/env python3
-"""Measure painting in a real window; prints tables, or puts them into the report.
-
-    python tests/benchmarks/painting.py            prints
-    python tests/benchmarks/painting.py --write    rewrites docs/performance.md
+"""Measure painting in a real window; prints the tables as JSON, for `run.py`.
 
 A step is what one move of the mouse costs napari's interpreter: ``Labels._draw``, from
 coordinates to the changed part of the texture. Drawing the window is left out; it is
@@ -11,13 +7,13 @@ the same for all. Leave the machine alone meanwhile.
 
 from __future__ import annotations
 
-import argparse
 import itertools
+import json
 import statistics
+import sys
 import tempfile
 import time
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import napari
@@ -30,7 +26,6 @@ from napari_ngff.labels.shapes import Stroke
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-REPORT = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
 SIDE = 100_000
 MOVES = 60
 ZOOMS = (2.0, 0.05, 0.006)
@@ -115,7 +110,7 @@ def rows_of(
                 f"| {layer.name} | {zoom:g} | {brush} | {median:.1f} | {high:.1f} |"
                 f" {undo:.1f} |"
             )
-            print(rows[-1], flush=True)
+            print(rows[-1], file=sys.stderr, flush=True)
     viewer.layers.clear()
     return rows
 
@@ -180,19 +175,7 @@ def view(canvas: Canvas, at: int) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    tables = {"painting": steps(), "painting-memory": memory()}
-    for table in tables.values():
-        print(table, end="\n\n", flush=True)
-    if options.write:
-        text = REPORT.read_text(encoding="utf-8")
-        for name, table in tables.items():
-            start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-            head, rest = text.split(start)
-            text = f"{head}{start}{table}\n{end}{rest.split(end, 1)[1]}"
-        REPORT.write_text(text, encoding="utf-8")
+    print(json.dumps({"painting": steps(), "painting-memory": memory()}))
 
 
 if __name__ == "__main__":

@@ -23,23 +23,15 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from tables import MAKE_THEIR_OWN, OURS, TABLES, Measurement
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 REPORT = ROOT / "docs" / "performance.md"
-OURS = "napari-ngff"
-SAVERS = (
-    OURS,
-    "the same, nearest",
-    "floor",
-    "ome-zarr-py",
-    "ngio",
-    "ngff-zarr",
-)
 PACKAGES = (
     "napari",
     "numpy",
@@ -55,212 +47,10 @@ PACKAGES = (
     "PyQt6",
 )
 
-MAKE_THEIR_OWN = {
-    "saving",
-    "saving-memory",
-    "editing",
-    "editing-memory",
-    "packing",
-    "imports",
-}
-"""Tables that need none of the images of `data.py`."""
-
-SIZE = os.environ.get("PACKED_MEGABYTES", "2048")
-"""Of the folder that is packed."""
-
 Table = dict[str, dict[str, list[float]]]
 
-
-@dataclass(frozen=True)
-class Job:
-    """A case in a process of its own: label of its row, case, rounds, arguments."""
-
-    row: str
-    case: str
-    rounds: int
-    arguments: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A table: its unit, how often its jobs are run, and the jobs."""
-
-    unit: str
-    repeats: int
-    jobs: tuple[Job, ...]
-
-
-def each(row: str, case: str, *who: str) -> tuple[Job, ...]:
-    """One job per contender, for what has to be the first of its process."""
-    return tuple(Job(row, case, 1, (name,)) for name in who)
-
-
-def full(row: str, case: str, picture: str, rounds: int) -> tuple[Job, ...]:
-    """One job per way of saving all of a label image."""
-    return tuple(Job(row, case, rounds, (picture, who)) for who in SAVERS)
-
-
-PLATES = ("96 x 4", "384 x 9", "1536 x 4")
-READERS = (OURS, "napari-ome-zarr", "ome-zarr-py", "ngio")
-NEXT = tuple(Job("", "next_field", 3, (name,)) for name in PLATES)
-
-
-def on_plates(case: str) -> tuple[Job, ...]:
-    """One job per plate and reader."""
-    # ngio reads image by image: minutes for the larger ones.
-    return tuple(
-        Job("", case, 1 if name == PLATES[-1] else 3, (name, who))
-        for name in PLATES
-        for who in (READERS if name == PLATES[0] else READERS[:-1])
-    )
-
-
-def edits(row: str, picture: str, method: str, rounds: int) -> tuple[Job, ...]:
-    """One job per way of saving an edit, or all anew."""
-    who = (OURS, "ngio, region", "ngio, all", "ome-zarr-py, all")
-    return tuple(Job(row, "edit_save", rounds, (picture, method, w)) for w in who)
-
-
-TABLES = {
-    "opening": Measurement(
-        "ms",
-        2,
-        (
-            Job("10,000 chunks: reader alone", "opening", 15, ("1e4", "reader")),
-            Job("1,000,000 chunks: reader alone", "opening", 15, ("1e6", "reader")),
-            Job("10,000: with channels split", "opening", 7, ("1e4", "split")),
-            Job("1,000,000: with channels split", "opening", 2, ("1e6", "split")),
-            Job("10,000: with napari's layers", "opening", 5, ("1e4", "layers")),
-            Job("1,000,000: with napari's layers", "opening", 2, ("1e6", "layers")),
-        ),
-    ),
-    "first": Measurement(
-        "ms", 5, each("1,000,000 chunks", "first_open", OURS, "napari-ome-zarr")
-    ),
-    "memory": Measurement(
-        "MB",
-        3,
-        (
-            *each("image of 1,000,000 chunks", "open_memory", OURS, "napari-ome-zarr"),
-            *each("archive of 100,000 entries", "entries_memory", OURS, "zarr-python"),
-        ),
-    ),
-    "files": Measurement(
-        "",
-        1,
-        (
-            Job("0.4, 5 levels", "files", 1, ("0.4",)),
-            Job("0.5, 5 levels", "files", 1, ("0.5",)),
-        ),
-    ),
-    "views": Measurement(
-        "ms",
-        3,
-        (
-            Job("chunks 256²", "views", 15, ("flat-256.zarr",)),
-            Job("chunks 512²", "views", 15, ("flat-512.zarr",)),
-            Job("256² in shards of 2048²", "views", 15, ("flat-sharded.zarr",)),
-            Job("256², Zarr v2", "views", 15, ("flat-v2.zarr",)),
-            Job("256² of 1,000,000 chunks", "views", 4, ("1e6-0.5.zarr",)),
-            Job("`.ozx`, 256²", "views", 15, ("flat-256.ozx",)),
-            # tensorstore 0.1.86 never returns from a part of a large entry.
-            Job(
-                "`.ozx`, 256² in shards",
-                "views",
-                7,
-                ("flat-sharded.ozx", "tensorstore"),
-            ),
-            # dask leaves much behind here for whoever comes after it.
-            Job(
-                "the same, without dask",
-                "views",
-                25,
-                ("flat-sharded.ozx", "tensorstore", "dask"),
-            ),
-        ),
-    ),
-    "archive": Measurement(
-        "ms", 2, (Job("open, and read a first chunk", "open_entries", 5),)
-    ),
-    "window": Measurement(
-        "ms", 5, each("", "window", OURS, "napari-ome-zarr", "zeros")
-    ),
-    "plate": Measurement("ms", 1, (*on_plates("plate"), *NEXT)),
-    "plate-memory": Measurement("MB", 1, on_plates("plate_memory")),
-    "plate-files": Measurement("", 1, on_plates("plate_files")),
-    "saving": Measurement(
-        "s",
-        2,
-        (
-            *full("8192², uint32", "full_save", "plane", 3),
-            *full("64 planes of 2048², uint32", "full_save", "stack", 1),
-        ),
-    ),
-    "saving-memory": Measurement(
-        "MB",
-        1,
-        (
-            *full("8192²: 268 MB", "full_save_memory", "plane", 1),
-            *full("64 planes of 2048²: 1,074 MB", "full_save_memory", "stack", 1),
-        ),
-    ),
-    "editing": Measurement(
-        "ms",
-        1,
-        (
-            *edits("1 % of 8192²", "plane", "nearest", 10),
-            Job("the same, mode", "edit_save", 10, ("plane", "mode", OURS)),
-            *edits("1 % of 64 planes of 2048²", "stack", "nearest", 3),
-            Job("the same in 3D, mode", "edit_save", 3, ("stack", "mode", OURS)),
-            Job("every chunk of 8192²", "edit_all", 2, ("plane", "nearest", OURS)),
-            Job("every chunk of 8192²", "edit_all", 2, ("plane", "nearest", "floor")),
-        ),
-    ),
-    "editing-memory": Measurement(
-        "MB",
-        1,
-        (
-            Job("every chunk of 8192²", "edit_memory", 1, ("plane", "mode", OURS)),
-            Job("of 64 planes", "edit_memory", 1, ("stack", "mode", OURS)),
-        ),
-    ),
-    "packing": Measurement(
-        "s",
-        1,
-        (
-            Job("pack, chunks of 512 KiB", "packing", 5, ("512", SIZE)),
-            Job("to the disk", "flushed_packing", 5, ("512", SIZE)),
-            Job("pack, chunks of 64 KiB", "packing", 3, ("64", SIZE)),
-            Job("save one chunk, to the disk", "resaving", 5, ("512", SIZE)),
-        ),
-    ),
-    "screen": Measurement(
-        "ms",
-        2,
-        (
-            Job("tree: the plate and its wells", "screen", 7, ("tree",)),
-            Job("check: all of it", "screen", 2, ("check",)),
-        ),
-    ),
-    "screen-files": Measurement(
-        "",
-        1,
-        (
-            Job("tree: the plate and its wells", "screen_files", 1, ("tree",)),
-            Job("check: all of it", "screen_files", 1, ("check",)),
-        ),
-    ),
-    "imports": Measurement(
-        "ms",
-        5,
-        (
-            Job("`napari_ngff`", "imports", 1, ("napari_ngff",)),
-            Job("its reader", "imports", 1, ("napari_ngff.viewer.reader",)),
-            Job("`dask.array` alone", "imports", 1, ("dask.array",)),
-            Job("`zarr` alone", "imports", 1, ("zarr",)),
-        ),
-    ),
-}
+PAINTING = ("painting", "painting-memory")
+"""Tables that `painting.py` makes in one window."""
 
 
 def load_bootstrap() -> Any:
@@ -378,8 +168,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    names = [*TABLES, "painting"]
     parser.add_argument("--quick", action="store_true", help="few rounds, only printed")
-    parser.add_argument("--only", action="append", choices=TABLES, help="this table")
+    parser.add_argument("--only", action="append", choices=names, help="this table")
     parser.add_argument("--data", type=Path, help="keep the images here for next time")
     parser.add_argument("--python", type=Path, help="another environment that has all")
     options = parser.parse_args()
@@ -390,22 +181,30 @@ def main() -> None:
         bootstrap.need_packages("bench")
     python = options.python or bootstrap.PYTHON
     blocks: dict[str, str] = {}
+    today = date.today().isoformat()
     with (
         bootstrap.environment(headless=bootstrap.LINUX) as env,
         tempfile.TemporaryDirectory(prefix="napari-ngff-bench-") as scratch,
     ):
         data = (options.data or Path(scratch)).resolve()
         data.mkdir(parents=True, exist_ok=True)
-        if not MAKE_THEIR_OWN.issuperset(options.only or TABLES):
+        wanted = options.only or names
+        if not {*MAKE_THEIR_OWN, "painting"}.issuperset(wanted):
             print("images", flush=True)
             call(python, env, "data.py", str(data))
-        for name in options.only or TABLES:
-            what = TABLES[name]
+        for name in wanted:
             busy = load()
             print(f"\n{name}", flush=True)
+            if name == "painting":
+                made = json.loads(call(python, env, "painting.py"))
+                for part in PAINTING:
+                    print(made[part], flush=True)
+                    blocks[part] = f"{made[part]}\n\nMeasured {today}{busy}."
+                continue
+            what = TABLES[name]
             table = markdown(measure(python, env, data, what, options.quick), what.unit)
             print(table, flush=True)
-            blocks[name] = f"{table}\n\nMeasured {date.today().isoformat()}{busy}."
+            blocks[name] = f"{table}\n\nMeasured {today}{busy}."
         blocks["machine"] = machine(python, env)
     if options.quick:
         return
