@@ -86,8 +86,10 @@ def test_the_button_saves_and_the_state_is_told(viewer, layer, folder):
     assert row.save.isEnabled()
 
 
-def test_the_status_bar_tells_of_a_save_without_a_move_of_the_mouse(viewer, layer):
+@pytest.mark.parametrize("over", [True, False], ids=["on canvas", "elsewhere"])
+def test_the_status_bar_tells_of_a_save_wherever_the_mouse_is(viewer, layer, over):
     paint(viewer, layer)
+    viewer.mouse_over_canvas = over
     viewer.status = "something else"
     layer.saver.save()
     until(lambda: not layer.saver.running)

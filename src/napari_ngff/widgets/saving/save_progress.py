@@ -29,10 +29,10 @@ class SaveProgress(QObject):
     Parameters
     ----------
     ended
-        Called after each save.
+        Called with what has saved.
     """
 
-    def __init__(self, ended: Callable[[], None]) -> None:
+    def __init__(self, ended: Callable[[LayerSaver], None]) -> None:
         super().__init__()
         self._ended = ended
         self._begun: dict[LayerSaver, float] = {}
@@ -78,7 +78,7 @@ class SaveProgress(QObject):
         bar = self._bars.pop(saver, None)
         if bar is not None:
             bar.close()
-        self._ended()
+        self._ended(saver)
 
 
 def wait_for(parent: Any, savers: Sequence[LayerSaver]) -> None:

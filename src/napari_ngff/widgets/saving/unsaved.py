@@ -199,7 +199,7 @@ class _WindowAttendant:
     """Looks after the labels of all windows; see `session.Attendant`."""
 
     def __init__(self) -> None:
-        self._progress = SaveProgress(_refresh_status)
+        self._progress = SaveProgress(_tell_status)
 
     def welcome(self, viewer: ViewerModel, layer: Any) -> None:
         """Watch a viewer's window from now on, if it has one; offer what is lost."""
@@ -244,11 +244,13 @@ def _guards() -> Iterator[Guard]:
         yield from window.findChildren(Guard)
 
 
-def _refresh_status() -> None:
-    """Let the status bars say what was saved, without a move of the mouse."""
+def _tell_status(saver: LayerSaver) -> None:
+    """Let the status bar say what was saved, wherever the mouse is."""
     for watching in _guards():
-        if watching.viewer is not None:
-            watching.viewer.update_status_from_cursor()
+        viewer = watching.viewer
+        for layer in () if viewer is None else viewer.layers:
+            if getattr(layer, "saver", None) is saver and saver.note:
+                viewer.status = f"{layer.name}: {saver.note}"
 
 
 def install_guard() -> None:
