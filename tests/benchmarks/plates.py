@@ -7,6 +7,7 @@ others show the first field of each well; ours, and ngio's loop over images, all
 from __future__ import annotations
 
 import gc
+import json
 import math
 import os
 import sys
@@ -16,11 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numcodecs import Blosc
 
 Values = dict[str, dict[str, list[float]]]
 
 OURS = "napari-ngff"
 MB = 1e6
+SIDE = 128
+"""Of a field; its chunks have `CHUNK`."""
+CHUNK = 64
+BLOSC = Blosc()
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
@@ -56,10 +62,18 @@ class Ours:
         from contenders import OPENERS
 
         self.levels = OPENERS[OURS](self.path)[0][0]
+        self.size = self.levels[0].shape[-2:]
         return self.levels
 
     def overview(self) -> Any:
         return np.asarray(self.levels[-1])
+
+    def field(self) -> Any:
+        well = self.wells[len(self.wells) // 2]
+        height, width = self.size
+        y = well.row * (height // (1 + max(w.row for w in self.wells)))
+        x = well.column * (width // (1 + max(w.column for w in self.wells)))
+        return np.asarray(self.levels[0][..., y : y + SIDE, x : x + SIDE])
 
     def well(self) -> Any:
         from napari_ngff.plate.arrangement import Arrangements
@@ -82,6 +96,7 @@ class Layers:
         from contenders import OPENERS, split
 
         self.levels = split(OPENERS[self.who](self.path))[0][0]
+        self.size = self.levels[0].shape[-2:]
         return self.levels
 
     map = begin
@@ -90,10 +105,12 @@ class Layers:
     def overview(self) -> Any:
         return np.asarray(self.levels[-1])
 
-    def well(self) -> Any:
-        # Fields of 128 x 128; one in the middle.
-        at = tuple(n // 128 // 2 * 128 for n in self.levels[0].shape[-2:])
-        return np.asarray(self.levels[0][..., at[0] : at[0] + 128, at[1] : at[1] + 128])
+    def field(self) -> Any:
+        y, x = (n // SIDE // 2 * SIDE for n in self.size)
+        return np.asarray(self.levels[0][..., y : y + SIDE, x : x + SIDE])
+
+    well = field
+    """It knows no other."""
 
 
 class Ngio:
@@ -118,6 +135,49 @@ class Ngio:
         path = self.plate.wells_paths()[len(self.plate.wells_paths()) // 2]
         images = self.plate.get_well_images(*path.split("/")).values()
         return [i.get_image(path="0").get_as_numpy() for i in images]
+
+
+class Floor:
+    """What cannot be left out, by plain Python: open, read, parse and decode."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.old = os.path.exists(f"{path}/.zattrs")
+        self.wells = self._document("")["plate"]["wells"]
+
+    def _read(self, name: str) -> bytes:
+        with open(f"{self.path}/{name}", "rb", buffering=0) as file:
+            return file.read()
+
+    def _document(self, name: str) -> Any:
+        found = json.loads(
+            self._read(f"{name}/{'.zattrs' if self.old else 'zarr.json'}")
+        )
+        return found if self.old else found["attributes"]["ome"]
+
+    def field(self, name: str = "") -> Any:
+        """Level 0 of one channel of an image whose documents are known."""
+        name = name or f"{self._middle()}/0"
+        out = np.empty((SIDE, SIDE), "uint16")
+        for y, x in np.ndindex(SIDE // CHUNK, SIDE // CHUNK):
+            data = self._read(f"{name}/0/{'' if self.old else 'c/'}0/{y}/{x}")
+            chunk = np.frombuffer(BLOSC.decode(data), "uint16").reshape(CHUNK, CHUNK)
+            rows, columns = (slice(n * CHUNK, n * CHUNK + CHUNK) for n in (y, x))
+            out[rows, columns] = chunk
+        return out
+
+    def well(self) -> Any:
+        """All fields, with the documents that say what they are."""
+        found = []
+        for image in self._document(self._middle())["well"]["images"]:
+            name = f"{self._middle()}/{image['path']}"
+            assert self._document(name)
+            json.loads(self._read(f"{name}/0/{'.zarray' if self.old else 'zarr.json'}"))
+            found.append(self.field(name))
+        return found
+
+    def _middle(self) -> str:
+        return str(self.wells[len(self.wells) // 2]["path"])
 
 
 def contender(who: str, path: str) -> Any:
@@ -151,8 +211,18 @@ def plate(data: Path, rounds: int, name: str, who: str) -> Values:
         note("picture of all wells", opened + drawn)
         del picture
         clear_caches()
-        _, well = timed(one.well)
-        note("one well", well)
+        note("one well", timed(one.well)[1])
+        if who == "ngio":
+            continue
+        clear_caches()
+        note("one field", timed(one.field)[1])
+    if who == OURS:
+        floor = Floor(path)
+        for row, step in (("one well", floor.well), ("one field", floor.field)):
+            step()
+            found[f"{name}: {row}"]["floor"] = [
+                timed(step)[1] for _ in range(max(rounds, 3))
+            ]
     return found
 
 

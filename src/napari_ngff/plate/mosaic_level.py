@@ -55,6 +55,8 @@ class MosaicLevel:
     ----------
     factors
         Voxels of level 0 of the images per voxel of this level, along y and x.
+    edges
+        First voxel of each tile, and the first behind it, along y and x.
     number
         Of the level in the pyramid that the mosaic is modelled on.
     model
@@ -67,6 +69,7 @@ class MosaicLevel:
     tiles: Tiles
     bounds: Bounds
     factors: tuple[float, float]
+    edges: Pixels
     number: int
     model: Pyramid
     on_error: OnError | None = None
@@ -106,8 +109,19 @@ class MosaicLevel:
         ]
         shape = (*lead, *plane)
         chunks = (*source.chunks[:-2], *map(min, source.chunks[-2:], plane))
+        corners = np.array([tile.corner for tile in tiles.tiles], float)
+        ends = np.stack((corners, corners + tiles.cell)) / factors
         return cls(
-            shape, bounds.dtype, chunks, tiles, bounds, factors, number, model, on_error
+            shape,
+            bounds.dtype,
+            chunks,
+            tiles,
+            bounds,
+            factors,
+            np.floor(ends + 0.5).astype(int),
+            number,
+            model,
+            on_error,
         )
 
     def read(self, box: Box) -> Pixels:
@@ -142,19 +156,9 @@ class MosaicLevel:
 
     def meeting(self, box: Box) -> list[int]:
         """List the tiles that a rectangle meets, by number."""
-        (top, bottom), (left, right) = box[-2:]
-        height, width = self.factors
-        found = []
-        for number, tile in enumerate(self.tiles.tiles):
-            y, x = tile.corner
-            if (
-                y < bottom * height + 1
-                and (y + self.tiles.cell[0] + 1) > top * height
-                and x < right * width + 1
-                and (x + self.tiles.cell[1] + 1) > left * width
-            ):
-                found.append(number)
-        return found
+        low, high = np.transpose(box[-2:])
+        met = (self.edges[0] < high) & (self.edges[1] > low)
+        return [int(number) for number in np.flatnonzero(met.all(axis=1))]
 
     def _leads(self, box: Box) -> Iterable[tuple[int, ...]]:
         return itertools.product(*(range(*span) for span in box[:-2]))
@@ -213,10 +217,7 @@ class MosaicLevel:
         """Draw one well, field over field in the order of the file."""
         tile = self.tiles.tiles[number]
         arrangement = self.tiles.read(tile, self.on_error)
-        limits = [
-            _rounded((c + n) / f)
-            for c, n, f in zip(tile.corner, self.tiles.cell, self.factors, strict=True)
-        ]
+        limits = self.edges[1][number].tolist()
         if any(
             n > cell + 0.5
             for n, cell in zip(arrangement.size, self.tiles.cell, strict=True)
