@@ -6,7 +6,8 @@ can be done again: see `napari_ngff.labels.saving.retained`.
 
 Memory, for each of as many threads as cores: a decoded chunk some six times (what the
 file holds, what it was, what it becomes, and what an edit rasterises), and the bytes
-of a stored object twice; for all, some 500 bytes per chunk that is touched.
+of a stored object twice; for all, `carried.ROOM` and some 500 bytes per chunk that is
+touched.
 """
 
 from __future__ import annotations

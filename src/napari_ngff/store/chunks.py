@@ -202,7 +202,10 @@ class ChunkedArray:
         return self.read(box)[tuple(slice(None) if keep else 0 for keep in kept)]
 
     def read(
-        self, box: Sequence[tuple[int, int]], on_error: OnError | None = None
+        self,
+        box: Sequence[tuple[int, int]],
+        on_error: OnError | None = None,
+        keep: bool = True,
     ) -> npt.NDArray[Any]:
         """Read a box of voxels; what is not stored is the fill value.
 
@@ -213,6 +216,8 @@ class ChunkedArray:
         on_error
             Called in this thread once for each chunk that cannot be read; its part
             of the box is the fill value then.
+        keep
+            Whether `cache` keeps the decoded chunks; not of what is read only once.
 
         Returns
         -------
@@ -228,7 +233,7 @@ class ChunkedArray:
         bounds = tuple((int(start), int(stop)) for start, stop in box)
         if len(bounds) != self.ndim:
             raise ValueError(f"a box of {len(bounds)} axes for {self.ndim}")
-        region = Region(self._objects, bounds, strict=on_error is None)
+        region = Region(self._objects, bounds, on_error is None, keep)
         if region.out.size and self._reader is None:
             region.read()
         elif region.out.size and self._reader is not None:

@@ -46,6 +46,8 @@ class Region:
         What to read; not empty.
     strict
         Whether to stop at the first failure.
+    keep
+        Whether `cache` keeps the chunks.
 
     Attributes
     ----------
@@ -55,7 +57,9 @@ class Region:
         Of single objects, in the order in which they were found.
     """
 
-    def __init__(self, objects: Objects, box: Box, strict: bool) -> None:
+    def __init__(
+        self, objects: Objects, box: Box, strict: bool, keep: bool = True
+    ) -> None:
         self.objects = objects
         self.layout = objects.layout
         self.box = box
@@ -69,7 +73,7 @@ class Region:
         self._cells = covering(box, self.layout.chunks)
         count = math.prod(len(cells) for cells in self._cells)
         # What is larger than the cache would only push everything out of it.
-        self._keep = count * self.layout.chunk_nbytes <= cache.limit // 2
+        self._keep = keep and count * self.layout.chunk_nbytes <= cache.limit // 2
 
     def read(self) -> None:
         """Fill `out` by decoding chunks."""

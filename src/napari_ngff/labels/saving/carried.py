@@ -1,7 +1,7 @@
 """Parts of coarser levels, made from blocks while these are at hand.
 
 What was just written need not be read again for the next level. Where room gets scarce
-parts are compressed, and where there is none the rest is read.
+parts are compressed, and where there is none left the rest is read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = ["Carried"]
 
 Array = npt.NDArray[Any]
 
-ROOM = 8 * 2**20
-"""Bytes of all parts together."""
+ROOM = 16 * 2**20
+"""Bytes of all parts together. From a quarter of that on they are compressed."""
 
 CODEC = Zstd(1)
 
@@ -55,6 +55,8 @@ class Carried:
     def __init__(self, reductions: Sequence[Reduction], room: int = ROOM) -> None:
         self._reductions = reductions
         self._room = room
+        self._plain = room - room // 4
+        self._full = False
         self._parts: dict[tuple[int, Cell], _Part] = {}
         self._lock = threading.Lock()
 
@@ -70,7 +72,7 @@ class Carried:
         block
             The new voxels.
         """
-        if number == len(self._reductions):
+        if self._full or number == len(self._reductions):
             return
         reduction = self._reductions[number]
         target = reduction.targets(box)
@@ -81,10 +83,11 @@ class Carried:
             return
         part = reduction.reduce(block[inside(sources, box)], target)
         raw = np.ascontiguousarray(part)
-        packed = raw.nbytes > self._room // 8
+        packed = self._room - raw.nbytes < self._plain
         data = bytes(CODEC.encode(raw)) if packed else raw.tobytes()
         with self._lock:
-            if self._room >= len(data):
+            self._full = len(data) > self._room
+            if not self._full:
                 self._room -= len(data)
                 self._parts[number, cell] = _Part(target, raw.dtype, packed, data)
 
@@ -110,4 +113,17 @@ class Carried:
         """Forget what was made from blocks that were not written after all."""
         with self._lock:
             for cell in cells:
-                self._parts.pop((number, cell), None)
+                self._forget(number, cell)
+
+    def leave(self, number: int) -> None:
+        """Forget what was made from blocks of a level: the next one is written."""
+        with self._lock:
+            for level, cell in list(self._parts):
+                if level == number:
+                    self._forget(level, cell)
+
+    def _forget(self, number: int, cell: Cell) -> None:
+        part = self._parts.pop((number, cell), None)
+        if part is not None:
+            self._room += len(part.data)
+            self._full = False

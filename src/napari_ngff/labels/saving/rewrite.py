@@ -173,7 +173,8 @@ class Rewrite:
                 part = overlap(target, box)
                 new = self._carried.get(number - 1, finer, part)
                 if new is None:
-                    new = reduction.reduce(fine.read(reduction.sources(part)), part)
+                    source = fine.read(reduction.sources(part), keep=False)
+                    new = reduction.reduce(source, part)
                 old = block[inside(part, box)]
                 if not np.array_equal(new, old):
                     old[...] = new
@@ -186,6 +187,7 @@ class Rewrite:
         self._each(number, writer, change, left)
         remaining = {finer for cell in left for finer, _ in targets[cell]}
         stale.intersection_update(remaining)
+        self._carried.leave(number - 1)
 
     def _changed(self, number: int, writer: ArrayWriter, box: Box, block: Any) -> None:
         """Pass new voxels on to the next level."""
