@@ -16,6 +16,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 from napari.utils import DirectLabelColormap
 
+from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.plugin import get_reader
@@ -146,34 +147,17 @@ def test_other_libraries_accept_and_read_it(written, version):
             validate(attributes, version, schema, strict=True)
         if version == "0.6":
             return
-        import yaozarrs
-        from ome_zarr.io import parse_url
-        from ome_zarr.reader import Reader
-        from ome_zarr_models import open_ome_zarr
-
-        open_ome_zarr(zarr.open_group(root, mode="r"), version=version)
-        label = zarr.open_group(f"{root}/labels/cells", mode="r")
-        open_ome_zarr(label, version=version)
-        yaozarrs.validate_zarr_store(root)
-        nodes = list(Reader(parse_url(root))())
-        found = {
-            node.zarr.basename(): np.asarray(node.data[0])
-            for node in nodes
-            if node.data
-        }
-        np.testing.assert_array_equal(
-            found[f"{version}.ome.zarr"], [pixels(), pixels(1)]
-        )
-        np.testing.assert_array_equal(np.squeeze(found["cells"]), blocks())
-        import ngio
-
-        container = ngio.open_ome_zarr_container(root)
-        image = container.get_image()
-        np.testing.assert_array_equal(image.get_array(), [pixels(), pixels(1)])
-        assert container.channel_labels == ["DNA", "actin"]
-        np.testing.assert_array_equal(
-            container.get_label("cells").get_array(), blocks()
-        )
+        validate_models(root, version)
+        validate_models(f"{root}/labels/cells", version)
+        validate_yaozarrs(root)
+        found = read_by_ome_zarr(root)
+        image = [pixels(), pixels(1)]
+        np.testing.assert_array_equal(found[f"{version}.ome.zarr"][0], image)
+        np.testing.assert_array_equal(np.squeeze(found["cells"][0]), blocks())
+        by_ngio = container(root)
+        np.testing.assert_array_equal(by_ngio.get_image().get_array(), image)
+        assert by_ngio.channel_labels == ["DNA", "actin"]
+        np.testing.assert_array_equal(by_ngio.get_label("cells").get_array(), blocks())
 
 
 @pytest.mark.parametrize("version", ["0.5", "0.6"])

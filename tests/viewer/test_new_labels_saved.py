@@ -9,6 +9,7 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 
+from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels import creation
@@ -121,22 +122,12 @@ def test_other_libraries_agree(copy, version, told):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if version != "0.6":
-            import yaozarrs
-            from ome_zarr_models import open_ome_zarr
-
-            open_ome_zarr(zarr.open_group(str(label), mode="r"), version=version)
-
-            import ngio
-            from ome_zarr.io import parse_url
-            from ome_zarr.reader import Reader
-
-            nodes = Reader(parse_url(str(label)))()
-            mine = next(n for n in nodes if n.zarr.basename() == "mine")
-            assert (np.asarray(mine.data[0]) == whole).all()
-            container = ngio.open_ome_zarr_container(str(path))
-            assert "mine" in container.list_labels()
-            assert (container.get_label("mine").get_array() == whole).all()
-            yaozarrs.validate_zarr_store(str(path))
+            validate_models(label, version)
+            validate_yaozarrs(path)
+            assert (read_by_ome_zarr(label)["mine"][0] == whole).all()
+            by_ngio = container(path)
+            assert "mine" in by_ngio.list_labels()
+            assert (by_ngio.get_label("mine").get_array() == whole).all()
 
 
 def test_fields_of_plates_get_labels(copy, told):

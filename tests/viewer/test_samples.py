@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import zarr
 
+from judges import validate_models, validate_yaozarrs
 from napari_ngff.metadata.dump import VERSIONS
 from napari_ngff.viewer.samples import (
     cells_path,
@@ -81,8 +82,6 @@ def test_schemas_accept_every_group(tmp_path: Path, version: str, kind: str):
 
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_whole_stores_are_valid(tmp_path: Path, version: str):
-    yaozarrs = pytest.importorskip("yaozarrs")
-    models = pytest.importorskip("ome_zarr_models")
     for where in (
         write_image(tmp_path / "image.zarr", version, shape=(64, 64)),
         write_stack(tmp_path / "stack.zarr", version, shape=(4, 48, 48)),
@@ -90,8 +89,8 @@ def test_whole_stores_are_valid(tmp_path: Path, version: str):
             tmp_path / "plate.zarr", version, grid=(1, 2), fields=1, shape=(48, 48)
         ),
     ):
-        yaozarrs.validate_zarr_store(str(where))
-        models.open_ome_zarr(zarr.open_group(where, mode="r"), version=version)
+        validate_yaozarrs(where)
+        validate_models(where, version)
 
 
 def test_nuclei_lie_in_their_cells_and_are_bright(image: Path):

@@ -14,6 +14,7 @@ import zarr
 from napari.components import ViewerModel
 from napari.utils import notifications
 
+from judges import read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
 from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.plugin import get_reader
@@ -158,19 +159,14 @@ def test_other_libraries_open_it(samples, tmp_path, version, told):
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import yaozarrs
-        from ome_zarr.io import parse_url
-        from ome_zarr.reader import Reader
-        from ome_zarr_models import open_ome_zarr
-
         for group in (place, place / "mine"):
-            open_ome_zarr(zarr.open_group(str(group), mode="r"), version=version)
+            validate_models(group, version)
         # A list of labels states no version in 0.4, by which yaozarrs would go.
-        yaozarrs.validate_zarr_store(str(place / "mine" if version == "0.4" else place))
-        nodes = {n.zarr.basename(): n for n in Reader(parse_url(str(place)))()}
-        np.testing.assert_array_equal(np.asarray(nodes["mine"].data[0]), whole(layer))
-        # By the path of the source it even finds the image.
-        assert np.asarray(nodes["a.ome.zarr"].data[-1]).shape
+        validate_yaozarrs(place / "mine" if version == "0.4" else place)
+        found = read_by_ome_zarr(place)
+    np.testing.assert_array_equal(found["mine"][0], whole(layer))
+    # By the path of the source it even finds the image.
+    assert found["a.ome.zarr"][-1].shape
 
 
 def test_read_only_labels_say_why_and_become_a_copy(server, told):
