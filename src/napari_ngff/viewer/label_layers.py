@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,17 +21,11 @@ if TYPE_CHECKING:
     from napari_ngff.store.resampled import Bent
     from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["direct_colormap", "label_colormap", "label_features", "label_layer"]
-
-CYCLE_LENGTH = 1024
-"""Values below this that have no colour of their own get napari's usual one."""
-
-MAX_TABLE = 1 << 16
-"""Largest value to which napari gives a colour of its own without numba: it makes a
-table of all values below, twice as long where one is negative, and refuses a longer."""
+__all__ = ["label_colormap", "label_features", "label_layer"]
 
 OTHER = (0.6, 0.6, 0.6, 0.7)
-"""Red, green, blue, alpha of values beyond: napari would make them invisible."""
+"""Red, green, blue, alpha of all other labels for who reads the colours of a layer and
+not what they look like: napari would make them invisible."""
 
 
 def label_layer(picture: Picture, frame: Frame | None = None) -> LayerData:
@@ -197,46 +190,21 @@ def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
     ----------
     colors
         Label value -> red, green, blue, alpha, each 0-255; 0 is coloured, too, where
-        it is listed. Without numba, values beyond `MAX_TABLE` are shown as unlisted.
+        it is listed.
 
     Returns
     -------
-    napari.utils.DirectLabelColormap
+    napari_ngff.viewer.label_colors.LabelColors
     """
     from napari.utils.colormaps import label_colormap as cyclic_colormap
 
-    values = np.arange(1, CYCLE_LENGTH, dtype=np.int32)
-    usual = cyclic_colormap(49).map(values)
-    table: dict[int | None, Any] = {0: np.zeros(4)}
-    table.update(zip(values.tolist(), usual, strict=True))
-    largest = float("inf")
-    if find_spec("numba") is None:
-        largest = MAX_TABLE // 2 if min(colors, default=0) < 0 else MAX_TABLE
-    listed = {v: rgba for v, rgba in colors.items() if abs(v) <= largest}
-    if listed:
-        parts = np.array(list(listed.values()), np.float32) / 255
-        table.update(zip(listed, parts, strict=True))
-    table[None] = np.array(OTHER)
-    return direct_colormap(table)
+    from napari_ngff.viewer.label_colors import LabelColors
 
-
-def direct_colormap(table: Mapping[int | None, Any]) -> Any:
-    """Make a colormap of colours that need no check, as napari's checks take long.
-
-    Parameters
-    ----------
-    table
-        Label value -> red, green, blue, alpha, each 0-1; None for other labels.
-
-    Returns
-    -------
-    napari.utils.DirectLabelColormap
-    """
-    from napari.utils import DirectLabelColormap
-
-    colormap = DirectLabelColormap(color_dict={None: np.array(OTHER)})
-    colormap.color_dict.update(table)
-    return colormap
+    parts = np.array(list(colors.values()), np.float32).reshape(-1, 4) / 255
+    listed: dict[int | None, Any] = dict(zip(colors, parts, strict=True))
+    usual = cyclic_colormap(49).colors.astype(np.float32)
+    usual[0] = 0
+    return LabelColors.of({**listed, None: np.array(OTHER)}, usual)
 
 
 def label_features(properties: Mapping[int, JSON]) -> Any:

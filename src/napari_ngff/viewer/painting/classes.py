@@ -20,11 +20,8 @@ from napari_ngff.labels.classes import (
     with_classes,
 )
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.viewer.label_layers import (
-    direct_colormap,
-    label_colormap,
-    label_features,
-)
+from napari_ngff.viewer.label_colors import recolored
+from napari_ngff.viewer.label_layers import label_features
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
@@ -216,23 +213,13 @@ class Classes:
     def _color(self, gone: Iterable[int] = ()) -> None:
         """Show the classes in their colours, and those that are gone as any label."""
         layer = self.layer
-        usual = label_colormap({}).color_dict
-        before = getattr(layer.colormap, "color_dict", usual)
-        table = dict(before)
-        for value in gone:
-            table.pop(value, None)
-            if value in usual:
-                table[value] = usual[value]
+        colors: dict[int, Any] = dict.fromkeys(gone)
         for one in self.items:
             rgba = (*one.color[:3], 0 if one.hidden else one.color[3])
-            table[one.value] = np.array(rgba, np.float32) / 255
-        same = before.keys() == table.keys() and all(
-            np.array_equal(before[value], table[value])
-            for value in {*gone, *(one.value for one in self.items)} & table.keys()
-        )
-        # Of a table of many colours napari needs long to take another one.
-        if not same or before is usual:
-            layer.colormap = direct_colormap(table)
+            colors[one.value] = np.array(rgba, np.float32) / 255
+        colormap = recolored(layer.colormap, colors)
+        if colormap is not layer.colormap:
+            layer.colormap = colormap
 
     def _follow(self, layer: OMEZarrLabels) -> None:
         """Let the tools know what is locked."""

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.labels.classes import with_classes
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.viewer.label_layers import label_colormap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,27 +136,19 @@ def colors_of(
 ) -> dict[int, Color]:
     """Find the colours that somebody chose; see `Said.colors`.
 
-    Those that `label_colormap` fills in are left out, as are those of labels that have
-    none of their own.
+    Labels that have none of their own are not in the table.
     """
     colors = dict(before)
     if table is None:
         return colors
     values = [value for value in table if value is not None]
-    usual = _usual()
     for value, rgba in zip(values, _bytes([table[v] for v in values]), strict=True):
         # napari adds that itself to a colormap that lacks it.
         if value == 0 and rgba == (0, 0, 0, 0):
             continue
-        if rgba != before.get(value, usual.get(value)):
+        if rgba != before.get(value):
             colors[int(value)] = rgba
     return colors
-
-
-@cache
-def _usual() -> dict[int | None, Color]:
-    table = label_colormap({}).color_dict
-    return dict(zip(table, _bytes(list(table.values())), strict=True))
 
 
 def _bytes(colors: list[Any]) -> list[Color]:

@@ -1,0 +1,288 @@
+"""Colours of very many labels: napari's direct colormap, from tables of numpy.
+
+napari 0.9 makes what it draws out of ``DirectLabelColormap.color_dict`` value by value,
+after each change: half a second of its main thread for 10^5 labels. `LabelColors`
+answers from arrays instead. What it overrides here, and nowhere else, is private to
+napari and called by its layer of labels, its thumbnail and its canvas alone:
+``_data_to_texture``, ``_map_without_cache``, ``_num_unique_colors``, ``_clear_cache``
+and ``_values_mapping_to_minimum_values_set`` (napari 0.9.0 to 0.9.2; tests compare it
+with napari's own colours, pixel by pixel).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.utils.colormaps import CyclicLabelColormap, DirectLabelColormap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+__all__ = ["LabelColors", "recolored"]
+
+NEAR = 1 << 20
+"""Labels from 0 to below this find their colour by one look into a table."""
+
+INT64 = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColorTable:
+    """The colours of labels, as arrays.
+
+    Attributes
+    ----------
+    cycle
+        How many of `colors`, after the first, labels without a colour of their own
+        take in turn.
+    values
+        Labels with a colour of their own.
+    colors
+        Red, green, blue, alpha, each 0-1, "rc" (row, part): of the background, of the
+        cycle, then of each of `values`.
+    near
+        Row of `colors` of each label from 0 on.
+    far, far_rows
+        Those of `values` that `near` has not, sorted, and their rows of `colors`.
+    """
+
+    cycle: int
+    values: np.ndarray
+    colors: np.ndarray
+    near: np.ndarray
+    far: np.ndarray
+    far_rows: np.ndarray
+
+    @classmethod
+    def of(cls, usual: np.ndarray, values: np.ndarray, own: np.ndarray) -> Self:
+        """Make a table.
+
+        Parameters
+        ----------
+        usual
+            Colours "rc" of the background, and of the cycle.
+        values, own
+            Labels, each once, and their own colours "rc".
+        """
+        cycle, first = len(usual) - 1, len(usual)
+        rows = np.arange(first, first + len(values))
+        kind = _texture_type(first + len(values))
+        near = np.zeros(NEAR, kind)
+        near[1:] = np.resize(np.arange(1, first).astype(kind), NEAR - 1)
+        is_near = (values >= 0) & (values < NEAR)
+        near[values[is_near]] = rows[is_near]
+        order = np.argsort(values[~is_near])
+        far, far_rows = values[~is_near][order], rows[~is_near][order]
+        colors = np.concatenate([usual, own]).astype(np.float32)
+        return cls(cycle, values, colors, near, far, far_rows)
+
+    def rows(self, values: np.ndarray) -> Any:
+        """Find the row of `colors` of each label, in the type of the texture."""
+        outside = values >= NEAR
+        if values.dtype.kind == "i":
+            outside |= values < 0
+        if not outside.any():
+            return self.near[values]
+        found = self.near[np.where(outside, values.dtype.type(0), values)]
+        signed = values.dtype.kind == "i"
+        rest = values[outside].astype(np.int64 if signed else np.uint64)
+        rows = ((rest - 1) % self.cycle + 1).astype(np.intp)
+        if len(self.far):
+            place = np.searchsorted(self.far, rest.astype(np.int64))
+            place = np.minimum(place, len(self.far) - 1)
+            own = self.far[place] == rest
+            rows[own] = self.far_rows[place[own]]
+        found[outside] = rows
+        return found
+
+    def row(self, value: int) -> int:
+        """Return the row of `colors` of one label."""
+        if not INT64.min <= value <= INT64.max:
+            return (value - 1) % self.cycle + 1
+        return int(self.rows(np.array([value]))[0])
+
+    def changed(self, changes: Mapping[int, Any]) -> Self:
+        """Make the table in which some labels have other colours, or the usual one."""
+        kept = ~np.isin(self.values, list(changes))
+        new = {value: color for value, color in changes.items() if color is not None}
+        usual, own = np.split(self.colors, [self.cycle + 1])
+        return self.of(
+            usual,
+            np.concatenate([self.values[kept], np.array(list(new), np.int64)]),
+            np.concatenate([own[kept], np.array([*new.values()]).reshape(-1, 4)]),
+        )
+
+
+class Rows(dict[Any, Any]):
+    """Colours by number, for napari's ``build_textures_from_dict``: all in one item.
+
+    It asks for the length, and sets ``data[key % n, key // n] = value`` per item.
+    """
+
+    def __init__(self, colors: np.ndarray) -> None:
+        super().__init__()
+        self._colors = colors
+
+    def __len__(self) -> int:
+        return len(self._colors)
+
+    def items(self) -> Any:
+        """Return one item: all numbers, and all colours."""
+        return [(np.arange(len(self)), self._colors)]
+
+
+class LabelColors(DirectLabelColormap):  # type: ignore[misc]
+    """Own colours of listed labels, and of all others napari's usual ones.
+
+    ``color_dict`` holds those that are listed, as in napari's; make another colormap
+    by `recolored` rather than changing it.
+    """
+
+    _usual: np.ndarray | None = None
+    _table: ColorTable | None = None
+
+    @classmethod
+    def of(
+        cls,
+        listed: Mapping[int | None, Any],
+        usual: np.ndarray | None = None,
+        table: ColorTable | None = None,
+    ) -> Self:
+        """Make a colormap; what is given needs no check, as napari's checks take long.
+
+        Parameters
+        ----------
+        listed
+            Label value -> red, green, blue, alpha, each 0-1. Values beyond those of 64
+            signed bits are shown as if they were not listed.
+        usual
+            See `ColorTable.of`; by default all others have the colour of None.
+        table
+            Of the same colours, where it is there already.
+        """
+        other = listed.get(None, np.zeros(4))
+        colormap = cls(color_dict={None: other, 0: np.zeros(4)})
+        colormap.color_dict.update(listed)
+        colormap._usual, colormap._table = usual, table
+        return colormap
+
+    @property
+    def usual(self) -> np.ndarray:
+        """Colours "rc" of the background, and of labels that are not listed."""
+        if self._usual is None:
+            return np.array([np.zeros(4), self.default_color], np.float32)
+        return self._usual
+
+    @property
+    def table(self) -> ColorTable:
+        """The same as arrays."""
+        if self._table is None:
+            values = [
+                v
+                for v in self.color_dict
+                if v is not None and INT64.min <= v <= INT64.max
+            ]
+            own = np.array([self.color_dict[v] for v in values], np.float32)
+            self._table = ColorTable.of(
+                self.usual, np.array(values, np.int64), own.reshape(-1, 4)
+            )
+        return self._table
+
+    def map(self, values: Any) -> Any:
+        """Return the colours of labels, as napari's does."""
+        if isinstance(values, int | np.integer):
+            if self.use_selection and values != self.selection:
+                return np.zeros(4)
+            return self.table.colors[self.table.row(int(values))]
+        values = np.asarray(values)
+        if values.dtype.kind not in "iu":
+            raise TypeError("DirectLabelColormap can only be used with int")
+        found = self._map_without_cache(values)
+        if self.use_selection:
+            found[values != self.selection] = 0
+        return found
+
+    # What napari calls.
+
+    @property
+    def _num_unique_colors(self) -> int:
+        # napari counts two more, for labels without colour and the background.
+        return len(self.table.colors) - 2
+
+    def _clear_cache(self) -> None:
+        super()._clear_cache()
+        self._table = None
+
+    def _map_without_cache(self, values: Any) -> Any:
+        return self.table.colors[self.table.rows(values).astype(np.intp)]
+
+    def _data_to_texture(self, values: Any) -> Any:
+        if values.dtype.itemsize <= 2:
+            return super()._data_to_texture(values)
+        if not self.use_selection:
+            found = self.table.rows(np.atleast_1d(values))
+        else:
+            kind = self.table.near.dtype
+            found = np.atleast_1d(values == self.selection).astype(kind)
+        return found.reshape(np.shape(values))[()]
+
+    def _values_mapping_to_minimum_values_set(
+        self, apply_selection: bool = True
+    ) -> tuple[dict[int | None, int], dict[int, Any]]:
+        if self.use_selection and apply_selection:
+            color = self.table.colors[self.table.row(self.selection)]
+            return {self.selection: 1, None: 0}, {0: np.zeros(4), 1: color}
+        return {}, Rows(self.table.colors)
+
+
+def recolored(colormap: Any, changes: Mapping[int, Any]) -> Any:
+    """Make a colormap in which some labels have other colours.
+
+    Parameters
+    ----------
+    colormap
+        Any of a layer of labels.
+    changes
+        Label value -> red, green, blue, alpha, each 0-1; None for the usual colour.
+
+    Returns
+    -------
+    LabelColors
+        Or `colormap`, where that has these colours already.
+    """
+    cyclic = isinstance(colormap, CyclicLabelColormap)
+    before = {0: np.zeros(4)} if cyclic else colormap.color_dict
+    changed = {
+        value: color
+        for value, color in changes.items()
+        if (color is None) != (value not in before)
+        or (color is not None and not np.array_equal(before[value], color))
+    }
+    if not (changed or cyclic):
+        return colormap
+    listed = dict(before)
+    for value, color in changed.items():
+        listed.pop(value, None)
+        if color is not None:
+            listed[value] = np.asarray(color, np.float32)
+    usual = table = None
+    if isinstance(colormap, LabelColors):
+        usual = colormap._usual
+        inside = all(INT64.min <= value <= INT64.max for value in changed)
+        table = colormap.table.changed(changed) if inside else None
+    elif cyclic:
+        usual = colormap.colors.astype(np.float32)
+        usual[0] = 0
+    made = LabelColors.of(listed, usual, table)
+    made.selection, made.use_selection = colormap.selection, colormap.use_selection
+    return made
+
+
+def _texture_type(count: int) -> Any:
+    """Return the type in which napari hands so many colours to the graphics card."""
+    if count <= np.iinfo(np.uint8).max:
+        return np.dtype(np.uint8)
+    return np.dtype(np.uint16 if count <= np.iinfo(np.uint16).max else np.float32)
