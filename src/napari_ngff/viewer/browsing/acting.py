@@ -34,6 +34,11 @@ class Acting:
         """Let what goes on come to nothing."""
         self._generation += 1
 
+    def since(self) -> Callable[[], bool]:
+        """Begin to tell whether nothing else was asked for meanwhile."""
+        mine = self._generation
+        return lambda: mine == self._generation
+
     def do(
         self,
         work: Callable[[], Any],

@@ -10,6 +10,7 @@ from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.viewer import session
 from napari_ngff.viewer.browsing.acting import Acting
 from napari_ngff.viewer.browsing.camera import fit, follow, place_of
+from napari_ngff.viewer.browsing.foresight import foresee, sights_of
 from napari_ngff.viewer.browsing.route import Route
 from napari_ngff.viewer.browsing.scenery import Scenery
 from napari_ngff.viewer.browsing.stage import Act, Stage, act_of
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.tiles import Tiles
     from napari_ngff.store.node import Node
+    from napari_ngff.viewer.browsing.foresight import Sight
     from napari_ngff.viewer.browsing.positions import Position
+    from napari_ngff.viewer.browsing.stage import Slot
     from napari_ngff.viewer.groups import Group
 
 __all__ = ["Exhibit", "Told"]
@@ -174,10 +177,13 @@ class Exhibit:
 
     def go(self, find: Callable[[], Position]) -> None:
         """Show the image that `find`, in a worker, finds."""
+        sights = self._sights()
 
         def work() -> tuple[Position, Act]:
             position = find()
-            return position, self._ready.pop(position, None) or self._prepared(position)
+            act = self._ready.pop(position, None) or self._prepared(position)
+            foresee(act, sights, self.acting.since())
+            return position, act
 
         def steps(found: tuple[Position, Act]) -> Iterator[None]:
             position, act = found
@@ -195,7 +201,8 @@ class Exhibit:
                 else:
                     fit(viewer, *images[0].extent.world[:, -2:])
             self._told.changed()
-            session.run(lambda: self._prefetch(position), lambda _: None)
+            seen, wanted = self._sights(), self.acting.since()
+            session.run(lambda: self._prefetch(position, seen, wanted), lambda _: None)
 
         self.acting.do(work, steps)
 
@@ -208,14 +215,24 @@ class Exhibit:
             groups += self.scenery.field(title, at.well, at.field)
         return act_of(groups, estimate=True)
 
-    def _prefetch(self, here: Position) -> None:
+    def _sights(self) -> dict[Slot, Sight]:
+        viewer = self._viewer()
+        return {} if viewer is None else sights_of(viewer, self._stage.layers(viewer))
+
+    def _prefetch(
+        self, here: Position, sights: dict[Slot, Sight], wanted: Callable[[], bool]
+    ) -> None:
+        """Prepare the images before and after one, until something else is asked."""
         for step in (1, -1):
+            if not wanted():
+                return
             try:
                 position = self.route.stepped(here, step, self.order, self.runs)
-                if position not in self._ready:
-                    self._ready[position] = self._prepared(position)
+                act = self._ready.get(position) or self._prepared(position)
             except (OMEZarrError, OSError):
                 continue  # told when one goes there
+            self._ready[position] = act
+            foresee(act, sights, wanted)
         for old in list(self._ready)[:-READY]:
             self._ready.pop(old, None)
 

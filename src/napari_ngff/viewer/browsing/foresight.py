@@ -1,0 +1,122 @@
+"""Reads what napari will ask for when it shows the next image, before it asks.
+
+napari 0.9 slices in the main thread: a chunk that has to come from a disk or over a
+network then would block the window. What was decoded before is at hand.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.lazy import LazyArray
+from napari_ngff.store.pyramid import LevelSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.browsing.stage import Act, Slot
+
+__all__ = ["Sight", "foresee", "sights_of"]
+
+MOST_BYTES = 32 * 2**20
+"""What is larger would push out of the cache what is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is seen of a layer.
+
+    Attributes
+    ----------
+    level
+        Index of the level that napari draws.
+    point
+        Voxel of level 0 at which the sliders stand, for each axis of the layer.
+    corners
+        First and last voxel of that level that are in view, by axis; only for axes of
+        the picture.
+    """
+
+    level: int
+    point: tuple[float, ...]
+    corners: dict[int, tuple[int, int]]
+
+
+def sights_of(viewer: ViewerModel, layers: Mapping[Slot, Layer]) -> dict[Slot, Sight]:
+    """Tell what is seen of visible layers; in the main thread."""
+    found = {}
+    for slot, layer in layers.items():
+        lead = viewer.dims.ndim - layer.ndim
+        shown = [axis - lead for axis in viewer.dims.displayed if axis >= lead]
+        if not layer.visible or len(shown) != 2:
+            continue
+        point = layer.world_to_data(viewer.dims.point[lead:])
+        first, last = np.asarray(layer.corner_pixels)
+        corners = {axis: (int(first[axis]), int(last[axis])) for axis in shown}
+        level = layer.data_level if layer.multiscale else 0
+        found[slot] = Sight(level, tuple(map(float, point)), corners)
+    return found
+
+
+def foresee(act: Act, sights: Mapping[Slot, Sight], wanted: Callable[[], bool]) -> None:
+    """Decode what will be seen of images where others are seen now; in a worker.
+
+    Parameters
+    ----------
+    act
+        The images.
+    sights
+        Of those that are shown, see `sights_of`.
+    wanted
+        Asked before each layer whether to go on.
+    """
+    for slot, (data, _, _) in act.layers.items():
+        sight = sights.get(slot)
+        levels = data if isinstance(data, list) else [data]
+        alike = sight is not None and len(sight.point) == levels[0].ndim
+        if sight is None or not alike or not wanted():
+            continue
+        last = len(levels) - 1
+        # The coarsest level is that of the thumbnail in the list of layers.
+        for number, whole in ((min(sight.level, last), False), (last, True)):
+            if keeps(levels[number]):
+                index = _index(sight, levels, number, whole)
+                size = math.prod(part.stop - part.start for part in index)
+                if size * levels[number].dtype.itemsize <= MOST_BYTES:
+                    # napari meets the same error, and tells it.
+                    with suppress(OMEZarrError, OSError):
+                        np.asarray(levels[number][index])
+
+
+def keeps(level: Any) -> bool:
+    """Tell whether what is read of a level is kept decoded."""
+    window = level.window if isinstance(level, LazyArray) else None
+    source = window.source if window is not None else None
+    return isinstance(source, LevelSource) and source.array.direct
+
+
+def _index(
+    sight: Sight, levels: Sequence[Any], number: int, whole: bool
+) -> tuple[slice, ...]:
+    """Choose the part of a level; of all axes as many voxels as there are."""
+    index = []
+    for axis, size in enumerate(levels[number].shape):
+        if axis in sight.corners:
+            start, stop = (0, size) if whole else sight.corners[axis]
+            stop += not whole
+        else:
+            factor = levels[0].shape[axis] / size
+            start = math.floor(sight.point[axis] / factor + 0.5)
+            stop = start + 1
+        start = min(max(start, 0), size - 1)
+        index.append(slice(start, min(max(stop, start + 1), size)))
+    return tuple(index)
