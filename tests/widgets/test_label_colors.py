@@ -12,6 +12,8 @@ from qtpy.QtTest import QTest
 from mouse import camera, drag, pump
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.label_colors import recolored
+from napari_ngff.viewer.label_layers import label_colormap
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 
@@ -74,3 +76,39 @@ def test_shuffled_colours_are_napari_s_at_every_level(viewer, direct):
         )
         viewer.layers.remove(twin)
         labels.visible = True
+
+
+def drawn(viewer, ids, colormap):
+    """All labels; one alone; all, and another colour for label 2."""
+    layer = viewer.add_layer(Labels(ids, colormap=colormap, opacity=1))
+    viewer.reset_view()
+    pictures = [picture(viewer)]
+    layer.selected_label = 3
+    layer.show_selected_label = True
+    pictures.append(picture(viewer))
+    layer.show_selected_label = False
+    layer.colormap = recolored(layer.colormap, {2: np.array((1, 0, 0, 1))})
+    pictures.append(picture(viewer))
+    viewer.layers.remove(layer)
+    return pictures
+
+
+@pytest.mark.parametrize("count", [90, 400])
+def test_colours_of_a_file_are_drawn_as_napari_draws_them(viewer, count):
+    random = np.random.default_rng(count)
+    drawn(viewer, np.ones((16, 24), int), None)  # the canvas takes its size
+    for dtype in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"):
+        largest = min(count, np.iinfo(dtype).max)
+        ids = np.kron(random.integers(0, largest + 1, (16, 24)), np.ones((8, 8), int))
+        ids[:8, :16] = [2] * 8 + [3] * 8
+        parts = random.integers(0, 256, (largest, 4)).tolist()
+        colors = {value: tuple(part) for value, part in enumerate(parts, 1)}
+        listed = {v: np.array(part) / 255 for v, part in colors.items()}
+        listed |= {None: "gray", 0: "transparent"}
+        theirs = drawn(
+            viewer, ids.astype(dtype), DirectLabelColormap(color_dict=listed)
+        )
+        ours = drawn(viewer, ids.astype(dtype), label_colormap(colors))
+        for mine, stock in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(mine, stock, dtype)
+        assert all((one != ours[0]).any() for one in ours[1:])
