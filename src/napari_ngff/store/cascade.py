@@ -243,13 +243,17 @@ class Cascade:
     def _chunk(self, number: int, cell: Shape, voxels: Array) -> None:
         """Store a chunk, cut at the border, and pass it on to the next level."""
         level = self._levels[number]
-        self._store(level, cell, level.encoder.encode(_filled(voxels, level)))
+        data = level.encoder.encode(_filled(voxels, level))
+        self._store(level, cell, data)
         if level.reducer is None:
             return
         coarse = self._levels[number + 1]
         spans = zip(level.box(cell), level.factors, strict=True)
         box = tuple((a // f, -(-b // f)) for (a, b), f in spans)
-        reduced = level.reducer.reduce(voxels, box)
+        if data is None:  # zeros alone, as the fill value is one
+            reduced = np.zeros([stop - start for start, stop in box], voxels.dtype)
+        else:
+            reduced = level.reducer.reduce(voxels, box)
         for target, whole in self._deposit(coarse, box, reduced):
             self._chunk(number + 1, target, whole)
 

@@ -85,8 +85,10 @@ class Encoder:
         """
         layout = self.layout
         fill = layout.fill_value
-        # NaN is not equal to itself; such a chunk is merely stored.
-        if (chunk == fill).all():
+        # A few voxels tell nearly always that there is something. NaN is not equal to
+        # itself; such a chunk is merely stored.
+        few = chunk[(slice(None, None, 16),) * chunk.ndim]
+        if (few == fill).all() and (chunk == fill).all():
             return None
         stored = np.asarray(chunk, layout.dtype, order=layout.order)
         data: Any = stored.ravel(order=layout.order)
