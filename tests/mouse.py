@@ -1,16 +1,20 @@
-"""Real mouse events of Qt on napari's canvas."""
+"""Real mouse events of Qt on napari's canvas, and waiting for what they do."""
 
 from __future__ import annotations
 
-from qtpy.QtCore import QEvent, QPointF, Qt
+from qtpy.QtCore import QEvent, QPointF, Qt, QThreadPool
 from qtpy.QtGui import QMouseEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
+
+import patience
+from patience import PATIENCE
 
 LEFT = Qt.MouseButton.LeftButton
 RIGHT = Qt.MouseButton.RightButton
 NONE = Qt.MouseButton.NoButton
 PLAIN = Qt.KeyboardModifier.NoModifier
+CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
 def canvas(viewer):
@@ -24,6 +28,11 @@ def camera(viewer):
 
 def pump(milliseconds=20):
     QTest.qWait(milliseconds)
+
+
+def until(condition):
+    """Let Qt work until a condition holds and asserts nothing false."""
+    patience.until(condition, pump)
 
 
 def on_canvas(viewer, point):
@@ -63,6 +72,18 @@ def click(viewer, point, *, button=LEFT, modifiers=PLAIN, double=False):
         send(viewer, kind, at, button, button, modifiers)
         send(viewer, QEvent.Type.MouseButtonRelease, at, button, NONE, modifiers)
         pump()
+
+
+def press_save(viewer, layer):
+    """Press Ctrl+S on the canvas, and wait until a layer is saved."""
+    viewer.window.activate()
+    native = canvas(viewer).native
+    native.setFocus()
+    pump(50)
+    QTest.keyClick(native, Qt.Key.Key_S, CONTROL)
+    until(lambda: not layer.saver.running and not layer.unsaved)
+    assert QThreadPool.globalInstance().waitForDone(1000 * PATIENCE)
+    pump(50)
 
 
 def move(viewer, point, modifiers=PLAIN):

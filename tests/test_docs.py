@@ -13,6 +13,7 @@ import pytest
 
 from napari_ngff import cli
 from napari_ngff.viewer.samples import write_image, write_plate
+from patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -93,7 +94,7 @@ def test_python_runs(page: str, text: str, folder: Path) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert result.returncode == 0, f"{page}\n{text}\n{result.stderr}"
 

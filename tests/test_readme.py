@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import zarr
 
+from patience import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
@@ -43,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(command: list[str], folder: Path) -> None:
     result = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120
+        command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE
     )
     assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
 

@@ -286,12 +286,10 @@ def test_a_merge_that_is_killed_leaves_the_image_valid(copy, tmp_path):
     old = levels(path, "labels/mine")
     sidecar = annotate(path, "mine", 50)
     new = levels(sidecar, "mine")
-    began = time.perf_counter()
     process = merging(sidecar, tmp_path / "data")
     spent = time.perf_counter()
     process.communicate("\n")
     took = max(time.perf_counter() - spent, 0.05)
-    assert time.perf_counter() - began < 60
     assert same(levels(path, "labels/mine"), new)
     seen = set()
     for number in range(18):

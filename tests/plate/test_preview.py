@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import threading
-import time
 from collections import Counter
 
 import numpy as np
@@ -27,6 +26,7 @@ from napari_ngff.plate.previews.preview import (
 from napari_ngff.plate.previews.queue import Contrast, PreviewQueue
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.samples import write_image, write_plate
+from patience import PATIENCE, until
 
 WELLS = [f"{row}/{column}" for row in "AB" for column in "123"]
 VERSIONS = ["0.1", "0.4", "0.5"]
@@ -73,14 +73,15 @@ def spots(wells=WELLS):
     return [Place(path, well=True) for path in wells]
 
 
-def drain(queue, count, seconds=10):
+def drain(queue, count):
     """Take thumbnails until so many places have one and all threads have ended."""
     found = {}
-    end = time.monotonic() + seconds
-    while len(found) < count or queue._running:
-        assert time.monotonic() < end, f"only {len(found)} of {count}"
-        found |= queue.take()
-        time.sleep(0.005)
+
+    def done():
+        found.update(queue.take())
+        return len(found) >= count and not queue._running
+
+    until(done)
     return found | queue.take()
 
 
@@ -197,7 +198,7 @@ class Scripted:
 
     def read(self, place):
         self.order.append(place.path)
-        assert self.gate.acquire(timeout=10)
+        assert self.gate.acquire(timeout=PATIENCE)
         return flat(self.values.get(place.path, 100))
 
 
@@ -206,8 +207,7 @@ def test_what_is_scrolled_away_is_not_read():
     queue = PreviewQueue(previews, lambda: None)
     first = [Place(f"old{i}") for i in range(20)]
     queue.want(first)
-    while len(previews.order) < 2:
-        time.sleep(0.001)
+    until(lambda: len(previews.order) >= 2)
     queue.want([Place("new1"), Place("new2")])
     previews.gate.release(50)
     drain(queue, 4)
@@ -236,19 +236,17 @@ def test_threads_end_when_nothing_is_wanted(samples):
     queue = PreviewQueue(reader(samples / "0.5.ome.zarr"), lambda: None)
     queue.want(spots())
     drain(queue, len(WELLS))
-    assert threading.active_count() == before
+    until(lambda: threading.active_count() <= before)
 
 
 def test_a_closed_queue_gives_nothing():
     previews = Scripted()
     queue = PreviewQueue(previews, lambda: pytest.fail("told after the end"))
     queue.want([Place("a"), Place("b"), Place("c")])
-    while len(previews.order) < 2:
-        time.sleep(0.001)
+    until(lambda: len(previews.order) >= 2)
     queue.close()
     previews.gate.release(9)
-    while queue._running:
-        time.sleep(0.001)
+    until(lambda: not queue._running)
     assert not queue.take()
     assert len(previews.order) == 2
 

@@ -35,6 +35,7 @@ from napari_ngff.store import chunks as module
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.source import Source
+from patience import PATIENCE
 
 SHAPE, CHUNKS, SHARDS = (13, 17), (4, 5), (8, 15)
 DTYPES = ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
@@ -759,7 +760,7 @@ def test_reading_inside_reading_threads_does_not_hang():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     assert len(done) == len(threads)
     for read in done:
         assert_identical(read, values)
@@ -778,7 +779,7 @@ def test_an_unexpected_error_stops_every_thread():
     source.get = fail
     with pytest.raises(ZeroDivisionError):
         ours[...]
-    assert len(source.reads) < 50
+    assert len(source.reads) < 500  # of 1024
 
 
 def test_one_broken_chunk_is_enough_without_on_error():
@@ -787,13 +788,13 @@ def test_one_broken_chunk_is_enough_without_on_error():
     source.reads.clear()
     with pytest.raises(ChunkError):
         ours[...]
-    assert len(source.reads) < 50
+    assert len(source.reads) < 500  # of 1024
 
 
 def test_remote_sources_are_read_many_at_once():
     _, ours, source = make(shape=(32, 32), chunks=(8, 8), source=MemorySource(16))
     get = source.get
-    everybody = threading.Barrier(16, timeout=10)
+    everybody = threading.Barrier(16, timeout=PATIENCE)
 
     def slow(key, start=None, length=None):
         everybody.wait()

@@ -6,7 +6,6 @@ import os
 import shutil
 import struct
 import tempfile
-import time
 import tracemalloc
 import zipfile
 import zlib
@@ -216,9 +215,7 @@ def test_ten_megabytes_of_attributes_open(tmp_path, capsys):
     info = {"colors": colors, "properties": properties}
     root = write_image(tmp_path / "a.zarr", pixels(20, 20), **{"image-label": info})
     assert document(root).stat().st_size > 9e6
-    begin = time.perf_counter()
     (layer,) = build(root)
-    assert time.perf_counter() - begin < 15
     assert len(layer.features) == len(values)
     described(root, capsys)
 
