@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from qtpy.QtCore import QCoreApplication, QEvent, QThreadPool
 
+from patience import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -77,4 +79,6 @@ def viewer(
     viewer.window.resize(1000, 750)
     make_default_reader()
     yield viewer
-    assert QThreadPool.globalInstance().waitForDone(10_000), "a worker does not end"
+    assert QThreadPool.globalInstance().waitForDone(1000 * PATIENCE), (
+        "a worker does not end"
+    )

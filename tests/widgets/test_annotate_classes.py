@@ -12,7 +12,7 @@ from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QColorDialog, QFileDialog, QInputDialog, QLineEdit
 
-from mouse import camera, canvas, click, drag, pump
+from mouse import camera, canvas, click, drag, pump, until
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.annotate.class_table import (
     COLOR,
@@ -262,10 +262,7 @@ def test_count_says_how_much_is_painted(viewer, dock, labels):
     add(dock, "nucleus")
     click(viewer, world(labels, 300, 300))
     QTest.mouseClick(dock.classes.buttons["Count"], LEFT)
-    for _ in range(200):
-        pump(20)
-        if dock.classes.table.rows.counts:
-            break
+    until(lambda: dock.classes.table.rows.counts)
     whole = np.asarray(labels.data[0])
     assert dock.classes.table.rows.counts == {1: int((whole == 1).sum())}
 

@@ -13,7 +13,7 @@ from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
 
-from mouse import click, pump
+from mouse import click, pump, until
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.bridge.merging import HOW
 from napari_ngff.viewer.bridge.work import WORK
@@ -62,14 +62,6 @@ def labels(viewer, dock):
     return layer
 
 
-def wait(done):
-    for _ in range(500):
-        pump(20)
-        if done():
-            return
-    raise AssertionError("it takes more than ten seconds")
-
-
 def world(layer, y, x):
     return tuple(layer.data_to_world((0, y, x))[-2:])
 
@@ -89,7 +81,7 @@ def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
     click(viewer, world(labels, Y, X - 50))
     assert "another place of object 5" in dock.status.text()
     click(viewer, world(labels, Y, X + 50))
-    wait(lambda: voxel(labels, Y, X + 50) == 8)
+    until(lambda: voxel(labels, Y, X + 50) == 8)
     assert voxel(labels, Y, X - 50) == 5
     assert voxel(labels, Y, X - 4) == 5
     assert voxel(labels, Y, X + 4) == 8
@@ -97,12 +89,12 @@ def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
     press(dock.objects.join)
     assert not dock.objects.cut.isChecked()
     click(viewer, world(labels, Y, X + 50))
-    wait(lambda: voxel(labels, Y, X + 50) == 5)
+    until(lambda: voxel(labels, Y, X + 50) == 5)
     labels.undo()
     labels.undo()
     assert voxel(labels, Y, X + 50) == 5
     click(viewer, world(labels, Y + 200, X))
-    wait(lambda: "Click an object" in dock.status.text())
+    until(lambda: "Click an object" in dock.status.text())
 
 
 def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
@@ -113,8 +105,8 @@ def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
     assert [page.list.item(i).text() for i in range(2)] == ["7", "5"]
     assert page.id.value() == 7
     press(page.previous)
-    wait(lambda: labels.selected_label == 5)
-    wait(lambda: "Object 5" in dock.status.text())
+    until(lambda: labels.selected_label == 5)
+    until(lambda: "Object 5" in dock.status.text())
     middle = world(labels, Y, X)
     np.testing.assert_allclose(
         viewer.scene.camera.center[-2:], middle, atol=2 * labels.scale[-1]
@@ -122,7 +114,7 @@ def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
     item = page.list.item(1)
     place = page.list.visualItemRect(item).center()
     QTest.mouseClick(page.list.viewport(), LEFT, pos=place)
-    wait(lambda: "Object 7" in dock.status.text())
+    until(lambda: "Object 7" in dock.status.text())
     np.testing.assert_allclose(
         viewer.scene.camera.center[-2:],
         world(labels, Y, X + 200),
@@ -130,9 +122,9 @@ def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
     )
     page.id.setValue(99)
     press(page.jump)
-    wait(lambda: "no voxel of label 99" in dock.status.text())
+    until(lambda: "no voxel of label 99" in dock.status.text())
     press(page.unused)
-    wait(lambda: labels.selected_label == 8)
+    until(lambda: labels.selected_label == 8)
     QTest.mouseClick(page.show_only, LEFT)
     assert labels.show_selected_label == page.show_only.isChecked()
 
@@ -151,7 +143,7 @@ def test_work_here_and_merge(viewer, dock, labels):
     page.level.activated.emit(0)
     count = len(viewer.layers)
     press(page.take)
-    wait(lambda: len(viewer.layers) == count + 2)
+    until(lambda: len(viewer.layers) == count + 2)
     image, work = viewer.layers[-2:]
     assert (type(image), type(work)) == (Image, Labels)
     assert isinstance(image.data, np.ndarray)
@@ -163,7 +155,7 @@ def test_work_here_and_merge(viewer, dock, labels):
     page.result.setCurrentText("found")
     page.how.setCurrentIndex(list(HOW).index("add"))
     press(page.put)
-    wait(lambda: "is merged" in dock.status.text())
+    until(lambda: "is merged" in dock.status.text())
     (_, _), (top, _), (left, _) = work.metadata[WORK].box
     assert voxel(labels, top + 10, left + 20) == 10
     assert voxel(labels, top + 9, left + 20) == 0
@@ -179,7 +171,7 @@ def test_what_cannot_be_merged_is_said(viewer, dock, labels):
     pump()
     dock.bridge.result.setCurrentText("far")
     press(dock.bridge.put)
-    wait(lambda: "Not merged" in dock.status.text())
+    until(lambda: "Not merged" in dock.status.text())
     assert dock.bridge.put.isEnabled()
 
 
@@ -203,7 +195,7 @@ def test_labels_are_exported_with_what_is_not_saved(
             QFileDialog, "getSaveFileName", lambda *_, n=name: (str(tmp_path / n), "")
         )
         press(button)
-        wait(lambda: "were written" in dock.status.text())
+        until(lambda: "were written" in dock.status.text())
         assert box.outlines.isEnabled()
         dock.status.setText("")
     found = json.loads((tmp_path / "out.geojson").read_text())["features"]

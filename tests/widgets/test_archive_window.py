@@ -7,10 +7,9 @@ import zipfile
 import numpy as np
 import pytest
 import zarr
-from qtpy.QtCore import Qt, QThreadPool
-from qtpy.QtTest import QTest
+from qtpy.QtCore import Qt
 
-from mouse import drag, pump
+from mouse import drag, press_save, pump
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
@@ -42,20 +41,6 @@ def shown(viewer, layer):
 def paint(viewer, layer, label, points):
     layer.mode, layer.selected_label, layer.brush_size = "paint", label, 9
     drag(viewer, [tuple(np.multiply(p, layer.scale) + layer.translate) for p in points])
-
-
-def press_save(viewer, layer):
-    viewer.window.activate()
-    canvas = viewer.window._qt_viewer.canvas.native
-    canvas.setFocus()
-    pump(50)
-    QTest.keyClick(canvas, Qt.Key.Key_S, CONTROL)
-    for _ in range(200):
-        pump(20)
-        if not layer.saver.running and not layer.unsaved:
-            break
-    assert QThreadPool.globalInstance().waitForDone(10_000)
-    pump(50)
 
 
 def stored(path, name):

@@ -21,6 +21,7 @@ from mouse import (
     on_canvas,
     pump,
     send,
+    until,
 )
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import new_labels as show_form
@@ -70,10 +71,8 @@ def voxel(layer, point):
 
 def settle(layer):
     """Wait for what asynchronous slicing still reads, and for its picture."""
-    for _ in range(250):
-        pump(20)
-        if layer.loaded:
-            break
+    pump(20)
+    until(lambda: layer.loaded)
     pump(200)
 
 

@@ -14,7 +14,7 @@ from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
-from mouse import drag, pump
+from mouse import drag, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.writing import ArrayWriter
 from napari_ngff.viewer.samples import write_image
@@ -50,13 +50,6 @@ def layer(viewer, folder):
 
 def controls(viewer, layer):
     return viewer.window._qt_viewer.controls.widgets[layer].saving
-
-
-def until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        pump(20)
 
 
 def paint(viewer, layer, points=((300, 300), (330, 420))):

@@ -10,10 +10,9 @@ import pytest
 import zarr
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
-from qtpy.QtCore import Qt, QThreadPool
-from qtpy.QtTest import QTest
+from qtpy.QtCore import Qt
 
-from mouse import drag, pump
+from mouse import drag, press_save, pump
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -58,19 +57,6 @@ def paint(viewer, layer, label, points):
     drag(viewer, [tuple(np.multiply(p, scale) + layer.translate) for p in points])
 
 
-def press_save(viewer, name="nuclei"):
-    viewer.window.activate()
-    canvas = viewer.window._qt_viewer.canvas.native
-    canvas.setFocus()
-    pump(50)
-    QTest.keyClick(canvas, Qt.Key.Key_S, CONTROL)
-    for _ in range(200):
-        pump(20)
-        layer = viewer.layers[name]
-        if not layer.saver.running and not layer.unsaved:
-            break
-
-
 def stored(folder, level=0, name="nuclei"):
     return zarr.open_array(folder / "labels" / name / str(level), mode="r")[:]
 
@@ -83,9 +69,7 @@ def test_painted_pixels_are_in_the_file_after_ctrl_s(viewer, folder, qapp):
     assert layer.unsaved
     assert "unsaved edits" in layer.get_status((0, 0))["coordinates"]
     assert (stored(folder) == before).all()
-    press_save(viewer)
-    assert QThreadPool.globalInstance().waitForDone(10_000)
-    pump(50)
+    press_save(viewer, layer)
     assert not layer.unsaved
     status = layer.get_status((0, 0))["coordinates"]
     assert re.search(r"saved \d\d:\d\d - \d+ blocks", status)
@@ -230,7 +214,7 @@ def test_new_labels_are_painted_saved_and_opened_again(viewer, folder):
     paint(viewer, layer, 5, [(40, 50), (90, 120)])
     pixels = np.asarray(layer.data[0])
     assert (pixels == 5).sum() > 400
-    press_save(viewer, "mine")
+    press_save(viewer, layer)
     assert not layer.unsaved
     assert (stored(folder, name="mine") == pixels).all()
     viewer.layers.clear()

@@ -8,7 +8,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from mouse import pump
+from mouse import pump, until
 from napari_ngff.plugin import edit_copy, use_workers
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.samples import write_image
@@ -82,7 +82,7 @@ def address(folder):
         thread.join()
 
 
-def test_read_only_labels_are_copied_by_the_menu(viewer, address, qtbot):
+def test_read_only_labels_are_copied_by_the_menu(viewer, address):
     opened(viewer, address)
     form = show_new_labels(viewer)
     assert list(form.where.choices) == [True, ""]
@@ -90,7 +90,7 @@ def test_read_only_labels_are_copied_by_the_menu(viewer, address, qtbot):
     assert not layer.editable
     viewer.layers.selection.active = layer
     edit_copy(viewer)
-    qtbot.waitUntil(lambda: viewer.layers["nuclei"] is not layer, timeout=20_000)
+    until(lambda: viewer.layers["nuclei"] is not layer)
     made = viewer.layers["nuclei"]
     assert viewer.layers.selection.active is made
     assert made.editable

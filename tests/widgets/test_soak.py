@@ -21,6 +21,7 @@ from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
+from mouse import until
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import Mode
 from napari_ngff.widgets.browser.host import show_browser
@@ -58,13 +59,10 @@ def resident():
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def settled(dock, seconds=10):
+def settled(dock):
     """Let all that was asked for arrive."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        QTest.qWait(50)
-        if not dock.progress.isVisible() and not previews():
-            break
+    QTest.qWait(50)
+    until(lambda: not dock.progress.isVisible() and not previews())
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     gc.collect()
     QTest.qWait(50)
@@ -127,12 +125,12 @@ def home(viewer, dock):
     return counted(viewer), resident()
 
 
-def test_nothing_piles_up(viewer, tmp_path, qtbot):
+def test_nothing_piles_up(viewer, tmp_path):
     where = write_plate(tmp_path / "p.ome.zarr", grid=(16, 24), fields=4)
     viewer.open(str(where), plugin="napari-ngff")
     dock = show_browser(viewer)
-    qtbot.waitUntil(lambda: dock.browser() is not None, timeout=10_000)
-    qtbot.waitUntil(lambda: len(dock.map.pictures()) == 384, timeout=60_000)
+    until(lambda: dock.browser() is not None)
+    until(lambda: len(dock.map.pictures()) == 384)
     chance = random.Random(1)
     laps, steps = [], 0
     end = time.monotonic() + SECONDS

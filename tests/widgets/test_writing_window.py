@@ -15,6 +15,7 @@ from mouse import pump
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import use_workers
 from napari_ngff.widgets.saving import writing
+from patience import PATIENCE
 
 PLACE = {
     "scale": (2, 0.5, 0.5),
@@ -58,7 +59,7 @@ def in_dialog(viewer, monkeypatch, path, meanwhile=None):
     QTimer.singleShot(0, save)
     if meanwhile is not None:
         QTimer.singleShot(300, meanwhile)
-    QTimer.singleShot(30_000, loop.quit)
+    QTimer.singleShot(1000 * PATIENCE, loop.quit)
     loop.exec()
     return raised[0] if raised else None
 
@@ -144,7 +145,7 @@ def test_a_long_save_shows_how_far_it_is_and_can_be_stopped(
     def slow(*arguments, progress, **keywords):
         def told(done, total):
             progress(done, total)
-            shown.wait(5)
+            shown.wait(PATIENCE)
 
         return write(*arguments, progress=told, **keywords)
 
