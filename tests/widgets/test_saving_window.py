@@ -81,7 +81,7 @@ def test_painted_pixels_are_in_the_file_after_ctrl_s(viewer, folder, qapp):
     # Undo is still there; saved again, all is as it was.
     layer.undo()
     assert layer.unsaved
-    press_save(viewer)
+    press_save(viewer, layer)
     assert (stored(folder) == before).all()
     viewer.layers.clear()
     again = opened(viewer, folder)
