@@ -12,10 +12,16 @@ from napari.components import ViewerModel
 from napari.layers import Labels
 
 from napari_ngff import open_node
+from napari_ngff.labels.states import FieldStates
 from napari_ngff.plate.tables.measuring import measure
 from napari_ngff.plate.tables.table import tabulate
 from napari_ngff.viewer.browsing.features import join_features, part_features
-from napari_ngff.viewer.browsing.table_offers import Offer, Scope, Source
+from napari_ngff.viewer.browsing.table_offers import (
+    Offer,
+    Scope,
+    Source,
+    find_offers,
+)
 from napari_ngff.viewer.browsing.tables import Tables
 from napari_ngff.viewer.session import session_of
 from plates import write_group, write_image, write_plate
@@ -283,4 +289,32 @@ def test_the_next_field_keeps_properties_of_its_own(plate, tmp_path):
     row = layer.features.set_index("index").loc[3].to_dict()
     assert row["voxels"] == "mine"
     assert row["voxels (nuclei, measured)"] == 256
+    tables.close()
+
+
+def test_the_states_of_annotation_are_a_table(plate, tmp_path):
+    where = shutil.copytree(plate, tmp_path / "p.ome.zarr")
+    node = open_node(str(where))
+    offer = Offer(Source.STATES, "")
+    assert offer not in find_offers(session_of(ViewerModel()).browse(node))
+    states = FieldStates(node)
+    for field in ("A/1/0", "A/1/1", "A/2/0"):
+        states.set(field, "done")
+    states.set("B/3/1", "flagged")
+    viewer = ViewerModel()
+    tables = Tables(viewer, session_of(viewer).browse(node))
+    tables.find()
+    assert offer in tables.offers
+    tables.choose(offer)
+    shown = tables.coloring()
+    assert shown.title == "done, mean"
+    assert shown.values["A/1"] == 1
+    assert shown.values["A/2"] == 0.5
+    assert shown.values["B/3"] == 0
+    assert filtered(tables, "state = flagged") == {"B/3"}
+    assert filtered(tables, "done > 0 and A") == {"A/1", "A/2"}
+    # What was done since.
+    FieldStates(node).set("A/2/1", "done")
+    tables.choose(offer)
+    assert tables.coloring().values["A/2"] == 1
     tables.close()

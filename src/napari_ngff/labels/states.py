@@ -94,6 +94,11 @@ class FieldStates:
             )
             raise CorruptDataError(msg) from error
 
+    @property
+    def any(self) -> bool:
+        """Whether a state of any field was noted."""
+        return bool(self._known)
+
     def state(self, field: str) -> str:
         """Return the state of a field, by its path below the node."""
         return self._known.get(field, Stated()).state

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.plate.tables.files import table_names
+from napari_ngff.labels.states import FieldStates
+from napari_ngff.plate.tables.files import read_found, table_names
+from napari_ngff.plate.tables.measuring import places_of
+from napari_ngff.plate.tables.table import FIELD, WELL, Table, tabulate
 
 if TYPE_CHECKING:
+    from napari_ngff.store.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = ["Offer", "Scope", "Source", "find_offers"]
+__all__ = ["Offer", "Scope", "Source", "find_offers", "read_offer"]
 
 WELLS_ASKED = 4
 """So many wells are looked at for tables of their images."""
+
+
+CHOSEN = ("done", "in progress", "flagged")
+"""Columns of `states_table`, by the first of which a map is coloured at first."""
 
 
 class Source(StrEnum):
@@ -26,6 +35,7 @@ class Source(StrEnum):
     IMAGES = "images"
     COUNT = "count"
     MEASURED = "measured"
+    STATES = "annotation"
 
 
 class Scope(StrEnum):
@@ -43,7 +53,8 @@ class Offer:
     Attributes
     ----------
     name
-        Of the file, of the table, or of the labels that are counted or measured.
+        Of the file, of the table, or of the labels that are counted or measured; "" of
+        the states of annotation.
     """
 
     source: Source
@@ -56,6 +67,8 @@ class Offer:
             return f"number of {self.name}"
         if self.source is Source.MEASURED:
             return f"{self.name}, measured"
+        if self.source is Source.STATES:
+            return "annotation of fields"
         return f"{self.name} (of images)" if self.source is Source.IMAGES else self.name
 
 
@@ -71,6 +84,8 @@ def find_offers(browser: Browser) -> tuple[Offer, ...]:
         labels = browser.label_names()
     except (OMEZarrError, OSError):
         pass  # a damaged list of tables; all else can be used
+    with suppress(OMEZarrError, OSError):  # told when a round of annotation begins
+        found.update({Offer(Source.STATES, ""): None} if FieldStates(node).any else {})
     wells: list[str | None] = [well.path for well in browser.map.wells]
     for well in wells[:WELLS_ASKED] or [None]:
         try:
@@ -81,3 +96,50 @@ def find_offers(browser: Browser) -> tuple[Offer, ...]:
             continue  # the map shows it crossed
         found.update((Offer(Source.IMAGES, name), None) for name in names)
     return (*found, *(Offer(Source.COUNT, name) for name in labels))
+
+
+def read_offer(node: Node, offer: Offer) -> Table:
+    """Read a table that is kept as one: of the plate, or of its annotation.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where it cannot be read.
+    """
+    if offer.source is Source.STATES:
+        return states_table(node)
+    return read_found(node, offer.name)
+
+
+def states_table(node: Node) -> Table:
+    """Read how far the annotation of each field is; the documents of all wells, too.
+
+    Returns
+    -------
+    Table
+        A row per field: its "state" as text, and for each of `CHOSEN` a column that is
+        1 where it is the field's state, else 0. So the mean of "done" is the share of
+        the fields of a well that are done.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where the states cannot be read.
+    """
+    import pandas as pd
+
+    states = FieldStates(node)
+    places = places_of(node)
+    keys = ["/".join(p for p in (one.well, one.field) if p) for one in places]
+    told = [states.state(key) for key in keys]
+    columns = {state: [int(one == state) for one in told] for state in CHOSEN}
+    frame = pd.DataFrame(
+        {
+            WELL: [place.well or "" for place in places],
+            FIELD: [place.field for place in places],
+            "state": told,
+            **columns,
+        }
+    )
+    alone = None if node.metadata.plate is not None else {WELL: ""}
+    return tabulate(frame, "annotation of fields", alone)

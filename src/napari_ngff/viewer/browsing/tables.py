@@ -14,11 +14,7 @@ from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
-from napari_ngff.plate.tables.files import (
-    read_found,
-    read_table,
-    write_frame,
-)
+from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.measuring import (
     Place,
     count_field,
@@ -31,7 +27,13 @@ from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, Table, tab
 from napari_ngff.viewer import session
 from napari_ngff.viewer.browsing.features import join_features, part_features
 from napari_ngff.viewer.browsing.map_values import Coloring
-from napari_ngff.viewer.browsing.table_offers import Offer, Scope, Source, find_offers
+from napari_ngff.viewer.browsing.table_offers import (
+    Offer,
+    Scope,
+    Source,
+    find_offers,
+    read_offer,
+)
 from napari_ngff.viewer.browsing.well_filter import matching
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
@@ -126,13 +128,16 @@ class Tables:
 
     def choose(self, offer: Offer | None) -> None:
         """Choose a table; those of images, and numbers, are gathered first."""
-        if offer is None or offer in self._tables:
+        # States change while one annotates.
+        if offer is None or (
+            offer in self._tables and offer.source is not Source.STATES
+        ):
             self._show(offer)
             return
-        node = self.browser.node
-        if offer.source is Source.PLATE:
+        if offer.source in (Source.PLATE, Source.STATES):
+            node = self.browser.node
             self._run(
-                lambda _: read_found(node, offer.name),
+                lambda _: read_offer(node, offer),
                 lambda table: self._take(offer, table),
             )
             return
