@@ -3,7 +3,8 @@
 
     python run.py demo             open a generated plate in napari
     python run.py test [ARGS]      run the test suite; ARGS go to pytest, and without
-                                   any the slow tests are left to `CI=1`
+                                   any the slow tests are left to `CI=1`; `-n auto`
+                                   shares the tests out among two or more processes
 
 Both keep a virtual environment in `.venv`. On a machine without a display `demo`
 writes `demo/plate.png` instead. Missing system packages are installed with apt-get
@@ -166,8 +167,11 @@ def display() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def environment(headless: bool) -> Iterator[dict[str, str]]:
-    """Environment of a napari that leaves the user's settings alone."""
+def environment(headless: bool, displays: int = 1) -> Iterator[dict[str, str]]:
+    """Environment of a napari that leaves the user's settings alone.
+
+    Of several displays the first is the one in use; `TEST_DISPLAYS` names them all.
+    """
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="napari-ngff-"))
         env = {"XDG_RUNTIME_DIR": folder, **os.environ}
@@ -175,7 +179,9 @@ def environment(headless: bool) -> Iterator[dict[str, str]]:
         if headless:
             # Both lead PyOpenGL away from X11, even when empty.
             env = {key: env[key] for key in env.keys() - WAYLAND}
-            env["DISPLAY"] = stack.enter_context(display())
+            names = [stack.enter_context(display()) for _ in range(displays)]
+            env["DISPLAY"] = names[0]
+            env["TEST_DISPLAYS"] = " ".join(names)
             env["QT_QPA_PLATFORM"] = "xcb"
             env["LIBGL_ALWAYS_SOFTWARE"] = "1"
         yield env
@@ -202,13 +208,20 @@ def demo(arguments: list[str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Run pytest; on Linux with a display of its own, so that no window pops up."""
-    if not arguments and not os.environ.get("CI"):
-        arguments = ["-m", "not slow"]
+    """Run pytest; on Linux with displays of its own, so that no window pops up.
+
+    Processes meet on one display: pointer, focus and clipboard. So each has its own.
+    """
+    processes = min(max(2, os.cpu_count() or 2), 4)
+    if not arguments:
+        arguments = ["-n", "auto", "--dist", "loadfile"]
+        if not os.environ.get("CI"):
+            arguments += ["-m", "not slow"]
     if LINUX:
         need_system(headless=True)
     need_packages("test")
-    with environment(headless=LINUX) as env:
+    with environment(LINUX, processes) as env:
+        env["PYTEST_XDIST_AUTO_NUM_WORKERS"] = str(processes)
         env["NAPARI_ENSURE_PLUGIN_MAIN_THREAD"] = "1"
         return run(PYTHON, "-m", "pytest", *arguments, env=env)
 

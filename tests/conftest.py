@@ -1,4 +1,7 @@
-"""No test touches the settings or the data of the person who runs it."""
+"""No test touches the settings or the data of the person who runs it.
+
+Nor, with `-n`, the display of another process: `run.py` starts one for each.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,21 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 # Before anything imports napari, which reads its settings once.
 _home = Path(tempfile.mkdtemp(prefix="napari-ngff-tests-"))
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.environ["NAPARI_CONFIG"] = str(_home / "settings.yaml")
 for _kind in ("CONFIG", "DATA", "STATE"):
     os.environ[f"XDG_{_kind}_HOME"] = str(_home / _kind.lower())
+
+_worker = os.environ.get("PYTEST_XDIST_WORKER", "")  # gw0, gw1, ...
+_displays = os.environ.get("TEST_DISPLAYS", "").split()
+if _worker and _displays:
+    os.environ["DISPLAY"] = _displays[int(_worker[2:]) % len(_displays)]
+
+# What is slow on a busy machine is not wrong.
+_patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("patient", settings.default, **_patient)
+settings.load_profile("patient")
