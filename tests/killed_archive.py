@@ -1,9 +1,10 @@
 """Paints labels of an archive and saves them, to be killed at any moment.
 
-    echo ARCHIVE LEVELS SEED DATA | python killed_archive.py
+    echo ARCHIVE LEVELS SEED DATA COUNT STAGE | python killed_archive.py
 
 Every edit is journaled before it is told on standard output, and so is each stage of a
-save as it begins.
+save as it begins. When it has told STAGE so many times as COUNT says the process kills
+itself; with 0 it does not.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ import sys
 
 from killed import edit
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.labels.journal import Journal
-from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.store.archives import rewriting
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.ozx import ZipSource
 from napari_ngff.store.pyramid import LevelSource
+from saving import journaled
 
 
 def canvas_of(path: str, count: int) -> Canvas:
@@ -28,8 +28,15 @@ def canvas_of(path: str, count: int) -> Canvas:
     return Canvas([LevelSource(open_array(source, str(i))) for i in range(count)])
 
 
+fatal = ["", 0]
+
+
 def tell(text: str) -> None:
     os.write(1, f"{text}\n".encode())
+    if text.startswith(str(fatal[0])):
+        fatal[1] -= 1
+        if fatal[1] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def tell_stages() -> None:
@@ -45,10 +52,8 @@ def tell_stages() -> None:
 
 
 def run(path: str, count: int, seed: int) -> None:
-    canvas = canvas_of(path, count)
-    journal = Journal(path, "", canvas)
-    writer = LabelWriter(canvas, journal.retained)
-    writer.journal = journal
+    writer = journaled(path, canvas_of(path, count))
+    canvas, journal = writer.canvas, writer.journal
     tell_stages()
     tell(f"ready {os.getpid()}")
     for start in range(0, 20, 4):
@@ -67,10 +72,11 @@ def run(path: str, count: int, seed: int) -> None:
 def main() -> None:
     """Run a process for each line, since importing all this takes a second."""
     while line := sys.stdin.readline():
-        path, count, seed, home = line.split()
+        path, count, seed, home, left, stage = line.rstrip("\n").split(" ", 5)
         child = os.fork()
         if not child:
             os.environ["XDG_DATA_HOME"] = home
+            fatal[:] = stage, int(left)
             run(path, int(count), int(seed))
         os.waitpid(child, 0)
         tell("dead")

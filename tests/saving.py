@@ -8,6 +8,7 @@ import numpy as np
 import zarr
 
 from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.journal import Journal, find_journals
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.writer import LabelWriter
@@ -104,6 +105,26 @@ def open_canvas(folder, count, order=None, source=None):
 def open_writer(folder, count, method="nearest", order=None):
     canvas = open_canvas(folder, count, order)
     return LabelWriter(canvas, Retained(), method)
+
+
+def journaled(label, canvas, method="nearest", folder=None):
+    """Make a writer with a journal; taking over what a dead process left, if given."""
+    journal = Journal(str(label), "", canvas, folder)
+    writer = LabelWriter(canvas, journal.retained, method)
+    writer.journal = journal
+    if folder is not None:
+        for one in journal.recovered.edits:
+            canvas.begin()
+            canvas.add(one)
+            canvas.close()
+        writer.adopt(journal.recovered)
+    return writer
+
+
+def recovered(label, canvas, method="nearest"):
+    """Do what napari does when it is started anew."""
+    (folder,) = find_journals(str(label), "")
+    return journaled(label, canvas, method, folder)
 
 
 def object_files(folder):

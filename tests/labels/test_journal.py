@@ -11,9 +11,16 @@ from zarr.codecs import ZstdCodec
 from killed import edit, paint
 from napari_ngff.labels import journal as module
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
-from napari_ngff.labels.writer import LabelWriter
 from patience import until
-from saving import levels_of, open_canvas, open_writer, read_levels, write_levels
+from saving import (
+    journaled,
+    levels_of,
+    open_canvas,
+    open_writer,
+    read_levels,
+    recovered,
+    write_levels,
+)
 
 SHAPES = ((120, 150), (60, 75), (30, 38), (15, 19))
 
@@ -38,27 +45,15 @@ def label(original, tmp_path):
     return shutil.copytree(original, tmp_path / "label")
 
 
-def journaled(label, canvas=None):
-    canvas = canvas or open_canvas(label, 4)
-    journal = Journal(str(label), "", canvas)
-    writer = LabelWriter(canvas, journal.retained, "mode")
-    writer.journal = journal
-    return writer, journal
+def start(label):
+    writer = journaled(label, open_canvas(label, 4), "mode")
+    return writer, writer.journal
 
 
 def recover(label):
     """Take the journal of a dead process over."""
-    (folder,) = find_journals(str(label), "")
-    canvas = open_canvas(label, 4)
-    journal = Journal(str(label), "", canvas, folder)
-    for one in journal.recovered.edits:
-        canvas.begin()
-        canvas.add(one)
-        canvas.close()
-    writer = LabelWriter(canvas, journal.retained, "mode")
-    writer.journal = journal
-    writer.adopt(journal.recovered.saved, journal.recovered.saving)
-    return writer, journal
+    writer = recovered(label, open_canvas(label, 4), "mode")
+    return writer, writer.journal
 
 
 def wanted(original, count, seed):
@@ -78,7 +73,7 @@ def test_nothing_is_written_before_there_is_an_edit(label):
 
 
 def test_an_edit_comes_to_the_disk_by_itself(label):
-    writer, journal = journaled(label)
+    writer, journal = start(label)
     writer.canvas.add(edit(1, 0, SHAPES[0]))
     until(lambda: len(read_journal(journal.folder).edits) == 1)
     writer.canvas.undo()
@@ -87,7 +82,7 @@ def test_an_edit_comes_to_the_disk_by_itself(label):
 
 
 def test_the_journal_of_an_open_window_is_not_offered(label):
-    writer, journal = journaled(label)
+    writer, journal = start(label)
     paint(writer.canvas, journal, range(2), 0)
     assert find_journals(str(label), "") == []
     journal.close()
@@ -95,7 +90,7 @@ def test_the_journal_of_an_open_window_is_not_offered(label):
 
 
 def test_a_journal_of_which_nothing_lacks_is_gone(label):
-    writer, journal = journaled(label)
+    writer, journal = start(label)
     paint(writer.canvas, journal, range(4), 0)
     writer.save()
     journal.close()
@@ -104,7 +99,7 @@ def test_a_journal_of_which_nothing_lacks_is_gone(label):
 
 
 def test_undoing_what_was_saved_is_lacking_too(label, original):
-    writer, journal = journaled(label)
+    writer, journal = start(label)
     paint(writer.canvas, journal, range(4), 0)
     writer.save()
     writer.canvas.undo()
@@ -121,7 +116,7 @@ def test_undoing_what_was_saved_is_lacking_too(label, original):
 
 
 def test_a_line_that_was_cut_off_is_left_out(label):
-    writer, journal = journaled(label)
+    writer, journal = start(label)
     paint(writer.canvas, journal, range(3), 0)
     journal.close()
     path = journal.folder / "edits.jsonl"
@@ -134,7 +129,7 @@ def test_a_line_that_was_cut_off_is_left_out(label):
 
 
 def test_what_another_program_wrote_meanwhile_is_not_lost(label):
-    writer, journal = journaled(label)
+    writer, journal = start(label)
     paint(writer.canvas, journal, range(8), 0)
     calls = iter(range(100))
     writer.save(cancel=lambda: next(calls) >= 20)

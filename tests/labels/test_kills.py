@@ -217,7 +217,7 @@ class Trial:
         else:
             writer = LabelWriter(canvas, journal.retained, "mode")
             writer.journal = journal
-        writer.adopt(journal.recovered.saved, journal.recovered.saving)
+        writer.adopt(journal.recovered)
         assert writer.save().refused == ()
         assert not writer.unsaved
         journal.remove()
@@ -229,6 +229,8 @@ class Trial:
         self.check_metadata()
         self.check_blocks()
         count = self.recover()
+        if self.scenario in ("plain", "sharded"):
+            assert list(self.root.rglob("*.part")) == []
         # An edit may be in the journal that the process could not tell any more.
         assert count in (told, told + 1)
         self.check_metadata()

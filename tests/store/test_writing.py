@@ -253,3 +253,12 @@ def test_litter_of_a_killed_writer_is_swept(tmp_path):
     os.utime(litter, (1, 1))
     sink.sweep("a")
     assert files(tmp_path).keys() == {"a/0"}
+
+
+def test_litter_of_a_writer_that_is_known_to_be_dead_is_swept_at_once(tmp_path):
+    dead, alive = FolderSink(str(tmp_path)), FolderSink(str(tmp_path))
+    for sink in (dead, alive):
+        sink.write_aside(f"{tmp_path}/c/0/1", b"half", flush=False)
+    FolderSink(str(tmp_path)).sweep("c", [dead.token])
+    (left,) = files(tmp_path)
+    assert alive.token in left

@@ -28,7 +28,7 @@ from napari_ngff.labels.saving.progress import in_common
 from napari_ngff.labels.saving.retained import Retained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from napari_ngff.labels.canvas import Canvas
@@ -61,12 +61,15 @@ class Recovered:
         Those of each save that was begun since and not finished.
     shape
         Of level 0 of the canvas.
+    tokens
+        Of all sinks that saved; see `Sink`. Nobody writes with them any more.
     """
 
     edits: tuple[Edit, ...] = ()
     saved: tuple[Edit, ...] = ()
     saving: tuple[tuple[Edit, ...], ...] = ()
     shape: tuple[int, ...] = ()
+    tokens: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -167,9 +170,15 @@ class Journal:
             if self._unsecured and not self._closed:
                 self._flush()
 
-    def saving(self, edits: tuple[Edit, ...]) -> None:
-        """Note that a save of these edits begins; `secure` before it replaces any."""
-        self._note("saving", edits)
+    def saving(self, edits: tuple[Edit, ...], token: str = "") -> None:
+        """Note that a save of these edits begins; `secure` before it replaces any.
+
+        Parameters
+        ----------
+        token
+            Of the sink that writes.
+        """
+        self._note("saving", edits, {"token": token})
 
     def saved(self, edits: tuple[Edit, ...]) -> None:
         """Note that they are in the file, on the disk, at all levels.
@@ -179,7 +188,9 @@ class Journal:
         """
         self._note("saved", edits)
 
-    def _note(self, word: str, edits: tuple[Edit, ...]) -> None:
+    def _note(
+        self, word: str, edits: tuple[Edit, ...], more: Mapping[str, str] | None = None
+    ) -> None:
         with self._guard:
             if self._closed:
                 return
@@ -189,7 +200,7 @@ class Journal:
             # The log may be shorter by now, or others: name them by what was written.
             known = in_common(edits, self._written) == len(edits)
             extra = [] if known else [dump_edit(edit) for edit in edits]
-            self._append({word: len(edits), "edits": extra})
+            self._append({word: len(edits), "edits": extra, **(more or {})})
             self._file.flush()
             self._unsecured = True
 
@@ -250,6 +261,7 @@ def read_journal(folder: Path) -> Recovered:
     saved: tuple[Edit, ...] = ()
     saving: tuple[tuple[Edit, ...], ...] = ()
     shape: tuple[int, ...] = ()
+    tokens: list[str] = []
     for record in _records(folder / EDITS):
         if "end" in record:
             del edits[record["end"] :]
@@ -263,9 +275,10 @@ def read_journal(folder: Path) -> Recovered:
                 named = own or tuple(edits[: record[word]])
                 if word == "saving":
                     saving = (*saving, named)
+                    tokens += filter(None, [record.get("token")])
                 else:
                     saved, saving = named, ()
-    return Recovered(tuple(edits), saved, saving, shape)
+    return Recovered(tuple(edits), saved, saving, shape, tuple(tokens))
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.journal import Journal
+    from napari_ngff.labels.journal import Journal, Recovered
     from napari_ngff.labels.reduce import Method
     from napari_ngff.labels.saving.retained import Retained
     from napari_ngff.labels.saving.snapshot import Order
@@ -175,9 +175,7 @@ class LabelWriter:
         edits = self.canvas.edits
         return edits[in_common(self._saved, edits) :]
 
-    def adopt(
-        self, saved: tuple[Edit, ...], saving: Sequence[tuple[Edit, ...]] = ()
-    ) -> None:
+    def adopt(self, found: Recovered) -> None:
         """Go on where a process that is gone has left off.
 
         A block that is neither what was there before, nor what a save made of it, was
@@ -185,14 +183,12 @@ class LabelWriter:
 
         Parameters
         ----------
-        saved
-            The edits that are in the file.
-        saving
-            Those of each save since that was not finished.
+        found
+            In the journal, which nobody else holds.
         """
-        self._saved = saved
+        self._saved = found.saved
         shape, dtype = self.canvas.shape, self.canvas.dtype
-        known = [Snapshot(e, shape, dtype) for e in ((), saved, *saving)]
+        known = [Snapshot(e, shape, dtype) for e in ((), found.saved, *found.saving)]
         array = fresh(self.arrays[0], self.sink.source)
         for cell in self.retained.cells(0):
             box = box_of(cell, cell_shape(array), array.shape)
@@ -206,9 +202,9 @@ class LabelWriter:
                     self.retained.drop(0, cell)
             self._backlog.pending.add(cell)
         self._backlog.doubt(self.retained)
-        if saving:
+        if found.saving:
             for one in self.arrays:
-                self.sink.sweep(one.path)
+                self.sink.sweep(one.path, found.tokens)
                 self.sink.clear(f"{one.path}{ASIDE}")
             label = self.arrays[0].path.rpartition("/")[0]
             above = [path for path in (label, label.rpartition("/")[0]) if path]
@@ -238,7 +234,7 @@ class LabelWriter:
         if isinstance(self.sink, StagedFolder):
             self.sink.guard = self._secure
         if self.journal is not None:
-            self.journal.saving(edits)
+            self.journal.saving(edits, self.sink.token)
         if self.canvas.dtype != self.arrays[0].dtype:
             self._widen(self.canvas.dtype)
         snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)

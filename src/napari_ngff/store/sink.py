@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -63,9 +64,12 @@ class Sink(Protocol):
     ----------
     root
         Path of the hierarchy, for messages.
+    token
+        In the names of what it writes aside; "" where that needs none.
     """
 
     root: str
+    token: str
 
     @property
     def source(self) -> Source:
@@ -101,8 +105,16 @@ class Sink(Protocol):
     def mark(self, key: str) -> Mark | None:
         """Tell which state an object is in; None where there is none."""
 
-    def sweep(self, prefix: str) -> None:
-        """Remove what a writer that was killed left below a folder."""
+    def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
+        """Remove what a writer that was killed left below a folder.
+
+        Parameters
+        ----------
+        prefix
+            Of the folder.
+        dead
+            Tokens of writers that are known to write no more.
+        """
 
     def commit(self, goes_on: GoesOn | None = None) -> bool:
         """Save all that was put since: from then on it survives a loss of power.
@@ -151,6 +163,7 @@ class FolderSink:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.token = secrets.token_hex(4)
 
     @property
     def source(self) -> FolderSource:
@@ -186,7 +199,7 @@ class FolderSink:
 
     def write_aside(self, path: str, data: Buffer, flush: bool) -> str:
         """Write bytes beside the place of a file, and return where."""
-        aside = f"{path}.{os.getpid():x}-{next(_numbers):x}{PART}"
+        aside = f"{path}.{self.token}-{next(_numbers):x}{PART}"
         with permitted(path):
             handle = self._open(aside)
             try:
@@ -248,21 +261,21 @@ class FolderSink:
         """Tell which state an object is in; None where there is none."""
         return mark_of(f"{self.root}/{key}")
 
-    def sweep(self, prefix: str) -> None:
+    def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
         """Remove what a writer that was killed left beside its objects.
 
-        Parameters
-        ----------
-        prefix
-            Of a folder; all below it is looked at. What was written in the last
-            `STALE` seconds may be somebody's at work, and stays.
+        All below the folder is looked at. What was written in the last `STALE` seconds
+        by a writer that is not known to be dead may be somebody's at work, and stays.
         """
         oldest = time.time() - STALE
         for folder, _, files in os.walk(f"{self.root}/{prefix}"):
             for name in files:
                 path = os.path.join(folder, name)
+                if not name.endswith(PART):
+                    continue
+                token = name.removesuffix(PART).rpartition(".")[2].partition("-")[0]
                 with suppress(OSError):
-                    if name.endswith(PART) and os.stat(path).st_mtime < oldest:
+                    if token in dead or os.stat(path).st_mtime < oldest:
                         os.unlink(path)
 
     def commit(self, goes_on: GoesOn | None = None) -> bool:

@@ -13,6 +13,8 @@ from napari_ngff.store.archives.stage import Stage, Staged
 from napari_ngff.store.ozx import clip, reload_all
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from zarr.abc.store import Store
 
     from napari_ngff.metadata.model import Problem
@@ -71,6 +73,8 @@ class ArchiveSink:
     archive
         From then on its reads are those of the newest archive of its path.
     """
+
+    token = ""
 
     def __init__(self, archive: ZipSource) -> None:
         self.archive = archive
@@ -196,8 +200,11 @@ class ArchiveSink:
                 self.put(target, self.archive.get(key) or b"")
             self.delete(key)
 
-    def sweep(self, prefix: str) -> None:
-        """Remove what a writer that was killed left beside the archive."""
+    def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
+        """Remove what a writer that was killed left beside the archive.
+
+        A lock tells which one is at work, whatever `dead` says.
+        """
         sweep(self.path)
 
     def commit(self, goes_on: GoesOn | None = None) -> bool:

@@ -159,7 +159,7 @@ class LayerSaver:
             with layer.block_history():
                 layer._add_edit(edit)
         if self.writer is not None:
-            self.writer.adopt(found.saved, found.saving)
+            self.writer.adopt(found)
         layer.refresh()
 
     def keep_at(self, store: str, path: str) -> None:
