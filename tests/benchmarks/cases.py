@@ -292,6 +292,13 @@ def window(data: Path, rounds: int, who: str) -> Values:
     return {step: {who: [value]} for step, value in measure(data, who).items()}
 
 
+def walking(data: Path, rounds: int) -> Values:
+    """The next field of a plate in a window; see `walking.py`."""
+    from walking import walking
+
+    return walking(rounds)
+
+
 def bending(data: Path, rounds: int) -> Values:
     """A view of an image that a field bends."""
     from bending import views
@@ -312,6 +319,7 @@ CASES: dict[str, Callable[..., Values]] = (
             files,
             imports,
             bending,
+            walking,
             screen,
             screen_files,
             window,

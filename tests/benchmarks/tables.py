@@ -144,7 +144,7 @@ TABLES = {
         "ms", 5, each("", "window", OURS, "napari-ome-zarr", "zeros")
     ),
     "bending": Measurement("ms", 2, (Job("view of 1024²", "bending", 15),)),
-    "plate": Measurement("ms", 1, (*on_plates("plate"), *NEXT)),
+    "plate": Measurement("ms", 1, (*on_plates("plate"), *NEXT, Job("", "walking", 15))),
     "plate-memory": Measurement("MB", 1, on_plates("plate_memory")),
     "plate-files": Measurement("", 1, on_plates("plate_files")),
     "saving": Measurement(
