@@ -39,7 +39,8 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
         return None
     from napari_ngff.viewer.painting.painted import as_layers
 
-    return lambda given: as_layers(read(given))
+    # npe2's word for what was read without layers to add: a folder that is listed.
+    return lambda given: as_layers(read(given)) or [(None,)]
 
 
 def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:

@@ -7,10 +7,11 @@ from napari.layers import Image
 
 from napari_ngff import ChunkError, open_node
 from napari_ngff.metadata.model import Window
-from napari_ngff.viewer import session
+from napari_ngff.viewer import contrast, session
+from napari_ngff.viewer.contrast import estimate_contrast
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.session import ErrorReport, estimate_contrast, session_of
+from napari_ngff.viewer.session import ErrorReport, session_of
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,7 @@ def test_contrast_of_odd_pixels(pixels, expected):
 
 
 def test_contrast_looks_at_a_bounded_part_of_the_middle_plane(monkeypatch):
-    monkeypatch.setattr(session, "CONTRAST_VOXELS", 16)
+    monkeypatch.setattr(contrast, "CONTRAST_VOXELS", 16)
     taken = []
 
     class Huge:

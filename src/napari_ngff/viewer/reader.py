@@ -27,13 +27,14 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
     -------
     callable or None
         None where it is no OME-Zarr, so that others may. What looks like OME-Zarr and
-        is broken is ours to explain: `read` raises for it.
+        is broken is ours to explain: `read` raises for it. A plain folder with images
+        in it is listed in the browser of the window.
     """
     paths = [path] if isinstance(path, str) else list(path)
     try:
         nodes = [open_node(one) for one in paths]
     except NotOMEZarrError:
-        return None
+        return folder_reader(paths)
     except (OMEZarrError, OSError):
         return read
 
@@ -44,6 +45,27 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
         return [layer for node in nodes for layer in read_node(node)]
 
     return read_opened
+
+
+def folder_reader(paths: Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
+    """Have the images in a plain folder listed; None where there is nothing to list."""
+    from napari_ngff.viewer.browsing.folder import image_folder
+
+    viewer = current_viewer()
+    if viewer is None or len(paths) != 1:
+        return None
+    try:
+        folder = image_folder(paths[0])
+    except (OMEZarrError, OSError):
+        return None
+    if folder is None:
+        return None
+
+    def browse(_: Any) -> list[LayerData]:
+        session_of(viewer).browse_folder(folder)
+        return []
+
+    return browse
 
 
 def read(path: str | Sequence[str]) -> list[LayerData]:

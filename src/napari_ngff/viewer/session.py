@@ -10,10 +10,10 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 from psygnal import Signal
 
 from napari_ngff.viewer.alignment import save_alignment
+from napari_ngff.viewer.contrast import estimate_contrast
 from napari_ngff.viewer.moving import (
     host,
     learn_systems,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Reference
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
+    from napari_ngff.viewer.browsing.folder import ImageFolder
     from napari_ngff.viewer.picture import LayerData, Picture
     from napari_ngff.viewer.saving.saver import LayerSaver
 
@@ -57,10 +58,6 @@ __all__ = [
 Runner = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 """Runs the first function anywhere, and the second, with its result, in the main
 thread."""
-
-CONTRAST_PERCENTILES = (0.1, 99.9)
-CONTRAST_VOXELS = 1 << 22
-"""At most so many voxels of one plane of the coarsest level are looked at."""
 
 
 def run_here(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -210,11 +207,13 @@ class Session:
     """Emitted with the `Reference` of the coordinate system that layers moved to."""
 
     browsing = Signal(object)
-    """Emitted with the `Browser` of a plate, a well or a collection that was opened."""
+    """Emitted with the `Browser` of a plate, a well or a collection that was opened, or
+    with an `ImageFolder`."""
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = weakref.ref(viewer)
         self.browser: Browser | None = None
+        self.folder: ImageFolder | None = None
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
 
@@ -259,10 +258,20 @@ class Session:
         assert viewer is not None
         if self.browser is None or str(self.browser.node) != str(node):
             self.browser = Browser(viewer, node)
+        self.folder = None
         self.browsing.emit(self.browser)
         for show_browser in _browser_host:
             show_browser(viewer)
         return self.browser
+
+    def browse_folder(self, folder: ImageFolder) -> None:
+        """List the images of a plain folder; opens none yet."""
+        viewer = self._viewer()
+        assert viewer is not None
+        self.folder = folder
+        self.browsing.emit(folder)
+        for show_browser in _browser_host:
+            show_browser(viewer)
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
         """List the coordinate systems in which layers of the viewer can be shown.
@@ -356,36 +365,6 @@ class Session:
                 layer.contrast_limits = limits
 
         _runner[0](lambda: estimate_contrast(data), done)
-
-
-def estimate_contrast(data: Any) -> tuple[float, float] | None:
-    """Find contrast limits from the middle of one array.
-
-    Parameters
-    ----------
-    data
-        The coarsest level, axes (..., y, x). Of its middle plane, at most the middle
-        `CONTRAST_VOXELS` voxels are read.
-
-    Returns
-    -------
-    tuple or None
-        Two percentiles of the finite values, in intensity; None where there is none.
-    """
-    side = int(CONTRAST_VOXELS**0.5)
-    middle = tuple(size // 2 for size in data.shape[:-2])
-    window = tuple(
-        slice(max(0, (size - side) // 2), (size + side) // 2)
-        for size in data.shape[-2:]
-    )
-    pixels = np.asarray(data[middle + window])
-    pixels = pixels[np.isfinite(pixels)] if pixels.dtype.kind == "f" else pixels.ravel()
-    if not pixels.size:
-        return None
-    low, high = (float(p) for p in np.percentile(pixels, CONTRAST_PERCENTILES))
-    if low == high:
-        low, high = float(pixels.min()), float(pixels.max())
-    return (low, high) if low < high else (low, low + 1)
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()

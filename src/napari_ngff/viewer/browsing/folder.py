@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import NotOMEZarrError, OMEZarrError
+from napari_ngff.errors import AccessError, NotOMEZarrError, OMEZarrError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import METADATA_NAMES
@@ -24,6 +25,9 @@ __all__ = ["WALKED", "ImageFolder", "find", "image_folder", "read_each"]
 
 WALKED = (Kind.PLATE, Kind.WELL, Kind.COLLECTION, Kind.SCENE)
 """Kinds of groups that hold several images."""
+
+MOST_ENTRIES = 4096
+"""Of a folder that are looked at: it may be the home of a million other files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,8 @@ class ImageFolder:
 def image_folder(path: str) -> ImageFolder | None:
     """List the zarr groups directly in a folder; None where there are none.
 
-    Only looks at what is there; a group may turn out to be no image.
+    Only looks at what is there, at `MOST_ENTRIES` at most; a group may turn out to be
+    no image.
 
     Raises
     ------
@@ -55,15 +60,22 @@ def image_folder(path: str) -> ImageFolder | None:
     if not os.path.isdir(path):
         return None
     source = FolderSource(os.path.abspath(path))
-    names = tuple(
-        name
-        for name in source.names("") or ()
-        if any(
-            os.path.isfile(os.path.join(path, name, document))
-            for document in METADATA_NAMES
-        )
-    )
-    return ImageFolder(source, names) if names else None
+    try:
+        with os.scandir(path) as entries:
+            names = sorted(
+                entry.name
+                for entry in islice(entries, MOST_ENTRIES)
+                if entry.is_dir() and is_group(entry.path)
+            )
+    except PermissionError as error:
+        msg = f"No permission to list {path}."
+        raise AccessError(msg) from error
+    return ImageFolder(source, tuple(names)) if names else None
+
+
+def is_group(path: str) -> bool:
+    """Tell whether a folder has a metadata document of zarr."""
+    return any(os.path.isfile(os.path.join(path, name)) for name in METADATA_NAMES)
 
 
 def find(path: str) -> Node | ImageFolder:

@@ -63,7 +63,7 @@ class BrowserDock(BrowserPanel):
 
     def _connect(self) -> None:
         # Through Qt: what is opened may have been read in another thread.
-        self._browsed.connect(self.setBrowser)
+        self._browsed.connect(self._browse)
         self._session.browsing.connect(self._on_browsing)
         self._viewer.events.theme.connect(self._on_theme)
         self._click.timeout.connect(self._on_waited)
@@ -154,8 +154,9 @@ class BrowserDock(BrowserPanel):
 
     def _follow(self) -> None:
         """Begin with what is walked already, or what the active layer belongs to."""
-        if self._session.browser is not None:
-            self.setBrowser(self._session.browser)
+        found = self._session.folder or self._session.browser
+        if found is not None:
+            self._browse(found)
             return
         node = node_of(self._viewer.layers.selection.active)
         if node is not None and node.kind in WALKED:
@@ -263,9 +264,15 @@ class BrowserDock(BrowserPanel):
 
     # --- what the browser tells
 
-    def _on_browsing(self, browser: Browser) -> None:
+    def _on_browsing(self, found: Browser | ImageFolder) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
-            self._browsed.emit(browser)
+            self._browsed.emit(found)
+
+    def _browse(self, found: Browser | ImageFolder) -> None:
+        if isinstance(found, ImageFolder):
+            self.setFolder(found)
+        else:
+            self.setBrowser(found)
 
     def _on_position(self, position: Position | None) -> None:
         browser = self._browser
