@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from napari.components import ViewerModel
 from napari.layers import Labels
 
+from napari_ngff.labels import dabs, edits, shapes
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid, sampled, touched
@@ -146,6 +147,15 @@ def expected(canvas, number):
             mask &= part == edit.source
         part[mask] = edit.label
     return values
+
+
+@pytest.mark.parametrize("name", ["2D anisotropic", "3D brush"])
+def test_a_large_brush_is_like_napari_and_by_rule_too(name, monkeypatch):
+    # Of a brush beyond this size, a step looks at its crescent only.
+    for module in (dabs, edits, shapes):
+        monkeypatch.setattr(module, "SMALL", 20)
+    monkeypatch.setattr(dabs, "BAND", 4)
+    test_like_napari_at_level_0_and_by_rule_above(name)
 
 
 @pytest.mark.parametrize("name", CASES)

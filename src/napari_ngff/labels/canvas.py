@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.labels.cells import hull
 from napari_ngff.labels.edits import EditLog
 from napari_ngff.labels.level import CanvasLevel, Chunk
 from napari_ngff.labels.patch import Patch
@@ -235,15 +236,12 @@ class Canvas:
             patch = self.patch(number, chunk)
             if patch is not None and patch.changed > since:
                 self._lay(patch, inside, out[part])
-                changed.append([(s.start, s.stop) for s in part])
+                changed.append(tuple((s.start, s.stop) for s in part))
         if not changed:
             return None
-        spans = np.array(changed)
         return tuple(
-            (start + int(low), start + int(high))
-            for (start, _), low, high in zip(
-                box, spans[..., 0].min(axis=0), spans[..., 1].max(axis=0), strict=True
-            )
+            (start + low, start + high)
+            for (start, _), (low, high) in zip(box, hull(changed), strict=True)
         )
 
     def _hides(self, number: int, chunk: Chunk, inside: Any, out: Any) -> bool:
@@ -279,7 +277,9 @@ class Canvas:
                     assert patch is not None
                     step = self.log.step(index)
                     edit = self.log.edits[index]
-                    if patch.apply(edit, level.below, step, note=step >= recent):
+                    last = self.log.edits[index - 1] if index else None
+                    note = step >= recent
+                    if patch.apply(edit, level.below, step, note, last):
                         patch.changed = index + 1
                 if patch is not None:
                     patch.end = self.log.end

@@ -6,11 +6,11 @@ import itertools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from napari_ngff.labels.grid import Box
 
-__all__ = ["Cell", "box_of", "cell_at", "cells_in", "inside", "overlap"]
+__all__ = ["Cell", "box_of", "cell_at", "cells_in", "hull", "inside", "overlap"]
 
 Cell = tuple[int, ...]
 
@@ -32,6 +32,14 @@ def cells_in(box: Box, lengths: tuple[int, ...]) -> Iterator[Cell]:
     """List the cells that a rectangle meets."""
     return itertools.product(
         *(range(a // n, -(-b // n)) for (a, b), n in zip(box, lengths, strict=True))
+    )
+
+
+def hull(boxes: Sequence[Box]) -> Box:
+    """Smallest rectangle that holds some."""
+    return tuple(
+        (min(a for a, _ in spans), max(b for _, b in spans))
+        for spans in zip(*boxes, strict=True)
     )
 
 

@@ -7,6 +7,7 @@ value becomes `label`. All coordinates are voxels of level 0.
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.labels.dabs import SMALL
 from napari_ngff.labels.raster import Raster
 from napari_ngff.labels.shapes import Cover, Everywhere, Mask, Polygon, Stroke
 from napari_ngff.labels.shapes import Shape as PlainShape
@@ -98,6 +100,36 @@ class Edit:
         )
         return region if all(start < stop for start, stop in region) else None
 
+    def regions(self, grid: Grid, box: Box, before: Edit | None = None) -> list[Box]:
+        """Cut a box of a level to what the edit may change.
+
+        Parameters
+        ----------
+        before
+            The edit that was made last, if any: a stroke with the same brush changes
+            nothing where that one went.
+        """
+        region = self.region(grid, box)
+        if region is None:
+            return []
+        shape, other = self.shape, before.shape if before is not None else None
+        if (
+            not isinstance(shape, Stroke)
+            or not isinstance(other, Stroke)
+            or math.prod(stop - start for start, stop in region) <= SMALL
+            or replace(self, shape=other) != before
+        ):
+            return [region]
+        painted = tuple(region[axis] for axis in self.axes)
+        parts = shape.beyond(other, grid.on(self.axes), painted, self.touch)
+        cut = []
+        for part in parts:
+            spans = list(region)
+            for axis, span in zip(self.axes, part, strict=True):
+                spans[axis] = span
+            cut.append(tuple(spans))
+        return cut
+
     def cover(self, grid: Grid, region: Box) -> Cover:
         """Tell which voxels of a region, as `region` gives it, the shape covers.
 
@@ -152,6 +184,11 @@ class EditLog:
         self.end = 0
         self._open: int | None = None
         self._boxes = np.empty((256, ndim, 2), np.int64)
+
+    @property
+    def last(self) -> Edit | None:
+        """The last edit that holds."""
+        return self.edits[self.end - 1] if self.end else None
 
     def begin(self) -> None:
         """Let what is added from now on be one step."""

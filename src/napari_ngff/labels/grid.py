@@ -76,6 +76,8 @@ class Grid:
             True for the whole block, False for the sample alone.
         """
         index = np.arange(*span, dtype=np.int64)
+        if self.full[axis] == self.sizes[axis]:
+            return index, index
         if touch:
             return self.first(axis, index), self.first(axis, index + 1) - 1
         sample = self.sample(axis, index)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.labels.cells import hull, inside
 from napari_ngff.labels.raster import Raster
 
 if TYPE_CHECKING:
@@ -82,7 +83,12 @@ class Patch:
         return self.mask is not None and 0 in self.mask.strides
 
     def apply(
-        self, edit: Edit, read: Callable[[Box], Any], step: int, note: bool = True
+        self,
+        edit: Edit,
+        read: Callable[[Box], Any],
+        step: int,
+        note: bool = True,
+        before: Edit | None = None,
     ) -> bool:
         """Apply the next edit.
 
@@ -95,25 +101,37 @@ class Patch:
             Index of the first of the edits that are undone together with this one.
         note
             Whether to note what was there before the step.
+        before
+            The edit before it in the log, which the patch has seen.
 
         Returns
         -------
         bool
             Whether the edit concerns the chunk.
         """
-        region = edit.region(self.grid, self.box)
-        if region is None:
-            return False
         single = not isinstance(edit.shape, Raster)
         if single and self.is_full and self.values.flat[0] == edit.label:
             return False
+        regions = edit.regions(self.grid, self.box, before)
+        if edit.asks and regions:
+            # A store reads a whole chunk for any part of it.
+            regions = [hull(regions)]
+        found = [self._lay(edit, region, read, step, note) for region in regions]
+        return any(found)
+
+    def _lay(
+        self,
+        edit: Edit,
+        region: Box,
+        read: Callable[[Box], Any],
+        step: int,
+        note: bool,
+    ) -> bool:
+        """Apply an edit in a part of the chunk; whether there is anything to it."""
         cover: Any
         label: Any
         cover, label = edit.laid(self.grid, region)
-        part = tuple(
-            slice(a - start, b - start)
-            for (a, b), (start, _) in zip(region, self.box, strict=True)
-        )
+        part = inside(region, self.box)
         if cover is not False and edit.asks:
             cover = edit.replaces(self._there(part, read(region))) & cover
             cover = True if cover.all() else cover

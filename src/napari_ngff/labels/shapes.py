@@ -7,12 +7,21 @@ are the same.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.labels.dabs import (
+    SMALL,
+    crescent_boxes,
+    dab_over,
+    fills,
+    part_of,
+    reached,
+)
 from napari_ngff.labels.polygons import is_large, polygon_rows, polygon_runs
 from napari_ngff.labels.runs import cover_runs
 
@@ -92,12 +101,21 @@ class Stroke:
         centres: Indices = np.round(at).astype(np.int64)
         return centres
 
+    @property
+    def _exact(self) -> bool:
+        """Whether squares are whole numbers and quarters, and no sum is rounded."""
+        return set(self.weights) == {1.0}
+
     def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
         """Tell which voxels of a box of a level it covers."""
         bounds = [grid.bounds(axis, span, touch) for axis, span in enumerate(box)]
         dabs = self._near(bounds)
         if not len(dabs):
             return False
+        if len(dabs) == 1 and math.prod(b - a for a, b in box) <= SMALL:
+            dab = dab_over(dabs[0], bounds, self.weights)
+            mask = reached(dab, self.radius**2, self._exact)
+            return True if mask.all() else mask if mask.any() else False
         if self._is_full(dabs, bounds):
             return True
         mask = np.zeros([stop - start for start, stop in box], bool)
@@ -106,13 +124,7 @@ class Stroke:
         if len(dabs) >= MANY_DABS and windows.prod() * len(dabs) <= GATHERED:
             self._gather(mask, dabs, bounds, spans[..., 0], windows)
         else:
-            for dab, span in zip(dabs, spans, strict=True):
-                part = tuple(slice(a, b) for a, b in span)
-                parts = [
-                    (low[s], high[s])
-                    for (low, high), s in zip(bounds, part, strict=True)
-                ]
-                mask[part] |= self._inside(dab, parts)
+            self._put(mask, dabs, bounds, spans)
         return mask if mask.any() else False
 
     def _near(self, bounds: list[Any]) -> Indices:
@@ -144,19 +156,51 @@ class Stroke:
             spans[:, axis, 1] = np.searchsorted(low, dabs[:, axis] + reach, "right")
         return spans
 
-    def _inside(self, dab: Indices, parts: list[Any]) -> Any:
-        """Tell where a dab reaches."""
-        squares = []
-        for axis, (low, high) in enumerate(parts):
-            away = np.maximum(np.maximum(low - dab[axis], dab[axis] - high), 0)
-            square = (away * self.weights[axis]) ** 2
-            squares.append(square.reshape((-1,) + (1,) * (len(parts) - axis - 1)))
-        *others, last = squares
-        total: Any = sum(others)
-        if set(self.weights) == {1.0}:
-            # Whole numbers and quarters: exact this way, too, and twice as fast.
-            return last <= self.radius**2 - total
-        return total + last <= self.radius**2
+    def _put(self, mask: Any, dabs: Indices, bounds: list[Any], spans: Indices) -> None:
+        """Put dabs into the mask one by one; of a large one, what is new."""
+        square, before = self.radius**2, None
+        for centre, span in zip(dabs, spans.tolist(), strict=True):
+            parts = [
+                (low[a:b], high[a:b])
+                for (low, high), (a, b) in zip(bounds, span, strict=True)
+            ]
+            dab = dab_over(centre, parts, self.weights)
+            boxes: Any = [[(0, b - a) for a, b in span]]
+            if before is not None and math.prod(b - a for a, b in span) > SMALL:
+                last = dab_over(before, parts, self.weights)
+                boxes = crescent_boxes(dab, last, square)
+            for box in boxes:
+                place = tuple(
+                    slice(a + start, a + stop)
+                    for (a, _), (start, stop) in zip(span, box, strict=True)
+                )
+                mask[place] |= reached(part_of(dab, box), square, self._exact)
+            before = centre
+
+    def beyond(self, other: Stroke, grid: Grid, box: Box, touch: bool) -> list[Box]:
+        """Cut a box of a level to what this covers and a stroke before it does not.
+
+        The boxes may hold more than that. A box that a dab covers as a whole stays
+        whole, unless the one before did so, too.
+        """
+        dabs, before = _places(self), _places(other)[-1:]
+        same = (self.radius, self.weights) == (other.radius, other.weights)
+        if not same or len(dabs) > 1:
+            return [box]
+        bounds = [grid.bounds(axis, span, touch) for axis, span in enumerate(box)]
+        dab, last = (dab_over(at[0], bounds, self.weights) for at in (dabs, before))
+        square = self.radius**2
+        if fills(last, square):
+            return []
+        if fills(dab, square):
+            return [box]
+        return [
+            tuple(
+                (start + a, start + b)
+                for (start, _), (a, b) in zip(box, part, strict=True)
+            )
+            for part in crescent_boxes(dab, last, square)
+        ]
 
     def _gather(
         self, mask: Any, dabs: Indices, bounds: list[Any], first: Any, windows: Any
@@ -182,9 +226,12 @@ class Stroke:
 
 @lru_cache(maxsize=1024)
 def _places(stroke: Stroke) -> Indices:
-    """Centres of the dabs, each once: a stroke is asked chunk after chunk."""
+    """Centres of the dabs, each once, on their way: it is asked chunk after chunk."""
     dabs = stroke.dabs()
-    return dabs if len(dabs) == 1 else np.unique(dabs, axis=0)
+    if len(dabs) == 1:
+        return dabs
+    _, first = np.unique(dabs, axis=0, return_index=True)
+    return dabs[np.sort(first)]
 
 
 @dataclass(frozen=True, slots=True)

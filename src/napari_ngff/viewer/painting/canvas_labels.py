@@ -18,15 +18,17 @@ import numpy as np
 from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 
+from napari_ngff.labels.cells import hull
 from napari_ngff.viewer.painting.canvas_data import CanvasData
 from napari_ngff.viewer.painting.tile import PaintedSlicing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.classes import LabelClass
     from napari_ngff.labels.edits import Edit
+    from napari_ngff.labels.grid import Box
     from napari_ngff.viewer.painting.tile import Tile
     from napari_ngff.viewer.saving.saver import LayerSaver
 
@@ -70,6 +72,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.read_only = read_only
         self._pending: list[Edit] = []
         self._painted_to = 0
+        self._painted_last: Edit | None = None
         self.saver: LayerSaver | None = None
         self.spared: tuple[int, ...] = ()
         self.classes: tuple[LabelClass, ...] | None = None
@@ -215,6 +218,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             self.canvas.begin()
         if not self._pending:
             self._painted_to = self.canvas.log.end
+            self._painted_last = self.canvas.log.last
         self.canvas.add(edit)
         self._pending.append(edit)
         self._save_history(edit)
@@ -257,10 +261,10 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def _partial_labels_refresh(self) -> None:
         edits, self._pending = self._pending, []
-        if edits:
-            self._patch(
-                edits, self._overlay(self._painted_to), self._slicing_state.tile()
-            )
+        tile = self._slicing_state.tile()
+        if edits and tile is not None:
+            regions = tile.regions(edits, self._painted_last)
+            self._patch(tile, regions, self._overlay(self._painted_to))
 
     def _overlay(self, since: int) -> Any:
         def overlay(number: int, box: Any, block: Any) -> Any:
@@ -273,8 +277,10 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         return box
 
     def _show_again(self, edits: list[Edit]) -> None:
-        self._pending = []
-        self._patch(edits, self._read, self._slicing_state.tile())
+        edits, self._pending = [*self._pending, *edits], []
+        tile = self._slicing_state.tile()
+        if tile is not None:
+            self._patch(tile, tile.regions(edits), self._read)
 
     def catch_up(self, *, again: bool) -> None:
         """Add what was done since the slice that just arrived was asked for.
@@ -284,35 +290,42 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         again
             Whether something was taken back since.
         """
-        update = self._read if again else self._overlay(0)
-        self._patch(None, update, self._slicing_state.tile(arrived=True))
+        tile = self._slicing_state.tile(arrived=True)
+        if tile is not None:
+            self._patch(tile, [tile.box], self._read if again else self._overlay(0))
 
-    def _patch(self, edits: list[Edit] | None, update: Any, tile: Tile | None) -> None:
-        """Change what edits concern of the picture, None for all, and the texture."""
-        if tile is None:
-            return
-        region = tile.box if edits is None else tile.region(edits)
-        if region is None:
-            return
+    def _patch(self, tile: Tile, regions: Sequence[Box], update: Any) -> None:
+        """Change regions of the picture, color what differs, and send it."""
         raw = self._slice.image.raw
         if not raw.flags.writeable:
             self.refresh(extent=False)
             return
-        concerned = raw[tile.part(region)]
-        before = concerned.copy()
-        update(tile.level.number, region, tile.as_block(concerned))
-        part = _differing(before, concerned, tile.part(region))
-        if part is None:
-            return
-        if self.contour > 0 and raw.ndim == 2:
-            border = int(self.contour) + 1
-            part = tuple(
-                slice(max(0, s.start - border), min(n, s.stop + border))
-                for s, n in zip(part, raw.shape, strict=True)
-            )
-        colors = self._raw_to_displayed(raw, data_slice=part)
-        self._slice.image.view[part] = colors
-        self.events.labels_update(data=colors, offset=[s.start for s in part])
+        changed = []
+        for region in regions:
+            concerned = raw[tile.part(region)]
+            before = concerned.copy()
+            update(tile.level.number, region, tile.as_block(concerned))
+            part = _differing(before, concerned, tile.part(region))
+            if part is not None:
+                changed.append(self._with_contour(part))
+        for part in changed:
+            self._slice.image.view[part] = self._raw_to_displayed(raw, data_slice=part)
+        if changed:
+            # One part: to send more voxels costs less than to send twice.
+            whole = hull([tuple((s.start, s.stop) for s in part) for part in changed])
+            colors = self._slice.image.view[tuple(slice(*span) for span in whole)]
+            self.events.labels_update(data=colors, offset=[a for a, _ in whole])
+
+    def _with_contour(self, part: Any) -> Any:
+        """Grow a part of the picture by what its contours concern."""
+        raw = self._slice.image.raw
+        if self.contour == 0 or raw.ndim != 2:
+            return part
+        border = int(self.contour) + 1
+        return tuple(
+            slice(max(0, s.start - border), min(n, s.stop + border))
+            for s, n in zip(part, raw.shape, strict=True)
+        )
 
     def _refresh_thumbnail(self) -> None:
         if self._slicing_state.tile() is None:

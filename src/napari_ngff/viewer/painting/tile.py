@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.layers.labels.labels import _LabelsSlicingState
 
+from napari_ngff.labels.cells import hull
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from napari_ngff.labels.level import CanvasLevel
 
 __all__ = ["PaintedSlicing", "Tile"]
+
+MANY_REGIONS = 32
+"""More are shown as one, which holds them."""
 
 PENDING = 32
 """So many requests are remembered; napari drops most when the camera moves on."""
@@ -40,15 +45,21 @@ class Tile:
     box: Box
     displayed: tuple[int, ...]
 
-    def region(self, edits: Sequence[Edit]) -> Box | None:
-        """Rectangle of the tile that edits may change; None for nothing."""
-        boxes = [edit.region(self.level.grid, self.box) for edit in edits]
-        found = [box for box in boxes if box is not None]
-        if not found:
-            return None
-        corners = np.array(found)
-        low, high = corners[..., 0].min(axis=0), corners[..., 1].max(axis=0)
-        return tuple((int(a), int(b)) for a, b in zip(low, high, strict=True))
+    def regions(
+        self, edits: Sequence[Edit], before: Edit | None = None
+    ) -> Sequence[Box]:
+        """Cut the tile to what edits, one after another, may change.
+
+        Parameters
+        ----------
+        before
+            The edit that was made before them, and is shown.
+        """
+        found: list[Box] = []
+        for edit in edits:
+            found += edit.regions(self.level.grid, self.box, before)
+            before = edit
+        return [hull(found)] if len(found) > MANY_REGIONS else found
 
     def part(self, region: Box) -> tuple[slice, ...]:
         """Where a rectangle of the level lies in the picture."""
