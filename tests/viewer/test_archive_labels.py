@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
+from napari.utils.colormaps import DirectLabelColormap
 
 from napari_ngff.cli import main
 from napari_ngff.plugin import get_reader
@@ -105,20 +106,61 @@ def test_labels_of_an_archive_are_painted_and_saved(copy, name, told):
     assert again.data[where] == 7
 
 
-@pytest.mark.parametrize("version", ["0.4", "0.5", "0.6"])
-def test_new_labels_come_with_one_writing_of_the_archive(
-    copy, version, told, monkeypatch, capsys
-):
-    path = copy(f"{version}.ozx")
-    before = objects(path)
-    write, written = rewriting.write_archive, []
+@pytest.fixture
+def written(monkeypatch):
+    """How often an archive was written, as the length of a list."""
+    write, calls = rewriting.write_archive, []
 
     def counting(*args):
-        written.append(1)
+        calls.append(1)
         return write(*args)
 
     monkeypatch.setattr(rewriting, "write_archive", counting)
+    return calls
+
+
+def test_voxels_colors_and_properties_come_with_one_writing(copy, told, written):
+    path = copy("0.5.ozx")
+    layer = layers_of(path).layers["nuclei"]
+    layer.paint((*[0] * (layer.ndim - 2), 10, 10), 7)
+    colors = {**layer.colormap.color_dict, 7: (1.0, 0.0, 0.0, 1.0)}
+    layer.colormap = DirectLabelColormap(color_dict=colors)
+    layer.features = {"index": [7], "cell": ["T"]}
+    assert layer.saver.save_now(), told
+    assert len(written) == 1
+    label = open_node(str(path)).child("labels/nuclei").metadata.image.label
+    assert label.colors[7] == (255, 0, 0, 255)
+    assert label.properties[7]["cell"] == "T"
+    assert read(path, "labels/nuclei/0")[..., 10, 10].max() == 7
+    layer.features = {"index": [7], "cell": ["B"]}
+    assert layer.saver.save_now(), told
+    assert len(written) == 2
+    label = open_node(str(path)).child("labels/nuclei").metadata.image.label
+    assert label.properties[7]["cell"] == "B"
+    assert not layer.unsaved
+    assert layer.saver.save_now()
+    assert len(written) == 2
+
+
+def test_properties_that_cannot_be_written_keep_no_voxel_back(copy, told, written):
+    path = copy("0.5.ozx")
+    for layer in (layers_of(path).layers["nuclei"], new_layer(layers_of(path))):
+        layer.paint((*[0] * (layer.ndim - 2), 10, 10), 7)
+        layer.features = {"index": [7], "cell": [object()]}
+        layer.saver.save_now()
+        assert "JSON" in str(told[-1])
+        assert read(path, f"labels/{layer.name}/0")[..., 10, 10].max() == 7
+    assert len(written) == 2
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5", "0.6"])
+def test_new_labels_come_with_one_writing_of_the_archive(
+    copy, version, told, written, capsys
+):
+    path = copy(f"{version}.ozx")
+    before = objects(path)
     layer = new_layer(layers_of(path))
+    layer.features = {"index": [300], "cell": ["T"]}
     assert layer.saver.save_now(), told
     assert len(written) == 1
     after = objects(path)
@@ -129,6 +171,7 @@ def test_new_labels_come_with_one_writing_of_the_archive(
     assert (read(path, "labels/mine/0") == 300).sum() > 10
     node = open_node(str(path)).child("labels/mine")
     assert len(node.metadata.image.multiscales[0].levels) > 1
+    assert node.metadata.image.label.properties == {300: {"cell": "T"}}
     assert "mine" in layers_of(path).layers
     if version != "0.4":  # RFC-9 has no archives of Zarr v2
         main(["check", str(path)])

@@ -81,10 +81,15 @@ class NewLabels:
             for fine, coarse in pairwise(self.multiscale.levels)
         ]
 
-    def register(self) -> None:
+    def register(self, info: LabelInfo | None = None) -> None:
         """Write the group's metadata, and then enter it into the list of labels.
 
         In an archive both wait for a commit of the sink; see `Sink.commit`.
+
+        Parameters
+        ----------
+        info
+            Colours and properties; none of them where one cannot be stated in JSON.
 
         Raises
         ------
@@ -95,9 +100,13 @@ class NewLabels:
         """
         home, path = self.home, self.home.path(self.name)
         sink = sink_of(home.source)
-        label = LabelInfo(source=home.source_image(self.name))
-        info = Image((self.multiscale,), label=label)
-        put_group(sink, path, stated(dump_image(info, home.version), home))
+        bare = LabelInfo(source=home.source_image(self.name))
+        label = changed(info or bare, source=bare.source)
+        try:
+            content = dump_image(Image((self.multiscale,), label=label), home.version)
+        except ValueError:
+            content = dump_image(Image((self.multiscale,), label=bare), home.version)
+        put_group(sink, path, stated(content, home))
         enter(sink, home, self.name)
         levels = (array.path for array in self.arrays)
         consolidate(sink, [home.group, path, *levels])

@@ -51,7 +51,7 @@ def write_label_info(node: Node, info: LabelInfo, sink: Sink | None = None) -> b
         All colours and properties that there shall be; `LabelInfo.source` is not
         written where the file states one.
     sink
-        Of the hierarchy, where that is an archive.
+        Of the hierarchy, where that is an archive; for it to commit.
 
     Returns
     -------

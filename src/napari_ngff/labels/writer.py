@@ -83,6 +83,8 @@ class LabelWriter:
     ----------
     register
         Called once all levels are written, before that is committed.
+    describe
+        Called before an archive is written anew: puts what else goes into it then.
 
     Raises
     ------
@@ -107,6 +109,7 @@ class LabelWriter:
         self.sink = staged(sink_of(self.arrays[0].source))
         self.journal: Journal | None = None
         self.register: Callable[[], None] | None = None
+        self.describe: Callable[[], None] | None = None
         self._watched = Watched(self.sink)
         self._saved: tuple[Edit, ...] = ()
         self._backlog = Backlog.empty(len(self.arrays))
@@ -284,6 +287,8 @@ class LabelWriter:
             self._secure()
             if register is not None:
                 register()
+            if self.describe is not None:
+                self.describe()
         try:
             done = self.sink.commit(state.writes)
         except ConflictError as error:

@@ -90,7 +90,7 @@ def change_document(
     put
         Changes the object with ``multiscales``, ``image-label`` and the like in place.
     sink
-        Of the hierarchy, where that is no folder: it is written anew.
+        Of the hierarchy, where that is no folder: what it gets waits for `Sink.commit`.
 
     Returns
     -------
@@ -127,7 +127,6 @@ def change_document(
         elif sink is not None:
             raw = sink.source.get(key) or b""
             sink.put(key, _changed(raw.decode(), node, put)[0].encode())
-            sink.commit()
     except PermissionError as error:
         msg = f"No permission to write {file}. Ask its owner, or copy the data."
         raise AccessError(msg) from error

@@ -113,7 +113,11 @@ def attach_new(
 
         metadata = layer.metadata
 
-        writer.register = made.register
+        def register() -> None:
+            info = None if saver is None else saver.info
+            made.register(info)
+
+        writer.register = register
 
         def finish() -> None:
             metadata[KEY] = LayerOrigin(target.node(chosen))

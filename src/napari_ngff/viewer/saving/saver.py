@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,12 +29,16 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.saving.progress import Outcome
     from napari_ngff.labels.writer import LabelWriter
+    from napari_ngff.metadata.model import LabelInfo
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.description import Description, Said
 
 __all__ = ["Finish", "LayerSaver"]
 
 Finish = Callable[[], None]
+
+UNSAID = (OMEZarrError, OSError, ValueError)
+"""What keeps colours and properties out of a file."""
 
 COPY = (
     "{} is a copy of labels, and has no place in a file. Choose File ▸ Save Selected"
@@ -84,6 +90,7 @@ class LayerSaver:
         self._layer = weakref.ref(layer)
         self._create = create
         self._finish: Finish | None = None
+        self._said: Said | None = None
         self._again = False
         self._cancelled = False
         self._quiet = self._asks = False
@@ -242,14 +249,16 @@ class LayerSaver:
         with self._working:
             if self._released:
                 return None  # the layer may show other labels by now
+            self._said = said
             try:
                 outcome = self._save(layer)
             # Whatever it is, the user must hear that it was not saved.
             except Exception as error:  # noqa: BLE001
                 return SaveResult(error=error)
-            if outcome.cancelled:
+            assert self.writer is not None
+            if outcome.cancelled or self.writer.sink.uncommitted:
                 return SaveResult(outcome)
-            return self._say(layer, said, outcome)
+            return self._say(layer, outcome)
 
     def _save(self, layer: OMEZarrLabels) -> Outcome:
         if self.writer is None:
@@ -257,6 +266,7 @@ class LayerSaver:
         assert self.writer is not None
         self.partial = True
         self.writer.follow(layer.canvas)
+        self.writer.describe = partial(self._put, layer)
         outcome = self.writer.save(self._progress, lambda: self._cancelled)
         if self._finish is not None and not (outcome.cancelled or outcome.refused):
             self._finish()
@@ -264,25 +274,44 @@ class LayerSaver:
         self.partial = outcome.cancelled or bool(outcome.refused)
         return outcome
 
-    def _say(
-        self, layer: OMEZarrLabels, said: Said | None, outcome: Outcome
-    ) -> SaveResult:
+    @property
+    def info(self) -> LabelInfo | None:
+        """Colours and properties that this save is to write; None for none."""
+        if self.description is None or self._said is None:
+            return None
+        return self._said.info(self.description.info)
+
+    def _put(self, layer: OMEZarrLabels) -> None:
+        """Let colours and properties go into an archive with the voxels.
+
+        What cannot be written is told by `_say`, and keeps no voxel from being saved.
+        """
+        with suppress(*UNSAID):
+            self._describe(layer)
+
+    def _say(self, layer: OMEZarrLabels, outcome: Outcome) -> SaveResult:
         """Write colours and properties, where there are others than in the file."""
-        origin = layer.metadata.get(KEY)
-        if self.description is None or said is None:
-            return SaveResult(outcome)
-        if not isinstance(origin, LayerOrigin):  # new, and not registered yet
-            return SaveResult(outcome)
-        before = self.description.info
-        info = said.info(before)
+        assert self.writer is not None
         try:
-            if info != before:
-                sink = None if self.writer is None else self.writer.sink
-                there = read_label_info(origin.node)
-                write_label_info(origin.node, rebased(info, before, there), sink)
-        except (OMEZarrError, OSError, ValueError) as error:
+            info = self._describe(layer)
+            self.writer.sink.commit()
+        except UNSAID as error:
             return SaveResult(outcome, unsaid=error)
         return SaveResult(outcome, info=info)
+
+    def _describe(self, layer: OMEZarrLabels) -> LabelInfo | None:
+        """Put them where they belong; return them where there is such a place."""
+        origin, info = layer.metadata.get(KEY), self.info
+        # Without an origin the labels are new, and not registered yet.
+        if info is None or not isinstance(origin, LayerOrigin):
+            return None
+        assert self.description is not None
+        before = self.description.info
+        if info != before:
+            assert self.writer is not None
+            new = rebased(info, before, read_label_info(origin.node))
+            write_label_info(origin.node, new, self.writer.sink)
+        return info
 
     def _created(self, layer: OMEZarrLabels) -> LabelWriter:
         if self._create is None:
