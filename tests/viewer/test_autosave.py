@@ -7,10 +7,12 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
+from napari_ngff.store.archives.packing import pack
 from napari_ngff.viewer import session
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.saving import autosave as module
 from napari_ngff.viewer.saving import report as save_report
 from napari_ngff.viewer.saving.autosave import Autosave
 from napari_ngff.viewer.settings import set_autosave_minutes
@@ -121,3 +123,32 @@ def test_new_labels_whose_name_is_taken_ask_nothing(viewer, folder, told):
     assert (stored(folder, "nuclei") == before).all()
     assert len(told) == 1
     assert "nuclei-2 is free" in told[0]
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_a_large_archive_is_left_alone_and_that_is_told_once(
+    tmp_path, viewer, folder, told, monkeypatch, new
+):
+    path = tmp_path / "cells.ozx"
+    pack(folder, path)
+    model = ViewerModel()
+    for one in get_reader(str(path))(str(path)):
+        model.add_layer(as_layer(one) if isinstance(one, tuple) else one)
+    layer = new_labels(model.layers[0], "mine") if new else model.layers["nuclei"]
+    if new:
+        model.add_layer(layer)
+    layer.paint((0, 20, 20)[-layer.ndim :], 77)
+    monkeypatch.setattr(module, "LARGE", path.stat().st_size)
+    monkeypatch.setattr(module, "show_info", told.append)
+    before, autosave = path.read_bytes(), Autosave(model)
+    for now in (0, 300, 600, 900):
+        autosave.look(now)
+    assert layer.unsaved
+    assert path.read_bytes() == before
+    (text,) = told
+    assert "cells.ozx has" in text
+    assert "Ctrl+S" in text
+    monkeypatch.setattr(module, "LARGE", path.stat().st_size + 1)
+    autosave.look(1200)
+    assert not layer.unsaved
+    assert path.read_bytes() != before

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from napari.utils.notifications import show_info
 
 from napari_ngff.viewer.settings import autosave_minutes
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-__all__ = ["Autosave"]
+__all__ = ["LARGE", "Autosave"]
+
+LARGE = 256 * 2**20
+"""Bytes of an archive, all of which a save writes, that autosave leaves alone."""
+
+LEFT = (
+    "{} is not saved by itself: {} has {} MB, and each save writes all of it anew. Your"
+    " edits are safe in the journal. Press Ctrl+S to save them."
+)
 
 
 class Autosave:
     """Saves the labels of one viewer as often as the preference says.
 
     Only what has unsaved edits and a place in a file, in a worker, and never while a
-    stroke is drawn. Nothing is asked, and a failure is told once.
+    stroke is drawn. Nothing is asked, and a failure is told once; so is that an archive
+    is too large for it.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = weakref.ref(viewer)
         # When each layer was saved last, or first seen with unsaved edits.
         self._since: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+        self._told: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def look(self, now: float) -> None:
         """Save what is due; to be called every few seconds, in the main thread.
@@ -47,4 +60,27 @@ class Autosave:
             since = self._since.setdefault(layer, now)
             if now - since >= 60 * minutes and not layer.painting:
                 self._since[layer] = now
-                saver.save(quiet=True)
+                self._save(layer)
+
+    def _save(self, layer: Any) -> None:
+        archive = archive_of(layer.saver.journal.place[0])
+        size = 0 if archive is None else archive.stat().st_size
+        if archive is None or size < LARGE:
+            layer.saver.save(quiet=True)
+        elif layer not in self._told:
+            self._told.add(layer)
+            show_info(LEFT.format(layer.name, archive.name, f"{size / 1e6:,.0f}"))
+
+
+def archive_of(store: str) -> Path | None:
+    """Find the file that a hierarchy lies in; None where that is a folder.
+
+    Parameters
+    ----------
+    store
+        Path of the hierarchy; of one in an archive, that of the file and then inside.
+    """
+    place = Path(store)
+    found = (one for one in (place, *place.parents) if one.exists())
+    file = next(found, None)
+    return file if file is not None and file.is_file() else None
