@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import annotating
 import editing
 import packing
 
@@ -329,6 +330,7 @@ CASES: dict[str, Callable[..., Values]] = (
     | saving.CASES
     | editing.CASES
     | plates.CASES
+    | annotating.CASES
 )
 
 

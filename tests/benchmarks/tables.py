@@ -22,6 +22,7 @@ MAKE_THEIR_OWN = {
     "packing",
     "imports",
     "bending",
+    "annotating",
 }
 """Tables that need none of the images of `data.py`."""
 
@@ -191,6 +192,15 @@ TABLES = {
             Job("to the disk", "flushed_packing", 5, ("512", SIZE)),
             Job("pack, chunks of 64 KiB", "packing", 3, ("64", SIZE)),
             Job("save one chunk, to the disk", "resaving", 5, ("512", SIZE)),
+        ),
+    ),
+    "annotating": Measurement(
+        "ms",
+        1,
+        (
+            Job("", "class_operations", 7, ("60000",)),
+            Job("", "class_operations", 7, ("100000",)),
+            Job("", "bridge", 5),
         ),
     ),
     "screen": Measurement(
