@@ -169,7 +169,8 @@ class BridgePage(QWidget):
         if isinstance(found, str):
             self.memory.setText(found)
             return
-        text = f"{len(found.layers)} layers, {size_text(found.nbytes)} of memory"
+        layers = "1 layer" if len(found.layers) == 1 else f"{len(found.layers)} layers"
+        text = f"{layers}, {size_text(found.nbytes)} of memory"
         self.memory.setText(f"<b>{text}</b>" if found.nbytes > LARGE else text)
 
     def workHere(self) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QFileDialog,
     QFormLayout,
@@ -48,12 +49,16 @@ class ClassPage(QWidget):
         self.over.setAccessibleName("Draw over")
         self.over.setToolTip("What the brush, the bucket and the polygon replace.")
         self.over.activated.connect(self._on_over)
+        self.show_only = QCheckBox("&Show only the selected class", self)
+        self.show_only.setToolTip("Hides all other labels on the screen.")
+        self.show_only.toggled.connect(self._on_show_only)
         self.buttons: dict[str, QPushButton] = {}
         form = QFormLayout()
         form.addRow("&Draw over", self.over)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
         layout.addWidget(self.table, 1)
+        layout.addWidget(self.show_only)
         layout.addLayout(self._grid())
         layout.addLayout(form)
         self.setLayer(None)
@@ -85,7 +90,13 @@ class ClassPage(QWidget):
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Show the classes of another layer."""
+        if self._layer is not None:
+            self._layer.events.show_selected_label.disconnect(self._on_shown)
         self._layer = layer
+        if layer is not None:
+            layer.events.show_selected_label.connect(self._on_shown)
+        self._on_shown()
+        self.show_only.setEnabled(layer is not None)
         self._questions.drop()
         if self.classes is not None:
             self.classes.changed.disconnect(self.refresh)
@@ -112,6 +123,14 @@ class ClassPage(QWidget):
             self.over.setCurrentIndex(max(0, self.over.findData(only)))
         self.over.setEnabled(classes is not None)
         self.table.follow()
+
+    def _on_shown(self, event: Any = None) -> None:
+        only = self._layer is not None and self._layer.show_selected_label
+        self.show_only.setChecked(only)
+
+    def _on_show_only(self, on: bool) -> None:
+        if self._layer is not None and self._layer.show_selected_label != on:
+            self._layer.show_selected_label = on
 
     def add(self) -> None:
         """Add a class, and let its name be typed."""
@@ -171,7 +190,8 @@ class ClassPage(QWidget):
             self.told.emit(found)
         else:
             self.table.rows.setCounts(found)
-            self.told.emit(f"{len(found)} labels are painted.")
+            labels = "1 label is" if len(found) == 1 else f"{len(found)} labels are"
+            self.told.emit(f"{labels} painted.")
 
     def export(self) -> None:
         """Ask for a file, and write the list."""

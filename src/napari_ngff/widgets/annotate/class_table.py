@@ -198,14 +198,15 @@ class ClassTable(QTableView):
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setItemDelegateForColumn(STATE, StateDelegate(self))
         self.setAccessibleName("Classes")
+        self.setToolTip("A click selects the class to paint with.")
         self.setTabKeyNavigation(False)
         self.setIconSize(QSize(SWATCH, SWATCH))
         header, side = self.horizontalHeader(), self.verticalHeader()
         assert header is not None
         assert side is not None
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
         header.setMinimumSectionSize(20)
+        header.setStretchLastSection(True)
         side.setVisible(False)
         selection = self.selectionModel()
         assert selection is not None
@@ -213,6 +214,7 @@ class ClassTable(QTableView):
         self.doubleClicked.connect(self._on_double_click)
         self.rows.dataChanged.connect(self.follow)
         self.rows.modelReset.connect(self.follow)
+        self.follow()
 
     def current(self) -> LabelClass | None:
         """Return the class of the selected row."""
@@ -220,6 +222,8 @@ class ClassTable(QTableView):
 
     def follow(self) -> None:
         """Select the row of the class that is painted with."""
+        # Names need the room until there is something to say.
+        self.setColumnHidden(COUNT, not self.rows.counts)
         classes = self.rows.classes
         selected = classes.selected if classes is not None else None
         row = self.rows.row(selected.value) if selected is not None else -1

@@ -87,6 +87,7 @@ class AnnotateDock(QWidget):
             area = QScrollArea(self)
             area.setFrameShape(QFrame.Shape.NoFrame)
             area.setWidgetResizable(True)
+            area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its controls take it
             area.setWidget(page)
             self.tabs.addTab(area, title)
         row = QHBoxLayout()

@@ -125,6 +125,7 @@ class ObjectPage(QWidget):
         older = self._layer
         if older is not None:
             older.events.selected_label.disconnect(self._on_selected)
+            older.events.show_selected_label.disconnect(self._on_shown)
             if self._clicker in older.mouse_drag_callbacks:
                 older.mouse_drag_callbacks.remove(self._clicker)
         self.join.setChecked(False)
@@ -134,9 +135,10 @@ class ObjectPage(QWidget):
         self._questions.drop()
         if layer is not None:
             layer.events.selected_label.connect(self._on_selected)
+            layer.events.show_selected_label.connect(self._on_shown)
             layer.mouse_drag_callbacks.append(self._clicker)
             self._on_selected()
-            self.show_only.setChecked(layer.show_selected_label)
+            self._on_shown()
         for widget in self.findChildren(QWidget):
             widget.setEnabled(layer is not None)
         editable = layer is not None and layer.editable
@@ -171,8 +173,12 @@ class ObjectPage(QWidget):
         if self._layer is not None:
             self._layer.selected_label = value
 
-    def _on_show_only(self, on: bool) -> None:
+    def _on_shown(self, event: Any = None) -> None:
         if self._layer is not None:
+            self.show_only.setChecked(self._layer.show_selected_label)
+
+    def _on_show_only(self, on: bool) -> None:
+        if self._layer is not None and self._layer.show_selected_label != on:
             self._layer.show_selected_label = on
 
     def useNext(self) -> None:

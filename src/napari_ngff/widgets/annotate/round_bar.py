@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["RoundBar"]
 
 NAME = "labels"
+SMALLEST = 28
+"""Width of a button, in pixels, that is hit without care."""
 
 
 class RoundBar(QGroupBox):
@@ -52,6 +54,8 @@ class RoundBar(QGroupBox):
         self.next = QPushButton("▶", self)
         self.next.setToolTip("Save, and go to the next field.")
         self.next.setAccessibleName("Next field")
+        for button in (self.previous, self.next):
+            button.setMinimumWidth(SMALLEST)
         self.todo = QPushButton("Next to do", self)
         self.todo.setToolTip("Save, and go to the next field that nobody has begun.")
         self.state = QComboBox(self)
@@ -64,6 +68,7 @@ class RoundBar(QGroupBox):
         self.place = QLabel(self)
         self.bar = QProgressBar(self)
         self.bar.setFormat("%v of %m done")
+        self.bar.setAccessibleName("Fields that are done")
         self._arrange()
         self._connect()
         self.refresh()
