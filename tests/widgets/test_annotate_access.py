@@ -1,0 +1,148 @@
+"""The annotate dock without a mouse, and with large letters."""
+
+from __future__ import annotations
+
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QLabel,
+    QScrollBar,
+    QTabBar,
+    QWidget,
+)
+
+from mouse import pump, until
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.samples import write_plate
+from napari_ngff.viewer.session import session_of
+
+TARGET = 20
+"""Pixels that a control is at least wide and high, at a scale of 100 %."""
+
+
+@pytest.fixture
+def dock(viewer, tmp_path):
+    """The dock, with all that it shows in a round of annotation."""
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    path = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 2), fields=2)
+    viewer.open(str(path), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    browser.show_field(browser.map.wells[0].path)
+    until(lambda: browser.position is not None and len(viewer.layers) > 1)
+    labels = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
+    viewer.layers.selection.active = labels
+    dock.classes.classes.add("nucleus")
+    dock.classes.classes.add("debris")
+    dock.round.start()
+    until(lambda: dock.round.annotation.fields)
+    viewer.window._qt_window.activateWindow()
+    pump(200)
+    return dock
+
+
+def controls(dock):
+    """Widgets that somebody could use now, but parts of others and pages."""
+    return [
+        widget
+        for widget in dock.findChildren(QWidget)
+        if widget.isVisible()
+        and widget.isEnabled()
+        and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+        and widget.focusProxy() is None
+        and not isinstance(widget, QScrollBar)
+    ]
+
+
+def spoken(widget, dock):
+    """What a screen reader says of a widget: its name, its text, or its label's."""
+    label = next((x for x in dock.findChildren(QLabel) if x.buddy() is widget), None)
+    text = widget.text() if isinstance(widget, QAbstractButton) else ""
+    return widget.accessibleName() or text or (label.text() if label else "")
+
+
+def tips(widget, dock):
+    """The tooltip of a widget, or of what it is a part of."""
+    while not widget.toolTip() and widget is not dock:
+        widget = widget.parentWidget()
+    return widget.toolTip()
+
+
+@pytest.mark.parametrize("page", [0, 1, 2])
+def test_tab_leads_to_every_control_and_each_says_what_it_is(dock, page):
+    dock.tabs.setCurrentIndex(page)
+    pump(100)
+    wanted = set(controls(dock))
+    assert len(wanted) > 10
+    dock.make.setFocus(Qt.FocusReason.TabFocusReason)
+    pump()
+    reached = set()
+    for _ in range(2 * len(wanted) + 60):
+        focus = QApplication.focusWidget()
+        reached.add(focus)
+        QTest.keyClick(focus, Qt.Key.Key_Tab)
+        if QApplication.focusWidget() is dock.make:
+            break
+    assert not {type(w).__name__ + spoken(w, dock) for w in wanted - reached}
+    for widget in wanted:
+        assert spoken(widget, dock) or isinstance(widget, QTabBar), widget
+        assert tips(widget, dock) or isinstance(widget, QTabBar), spoken(widget, dock)
+
+
+@pytest.mark.parametrize("size", [9, 20])
+def test_nothing_is_cut_off_with_large_letters(viewer, dock, size):
+    from napari.settings import get_settings
+
+    viewer.theme = "light"
+    # In a window of its own: no screen is too small for it.
+    dock.parent().setFloating(True)
+    appearance = get_settings().appearance
+    before, appearance.font_size = appearance.font_size, size
+    try:
+        pump(100)
+        dock.parent().resize(dock.parent().sizeHint())
+        for page in range(dock.tabs.count()):
+            dock.tabs.setCurrentIndex(page)
+            pump(150)
+            for button in dock.findChildren(QAbstractButton):
+                if not button.isVisible() or not button.text():
+                    continue
+                room = button.fontMetrics().horizontalAdvance(
+                    button.text().replace("&", "")
+                )
+                assert room <= button.width(), button.text()
+                assert button.fontMetrics().height() <= button.height(), button.text()
+                assert min(button.width(), button.height()) >= TARGET, button.text()
+    finally:
+        appearance.font_size = before
+
+
+def test_names_of_classes_are_whole(dock):
+    table = dock.classes.table
+    column = next(
+        i
+        for i in range(table.model().columnCount())
+        if table.model().index(0, i).data() == "nucleus"
+    )
+    assert table.columnWidth(column) > table.fontMetrics().horizontalAdvance("nucleus")
+
+
+def test_one_class_or_object_is_shown_alone(viewer, dock):
+    labels = dock.round.annotation.layer
+    lead = (0,) * (labels.ndim - 2)
+    for value, x in ((1, 10), (2, 40)):
+        labels.selected_label = value
+        labels.paint((*lead, 10, x), value)
+    dock.classes.show_only.setChecked(True)
+    assert labels.get_color(1)[3] == 0
+    assert labels.get_color(2)[3] == 1
+    assert dock.objects.show_only.isChecked()
+    dock.classes.classes.select(1)
+    assert labels.get_color(2)[3] == 0
+    dock.classes.classes.change(2, color=(9, 9, 9, 255))
+    assert labels.colormap.use_selection, "still alone"
+    dock.objects.show_only.setChecked(False)
+    assert not dock.classes.show_only.isChecked()
+    assert labels.get_color(2)[3] == 1
