@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ SHORT = 0.02
 class Acting:
     """Runs actions; of two, only the later one counts.
 
+    But what has begun to change layers is brought to its end: half of an image and half
+    of another would be seen.
+
     Parameters
     ----------
     busy
@@ -29,9 +33,11 @@ class Acting:
     def __init__(self, busy: Callable[[bool], Any]) -> None:
         self._busy = busy
         self._generation = 0
+        self._steps: Iterator[None] | None = None
+        self._inside = False
 
     def stop(self) -> None:
-        """Let what goes on come to nothing."""
+        """Let what is still being read come to nothing."""
         self._generation += 1
 
     def since(self) -> Callable[[], bool]:
@@ -69,18 +75,31 @@ class Acting:
             if isinstance(found, Exception):
                 session.show((str(found),))
                 self._busy(False)
-            else:
-                self._go_on(mine, steps(found))
+                return
+            begun = self._steps
+            if begun is not None and not self._inside:
+                self._walk(begun, math.inf)
+            self._steps = steps(found)
+            self._go_on(mine, self._steps)
 
         session.run(safely, done)
 
     def _go_on(self, mine: int, steps: Iterator[None]) -> None:
-        if mine != self._generation:
+        if steps is not self._steps:
             return
-        start = time.perf_counter()
-        for _ in steps:
-            if time.perf_counter() - start > SHORT:
-                session.run(lambda: None, lambda _: self._go_on(mine, steps))
-                return
+        if not self._walk(steps, SHORT):
+            session.run(lambda: None, lambda _: self._go_on(mine, steps))
+            return
+        if steps is self._steps:
+            self._steps = None
         if mine == self._generation:
             self._busy(False)
+
+    def _walk(self, steps: Iterator[None], seconds: float) -> bool:
+        """Do steps for some time; tells whether all are done."""
+        before, self._inside = self._inside, True
+        start = time.perf_counter()
+        try:
+            return all(time.perf_counter() - start <= seconds for _ in steps)
+        finally:
+            self._inside = before
