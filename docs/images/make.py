@@ -350,13 +350,14 @@ def browser(folder: Path) -> None:
 
 
 def tables(folder: Path) -> None:
-    """Draw a plate whose wells are coloured by what was measured."""
+    """Draw a plate coloured by what was measured, in the light theme."""
     from napari_ngff.viewer.browsing.table_offers import Scope
     from napari_ngff.viewer.samples import write_plate
     from napari_ngff.widgets.browser.host import show_browser
 
     os.environ["XDG_CACHE_HOME"] = str(folder)
     viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=2))
+    viewer.theme = "light"
     dock = show_browser(viewer)
     while len(dock.map.pictures()) < 22 or not dock.tables.tables().labels:
         wait(0.1)
@@ -368,6 +369,8 @@ def tables(folder: Path) -> None:
     dock.goToWell("C/4")
     wait(2)
     dock.controls.filter.setText("A1:D5 and area > 20")
+    while dock.progress.isVisible():
+        wait(0.1)
     wait(1)
     viewer.reset_view()
     save(viewer, "tables", "nuclei")
