@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import datetime
 
 import pytest
 
+from napari_ngff.cli import main
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels import states
 from napari_ngff.labels.states import FieldStates
@@ -93,3 +95,32 @@ def test_another_file_of_that_name_stays(plate):
             FieldStates(open_node(str(plate)))
         with open(path) as file:
             assert file.read() == text
+
+
+def test_the_file_disturbs_nobody(plate, capsys):
+    from ome_zarr.io import parse_url
+    from ome_zarr.reader import Reader
+
+    def looked_at():
+        """What others make of the plate and of the folder it is in."""
+        assert main(["check", "--strict", str(plate)]) == 0, capsys.readouterr().out
+        told = capsys.readouterr().out
+        first = next(iter(Reader(parse_url(str(plate)))()))
+        kinds = [type(spec).__name__ for spec in first.specs]
+        return (
+            told,
+            kinds,
+            [level.shape for level in first.data],
+            first.metadata["name"],
+        )
+
+    before = looked_at()
+    one = FieldStates(open_node(str(plate)))
+    for state in ("in progress", "done"):
+        one.set("A/1/0", state)
+        assert FieldStates(open_node(str(plate))).state("A/1/0") == state
+    assert looked_at() == before
+    with open(one.path) as file:
+        kept = json.load(file)["fields"]
+    assert kept["A/1/0"]["state"] == "done"
+    assert datetime.fromisoformat(kept["A/1/0"]["when"]).tzinfo is not None

@@ -47,11 +47,11 @@ PALETTE = (
     (0, 114, 178, 255),
     (213, 94, 0, 255),
     (204, 121, 167, 255),
-    (153, 153, 153, 255),
+    (221, 221, 221, 255),
     (136, 34, 85, 255),
 )
 """Red, green, blue, alpha of new classes, which people with any usual kind of colour
-blindness can tell apart: the eight of Okabe and Ito (2008) without black, grey, and
+blindness can tell apart: the eight of Okabe and Ito (2008) without black; pale grey and
 the wine of Tol (2021)."""
 
 MOST = 255
