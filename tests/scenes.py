@@ -86,3 +86,38 @@ def scene(folder, links, systems=()):
 
 def numbered(*shape, first=1, dtype="u2"):
     return np.arange(first, first + np.prod(shape)).reshape(shape).astype(dtype)
+
+
+def channel_scene(folder):
+    """Describe a scene of "multi", with channels, and "single" beside its first."""
+    flat = {"type": "projectAxis", "createdOutputs": [0]}
+    links = [
+        link(end("physical", "multi"), end("world"), type="identity"),
+        link(end("physical", "single"), end("world"), **flat),
+    ]
+    scene(folder, links, [system("world", "cyx")])
+
+
+def registered_scene(folder):
+    """Describe a scene where b = 2 (a + 3): fields of 40 x 40 and scales, both ways.
+
+    As the example scene_registration of 0.6.
+    """
+
+    def field(name):
+        return {"type": "displacements", "path": f"t/{name}"}
+
+    def zoom(factor):
+        return {"type": "scale", "scale": [factor, factor]}
+
+    def sequence(*steps):
+        return {"type": "sequence", "transformations": steps}
+
+    both = {
+        "type": "bijection",
+        "forward": sequence(field("there"), zoom(2)),
+        "inverse": sequence(zoom(0.5), field("back")),
+    }
+    scene(folder, [link(end("physical", "a"), end("physical", "b"), **both)])
+    for name, value in (("there", 3.0), ("back", -3.0)):
+        zarr.create_array(folder / "t" / name, data=np.full((40, 40, 2), value))

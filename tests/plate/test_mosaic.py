@@ -5,46 +5,13 @@ import threading
 
 import numpy as np
 import pytest
-import zarr
 
+from mosaics import mosaic, stored, whole
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.plate.arrangement import Arrangements
 from napari_ngff.plate.layout import map_plate
-from napari_ngff.plate.mosaic import Choice, open_mosaic
-from napari_ngff.plate.screen import Screen
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.plate.mosaic import open_mosaic
 from plates import pixels, write_group, write_image, write_plate
-
-
-def mosaic(root, wells=None, told=None, **choice):
-    node = open_node(root)
-    found = map_plate(node.metadata.plate).wells
-    chosen = [w for w in found if wells is None or w.path in wells]
-    told = told.append if told is not None else None
-    return open_mosaic(Arrangements(Screen(node)), chosen, Choice(**choice), told)
-
-
-def whole(source):
-    return source.read(tuple((0, size) for size in source.shape))
-
-
-def stored(folder, level=0):
-    return zarr.open_array(folder / str(level), mode="r")[...]
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    """Keys that were read from folders."""
-    keys = []
-    read = FolderSource.get
-
-    def counted(self, key, *arguments):
-        keys.append(key)
-        return read(self, key, *arguments)
-
-    monkeypatch.setattr(FolderSource, "get", counted)
-    return keys
 
 
 def assert_in_place(root, joined, wells, shape, fields=4):

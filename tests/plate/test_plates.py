@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 import zarr
 
+from mosaics import mosaic, stored, whole
 from napari_ngff import open_node
-from napari_ngff.plate.arrangement import Arrangements
 from napari_ngff.plate.layout import map_plate
-from napari_ngff.plate.mosaic import Choice, open_mosaic
-from napari_ngff.plate.screen import Screen
-from napari_ngff.store.folder import FolderSource
 from plates import pixels, write_array, write_group, write_image, write_plate
 
 SHAPE = (1, 8, 8)
@@ -61,35 +58,6 @@ def mark(root, well, field, zarr_format, value):
         folder = root / well / field / str(level)
         shutil.rmtree(folder)
         write_array(folder, part, zarr_format)
-
-
-def opened(root, told=None, wells=None, **choice):
-    node = open_node(root)
-    found = map_plate(node.metadata.plate).wells
-    chosen = [w for w in found if wells is None or w.path in wells]
-    told = told.append if told is not None else None
-    return open_mosaic(Arrangements(Screen(node)), chosen, Choice(**choice), told)
-
-
-def whole(source):
-    return source.read(tuple((0, size) for size in source.shape))
-
-
-def stored(folder, level=0):
-    return zarr.open_array(folder / str(level), mode="r")[...]
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    keys = []
-    read = FolderSource.get
-
-    def counted(self, key, *arguments):
-        keys.append(key)
-        return read(self, key, *arguments)
-
-    monkeypatch.setattr(FolderSource, "get", counted)
-    return keys
 
 
 def check(root, joined, places, fields):
@@ -139,7 +107,7 @@ def test_plates_of_every_usual_size(tmp_path, reads, grid, fields, zarr_format):
     assert len(wells) == height * width
     assert wells[-1].path == last
 
-    joined = opened(root)
+    joined = mosaic(root)
     reads.clear()
     coarse = whole(joined.pyramid.levels[-1])
     assert coarse.all()
@@ -155,7 +123,7 @@ def test_plates_of_every_usual_size(tmp_path, reads, grid, fields, zarr_format):
 
 def test_a_sparse_plate_reads_a_file_per_empty_well(tmp_path, reads):
     root = linked_plate(tmp_path / "p", 3, (16, 24), 4, rows_there="AP")
-    joined = opened(root)
+    joined = mosaic(root)
     reads.clear()
     coarse = whole(joined.pyramid.levels[-1])
     assert len([key for key in reads if key[0] not in "AP"]) == 14 * 24
@@ -175,7 +143,7 @@ def test_alike_fields_that_are_stored_otherwise(tmp_path, zarr_format):
     )
     shutil.rmtree(root / "B/3/0/1")
     told = []
-    joined = opened(root, told)
+    joined = mosaic(root, told=told)
     picture = whole(joined.pyramid.levels[1])
     np.testing.assert_array_equal(picture[:, 16:, 16:32], data)
     np.testing.assert_array_equal(picture[:, :16, 32:], stored(root / "A/3/0", 1))
@@ -187,7 +155,7 @@ def test_damaged_and_missing_chunks_stay_empty(tmp_path):
     (root / "B/2/1/1/c/0/0/0").write_bytes(b"short")
     (root / "B/3/2/1/c/0/0/0").unlink()
     told = []
-    joined = opened(root, told)
+    joined = mosaic(root, told=told)
     picture = whole(joined.pyramid.levels[1])
     assert not picture[:, 8:12, 12:16].any()
     assert not picture[:, 12:16, 16:20].any()
@@ -199,7 +167,7 @@ def test_fields_of_other_voxels_are_told(tmp_path):
     root = write_plate(tmp_path / "p", 3, (1, 3), 1, placed=False)
     document = root / "A/2/0/zarr.json"
     document.write_text(document.read_text().replace("[1.0, 0.5, 0.5]", "[1, 1.3, 2]"))
-    joined = opened(root)
+    joined = mosaic(root)
     whole(joined.pyramid.levels[0])
     problems = joined.tiles.arrangements.problems
     assert list(problems) == ["A/2"]
@@ -212,7 +180,7 @@ def test_labels_in_half_of_the_wells_of_a_plate(tmp_path, reads):
         for column in range(1, 13):
             for field in range(4):
                 shutil.rmtree(root / f"{row}/{column}/{field}/labels")
-    joined = opened(root, inside="labels/cells")
+    joined = mosaic(root, inside="labels/cells")
     picture = whole(joined.pyramid.levels[1])
     field = stored(root / "G/12/3/labels/cells", 1)
     np.testing.assert_array_equal(picture[6 * 8 + 4 : 7 * 8, -4:], field)
@@ -261,7 +229,7 @@ def nameless(plate):
 @pytest.mark.parametrize("change", [swapped, exchanged, unindexed, lower, nameless])
 def test_plates_as_they_are_published(tmp_path, change):
     root = write_plate(tmp_path / "p", 2, (2, 2), 1)
-    joined = opened(published(root, change))
+    joined = mosaic(published(root, change))
     picture = whole(joined.pyramid.levels[0])
     assert picture.shape == (1, 16, 16)
     seen = {
@@ -290,7 +258,7 @@ def test_a_prefix_before_the_wells(tmp_path):
         for well in plate["wells"]:
             well["path"] = f"2020-10-10/{well['path']}"
 
-    joined = opened(published(root, prefixed))
+    joined = mosaic(published(root, prefixed))
     picture = whole(joined.pyramid.levels[0])
     field = stored(root / "2020-10-10/B/2/0")
     np.testing.assert_array_equal(picture[:, 8:, 8:], field)
@@ -305,7 +273,7 @@ def test_fields_of_any_name(tmp_path, zarr_format):
             write_image(root / well / name, pixels(i + 7, SHAPE), zarr_format)
         images = [{"path": name} for name in names]
         write_group(root / well, {"well": {"images": images}}, zarr_format)
-    picture = whole(opened(root).pyramid.levels[0])
+    picture = whole(mosaic(root).pyramid.levels[0])
     assert picture.shape == (1, 16, 32)
     np.testing.assert_array_equal(picture[:, 8:, 16:24], pixels(9, SHAPE))
     assert not picture[:, 8:, 24:].any()
@@ -318,4 +286,4 @@ def test_a_plate_of_bioformats2raw(tmp_path):
     (root / ".zattrs").write_text(json.dumps(document))
     write_group(root / "OME", {}, 2)
     (root / "OME/METADATA.ome.xml").write_text("<OME/>")
-    check(root, opened(root), [("B/3", (1, 2), 3), ("A/2", (0, 1), 2)], 4)
+    check(root, mosaic(root), [("B/3", (1, 2), 3), ("A/2", (0, 1), 2)], 4)

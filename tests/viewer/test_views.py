@@ -16,12 +16,14 @@ from napari_ngff.viewer.views import choices
 from scenes import (
     NM,
     UM,
+    channel_scene,
     end,
     group,
     image,
     labelled,
     link,
     numbered,
+    registered_scene,
     scene,
     system,
 )
@@ -153,28 +155,10 @@ def test_several_hops_and_both_directions(tmp_path, messages):
 
 
 def test_registered_images_bend_into_each_other(tmp_path, messages):
-    """As the example scene_registration: a bijection of fields and affines."""
-
-    def field(name):
-        return {"type": "displacements", "path": f"t/{name}"}
-
-    def zoom(factor):
-        return {"type": "scale", "scale": [factor, factor]}
-
-    def sequence(*steps):
-        return {"type": "sequence", "transformations": steps}
-
-    both = {
-        "type": "bijection",
-        "forward": sequence(field("there"), zoom(2)),
-        "inverse": sequence(zoom(0.5), field("back")),
-    }
-    scene(tmp_path, [link(end("physical", "a"), end("physical", "b"), **both)])
+    registered_scene(tmp_path)
     made = {name: image(tmp_path / name, "yx", numbered(40, 40)) for name in "ab"}
     ids = numbered(40, 40, dtype="u4")
     labelled(tmp_path / "b", {"cells": ("yx", ids, {})})
-    zarr.create_array(tmp_path / "t" / "there", data=np.full((40, 40, 2), 3.0))
-    zarr.create_array(tmp_path / "t" / "back", data=np.full((40, 40, 2), -3.0))
     viewer, layers = opened(tmp_path)
     # b = 2 (a + 3): shown in a, where b lies from -3 to 16.5.
     assert ["b reaches beyond" in message for message in messages] == [True]
@@ -209,19 +193,7 @@ def test_a_field_that_is_too_small_is_told(tmp_path, messages, size):
 
 
 def test_channels_are_split_and_leave_the_rest_aligned(tmp_path, messages):
-    scene(
-        tmp_path,
-        [
-            link(end("physical", "multi"), end("world"), type="identity"),
-            link(
-                end("physical", "single"),
-                end("world"),
-                type="projectAxis",
-                createdOutputs=[0],
-            ),
-        ],
-        [system("world", "cyx")],
-    )
+    channel_scene(tmp_path)
     multi = image(tmp_path / "multi", "cyx", numbered(2, 5, 6))
     single = image(tmp_path / "single", "yx", numbered(5, 6))
     viewer, layers = opened(tmp_path)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import zarr
 from napari.layers import Labels
 
 from mouse import camera, on_canvas, pump
 from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer.session import session_of
-from scenes import NM, end, image, labelled, link, scene, system
+from scenes import (
+    NM,
+    channel_scene,
+    end,
+    image,
+    labelled,
+    link,
+    registered_scene,
+    scene,
+    system,
+)
 
 MARKS = ((1, 2), (9, 4), (6, 11))
 SIDES = (12, 14)
@@ -113,19 +122,7 @@ def turned(folder):
 
 
 def channels(folder):
-    scene(
-        folder,
-        [
-            link(end("physical", "multi"), end("world"), type="identity"),
-            link(
-                end("physical", "single"),
-                end("world"),
-                type="projectAxis",
-                createdOutputs=[0],
-            ),
-        ],
-        [system("world", "cyx")],
-    )
+    channel_scene(folder)
     others = ((3, 3), (10, 12), (0, 0))
     image(folder / "multi", "cyx", np.stack([marked(), marked(others)]))
     both(folder, "single")
@@ -138,25 +135,7 @@ def channels(folder):
 
 
 def registered(folder):
-    """b = 2 (a + 3), by a field of displacements and a scale in either direction."""
-
-    def sequence(*steps):
-        return {"type": "sequence", "transformations": steps}
-
-    def field(name):
-        return {"type": "displacements", "path": f"t/{name}"}
-
-    def zoom(factor):
-        return {"type": "scale", "scale": [factor, factor]}
-
-    whole = {
-        "type": "bijection",
-        "forward": sequence(field("there"), zoom(2)),
-        "inverse": sequence(zoom(0.5), field("back")),
-    }
-    scene(folder, [link(end("physical", "a"), end("physical", "b"), **whole)])
-    for name, value in (("there", 3.0), ("back", -3.0)):
-        zarr.create_array(folder / "t" / name, data=np.full((40, 40, 2), value))
+    registered_scene(folder)
     even = ((8, 10), (20, 14), (18, 34))
     image(folder / "a", "yx", marked(shape=(40, 40)))
     image(folder / "b", "yx", marked(even, (40, 40)))

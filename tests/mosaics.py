@@ -1,0 +1,30 @@
+"""Opens plates as one picture, and reads pixels of it and of fields; for tests."""
+
+from __future__ import annotations
+
+import zarr
+
+from napari_ngff import open_node
+from napari_ngff.plate.arrangement import Arrangements
+from napari_ngff.plate.layout import map_plate
+from napari_ngff.plate.mosaic import Choice, open_mosaic
+from napari_ngff.plate.screen import Screen
+
+
+def mosaic(root, wells=None, told=None, **choice):
+    """Join all wells of a plate, or some; `told` gets what cannot be read."""
+    node = open_node(root)
+    found = map_plate(node.metadata.plate).wells
+    chosen = [w for w in found if wells is None or w.path in wells]
+    told = told.append if told is not None else None
+    return open_mosaic(Arrangements(Screen(node)), chosen, Choice(**choice), told)
+
+
+def whole(source):
+    """Read all of a level."""
+    return source.read(tuple((0, size) for size in source.shape))
+
+
+def stored(folder, level=0):
+    """Read a level of a field with zarr."""
+    return zarr.open_array(folder / str(level), mode="r")[...]

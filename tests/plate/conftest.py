@@ -1,0 +1,21 @@
+"""What the tests of plates share."""
+
+from __future__ import annotations
+
+import pytest
+
+from napari_ngff.store.folder import FolderSource
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Keys that were read from folders."""
+    keys = []
+    read = FolderSource.get
+
+    def counted(self, key, *arguments):
+        keys.append(key)
+        return read(self, key, *arguments)
+
+    monkeypatch.setattr(FolderSource, "get", counted)
+    return keys
