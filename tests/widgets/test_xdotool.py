@@ -5,18 +5,18 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
 from napari.layers import Labels
 from qtpy.QtWidgets import QApplication
 
-from mouse import camera, canvas, on_canvas, pump
+from mouse import camera, canvas, on_canvas, pump, until
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import Empty
+from pointer import x
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("xdotool") is None, reason="needs xdotool"),
@@ -25,11 +25,6 @@ pytestmark = [
 
 SIDE = 100_000
 MIDDLE = SIDE // 2
-
-
-def x(*command):
-    subprocess.run(["xdotool", *map(str, command)], check=True, timeout=20)
-    pump(30)
 
 
 def place(viewer, point):
@@ -63,8 +58,7 @@ def test_the_pointer_paints_where_it_goes(viewer, zoom):
     for pixel, _ in way[1:]:
         x("mousemove", *pixel)
     x("mouseup", 1)
-    pump(200)
-    assert len(labels._undo_history) == 1
+    until(lambda: len(labels._undo_history) == 1)
     points = [world for _, world in way]
     spread = np.linspace(-140, 140, 57) / zoom + MIDDLE
     around = np.array(np.meshgrid(spread, spread, indexing="ij")).reshape(2, -1)
