@@ -102,9 +102,46 @@ def whole(layer):
     return np.asarray(layer.data[0])
 
 
+@pytest.fixture
+def bucket(samples, monkeypatch):
+    """The samples in a bucket of S3, as a server of this computer has it."""
+    s3fs = pytest.importorskip("s3fs")
+    moto = pytest.importorskip("moto.server")
+    server = moto.ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "none")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    s3fs.S3FileSystem.clear_instance_cache()
+    files = s3fs.S3FileSystem()
+    files.makedirs("cells", exist_ok=True)
+    files.put(f"{samples}/", "cells/", recursive=True)
+    yield "s3://cells"
+    s3fs.S3FileSystem.clear_instance_cache()
+    server.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_labels_of_an_image_in_a_bucket_are_there_again(bucket, version, told, samples):
+    address = f"{bucket}/{version}.ome.zarr"
+    model, own = opened(address), opened(samples / f"{version}.ome.zarr")
+    for layer, twin in zip(model.layers, own.layers, strict=True):
+        np.testing.assert_array_equal(whole(layer), whole(twin))
+    nuclei = model.layers["nuclei"]
+    assert f"{address} cannot be written" in nuclei.read_only
+    assert "Edit a copy of OME-Zarr labels" in nuclei.read_only
+    check_there_again(address, version)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_labels_of_a_remote_image_are_there_again(server, version, told):
-    address = url(server, f"{version}.ome.zarr")
+    check_there_again(url(server, f"{version}.ome.zarr"), version)
+
+
+def check_there_again(address, version):
     layer = painted(address)
     place = Path(layer.metadata[TARGET].home.source.name)
     assert place.parent == sidecar_folder()
