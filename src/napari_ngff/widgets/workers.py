@@ -33,4 +33,11 @@ def run_in_worker(
     def tell(error: Exception) -> None:
         show((str(error),))
 
-    create_worker(work, _connect={"returned": done, "errored": failed or tell})
+    # In a tuple: an error that is returned, superqt takes for one that was raised.
+    create_worker(
+        lambda: (work(),),
+        _connect={
+            "returned": lambda found: done(found[0]),
+            "errored": failed or tell,
+        },
+    )

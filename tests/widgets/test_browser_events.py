@@ -1,0 +1,110 @@
+"""Keys and buttons of the browser, by events of Qt."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.viewer import session
+from napari_ngff.viewer.picture import KEY
+from napari_ngff.widgets.browser.controls import Mode
+from napari_ngff.widgets.browser.host import show_browser
+from plates import write_plate
+
+pytestmark = pytest.mark.slow
+
+LEFT = Qt.MouseButton.LeftButton
+PATIENCE = 60_000
+
+
+@pytest.fixture
+def dock(viewer, tmp_path, qtbot):
+    where = write_plate(tmp_path / "p.ome.zarr", grid=(3, 4), fields=2)
+    viewer.open(str(where), plugin="napari-ngff")
+    dock = show_browser(viewer)
+    qtbot.waitUntil(lambda: dock.browser() is not None, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: len(dock.map.pictures()) == 12, timeout=PATIENCE)
+    return dock
+
+
+def shows(dock, well, field):
+    place = dock.browser().position
+    return place is not None and (place.well, place.field) == (well, field)
+
+
+def test_keys_walk_with_the_dock_focused(viewer, dock, qtbot):
+    dock.browser().show_field("B/2", "0")
+    qtbot.waitUntil(lambda: shows(dock, "B/2", "0"), timeout=PATIENCE)
+    layers = list(viewer.layers)
+    for key, well, field in (
+        (Qt.Key.Key_Period, "B/2", "1"),
+        (Qt.Key.Key_Period, "B/3", "0"),
+        (Qt.Key.Key_Comma, "B/2", "1"),
+        (Qt.Key.Key_Down, "C/2", "1"),
+        (Qt.Key.Key_Left, "C/1", "1"),
+        (Qt.Key.Key_Up, "B/1", "1"),
+        (Qt.Key.Key_Right, "B/2", "1"),
+    ):
+        # The map does not know the first two; they go on to the dock.
+        QTest.keyClick(dock.map, key)
+        qtbot.waitUntil(lambda w=well, f=field: shows(dock, w, f), timeout=PATIENCE)
+    assert list(viewer.layers) == layers
+
+
+def test_cancel_gives_up_what_is_read(viewer, dock, qtbot, monkeypatch):
+    dock.browser().show_field("A/1", "0")
+    qtbot.waitUntil(lambda: shows(dock, "A/1", "0"), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not dock.cancel.isVisible(), timeout=PATIENCE)
+    go_on = threading.Event()
+    get = FolderSource.get
+
+    def slow(self, key, *part):
+        if key.startswith("C/4"):
+            assert go_on.wait(60)
+        return get(self, key, *part)
+
+    monkeypatch.setattr(FolderSource, "get", slow)
+    place = dock.map.rectOf("C/4").center()
+    QTest.mouseClick(dock.map.viewport(), LEFT, Qt.KeyboardModifier.NoModifier, place)
+    qtbot.waitUntil(dock.cancel.isVisible, timeout=PATIENCE)
+    QTest.mouseClick(dock.cancel, LEFT)
+    assert not dock.cancel.isVisible()
+    assert not dock.progress.isVisible()
+    go_on.set()
+    QTest.qWait(300)
+    assert shows(dock, "A/1", "0")
+    assert not dock.cancel.isVisible()
+
+
+def test_enter_selects_what_the_filter_leaves(viewer, dock, qtbot):
+    line = dock.controls.filter
+    QTest.keyClicks(line, "B A1")
+    QTest.keyClick(line, Qt.Key.Key_Return)
+    assert set(dock.map.selected()) == {"A/1", "B/1", "B/2", "B/3", "B/4"}
+    QTest.mouseClick(dock.controls.buttons[Mode.SELECTED], LEFT)
+    qtbot.waitUntil(lambda: len(dock.browser().shown_wells) == 5, timeout=PATIENCE)
+
+
+def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeypatch):
+    monkeypatch.setattr("napari_ngff.viewer.browsing.acting.SHORT", -1)
+    browser = dock.browser()
+    told = []
+    browser.busy.connect(told.append)
+    browser.show_field("A/2", "1")
+    shown = "A/2/1"
+
+    def origins():
+        return [str(layer.metadata[KEY].node) for layer in viewer.layers]
+
+    qtbot.waitUntil(lambda: any(o.endswith(shown) for o in origins()), timeout=PATIENCE)
+    messages = []
+    monkeypatch.setattr(session, "show", messages.extend)
+    browser.pin("A/2", "77")
+    qtbot.waitUntil(lambda: told[-1:] == [False], timeout=PATIENCE)
+    assert "no image 77" in messages[0]
+    qtbot.waitUntil(lambda: shows(dock, "A/2", "1"), timeout=PATIENCE)
+    assert all(o.endswith(shown) for o in origins())

@@ -1,0 +1,39 @@
+"""Work in threads: what it gives arrives, whatever it is."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from napari_ngff.widgets.workers import run_in_worker
+
+
+@pytest.mark.parametrize("given", [None, 3, OSError("returned"), RuntimeError("too")])
+def test_what_is_returned_arrives_in_the_main_thread(qtbot, given):
+    found, threads = [], []
+
+    def work():
+        threads.append(threading.current_thread())
+        return given
+
+    def done(result):
+        threads.append(threading.current_thread())
+        found.append(result)
+
+    run_in_worker(work, done)
+    qtbot.waitUntil(lambda: found == [given], timeout=20_000)
+    main = threading.main_thread()
+    assert [thread is main for thread in threads] == [False, True]
+
+
+def test_what_is_raised_is_told(qtbot):
+    told = []
+
+    def work():
+        raise OSError("raised")
+
+    run_in_worker(work, pytest.fail, told.append)
+    qtbot.waitUntil(
+        lambda: [str(error) for error in told] == ["raised"], timeout=20_000
+    )
