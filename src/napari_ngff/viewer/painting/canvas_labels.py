@@ -18,7 +18,7 @@ import numpy as np
 from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 
-from napari_ngff.labels.cells import hull
+from napari_ngff.labels.cells import hull, inside, overlap
 from napari_ngff.viewer.painting.canvas_data import CanvasData
 from napari_ngff.viewer.painting.tile import PaintedSlicing
 
@@ -213,8 +213,14 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     # Edits: the canvas holds the steps of undo, napari's history counts them.
 
     def _add_edit(self, edit: Edit) -> None:
-        """Add an edit, to be shown by ``_partial_labels_refresh``."""
+        """Add an edit, to be shown by ``_partial_labels_refresh``.
+
+        One that begins a step is left out if it is known to change nothing: undo then
+        takes back something that is seen, and as in napari, what was undone stays.
+        """
         if not self._staged_history:
+            if self._changes_nothing(edit):
+                return
             self.canvas.begin()
         if not self._pending:
             self._painted_to = self.canvas.log.end
@@ -222,6 +228,24 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.canvas.add(edit)
         self._pending.append(edit)
         self._save_history(edit)
+
+    def _changes_nothing(self, edit: Edit) -> bool:
+        """Whether no voxel of level 0 changes; False where it would have to be read.
+
+        It is known of what is on the screen, if that is level 0, and all of the edit.
+        """
+        level = self.canvas.levels[0]
+        region = edit.region(level.grid, tuple((0, size) for size in level.shape))
+        if region is None or edit.source == edit.label:
+            return True
+        tile = self._slicing_state.tile()
+        if tile is None or tile.level is not level or self._pending:
+            return False
+        if overlap(region, tile.box) != region:
+            return False
+        cover, label = edit.laid(level.grid, region)
+        there = tile.as_block(self._slice.image.raw)[inside(region, tile.box)]
+        return not (edit.replaces(there) & cover & (there != label)).any()
 
     def apply(self, edits: Iterable[Edit]) -> None:
         """Add edits as one step of undo, and show them.
