@@ -139,5 +139,10 @@ def sample_plate() -> list[LayerData]:
 
 
 def _sample(path: Callable[[], Any]) -> list[LayerData]:
+    from napari_ngff.viewer.painting.painted import add_sample
+
     use_workers()
-    return reader.read(str(path()))
+    where = str(path())
+    layers = reader.read(where)
+    viewer = reader.current_viewer()
+    return layers if viewer is None else add_sample(viewer, layers, where)

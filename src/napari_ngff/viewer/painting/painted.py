@@ -19,12 +19,13 @@ from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saving.description import JOINED
 
 if TYPE_CHECKING:
+    from napari.components import ViewerModel
     from napari.layers import Layer
 
     from napari_ngff.store.lazy import ArraySource, Box
     from napari_ngff.viewer.picture import LayerData
 
-__all__ = ["as_layer", "as_layers", "exchange", "why_read_only"]
+__all__ = ["add_sample", "as_layer", "as_layers", "exchange", "why_read_only"]
 
 INSTEAD = "To paint all the same, use File ▸ New Layer ▸ New OME-Zarr labels."
 
@@ -60,6 +61,48 @@ def as_layer(data: LayerData) -> Layer:
     layer = OMEZarrLabels(canvas, read_only=why_read_only(sources[0]), **keywords)
     attach(layer)
     return layer
+
+
+def add_sample(
+    viewer: ViewerModel, layers: list[LayerData], where: str
+) -> list[LayerData]:
+    """Add the labels of a sample, so that they can be painted, and leave the rest.
+
+    Of a sample napari takes tuples alone, and would make its own labels of them. It
+    adds the rest later, above: then the labels are moved to the top.
+
+    Parameters
+    ----------
+    where
+        The sample's folder, of which the user is told.
+
+    Returns
+    -------
+    list of tuple
+        What napari has to add.
+    """
+    from napari.utils.notifications import show_info
+
+    from napari_ngff.viewer.session import run
+
+    labels = [as_layer(data) for data in layers if data[2] == "labels"]
+    for layer in labels:
+        viewer.add_layer(layer)
+
+    def to_top(_: Any) -> None:
+        shown = [layer for layer in labels if layer in viewer.layers]
+        for layer in shown:
+            viewer.layers.move(viewer.layers.index(layer), len(viewer.layers))
+        for layer in shown[:1]:
+            viewer.layers.selection.active = layer
+
+    run(lambda: None, to_top)
+    if any(layer.editable for layer in labels):
+        show_info(
+            f"Paint on the labels of this sample as you like: they are saved into"
+            f" {where}. Without that folder, it is drawn anew."
+        )
+    return [data for data in layers if data[2] != "labels"]
 
 
 def exchange(layer: Any, data: LayerData) -> bool:
