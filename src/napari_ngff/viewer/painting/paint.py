@@ -37,16 +37,7 @@ __all__ = [
 
 
 class OMEZarrLabels(CanvasLabels):
-    """Labels of a pyramid of any size, editable at every zoom.
-
-    Parameters
-    ----------
-    canvas
-        The pyramid and its edits; axes are those of the layer.
-    read_only
-        Why the labels cannot be edited; "" where they can.
-    **keywords
-        Of `napari.layers.Labels`.
+    """The same with its tools, editable at every zoom; made as `CanvasLabels` is.
 
     Attributes
     ----------
