@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
+from mouse import until
+from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
@@ -27,34 +30,34 @@ def root(tmp_path_factory):
 
 
 @pytest.fixture
-def browser(viewer, root, qtbot):
+def browser(viewer, root):
     viewer.open(str(root), plugin="napari-ngff")
     browser = session_of(viewer).browser
     browser.choose_labels(None)
-    settled(qtbot, viewer, browser)
+    settled(viewer, browser)
     return browser
 
 
-def settled(qtbot, viewer, browser):
+def settled(viewer, browser):
     """Wait until all that is in view has arrived."""
     stream = browser._exhibit._stream
-    qtbot.waitUntil(lambda: not stream._running and not stream._wanted, timeout=20_000)
+    until(lambda: not stream._running and not stream._wanted)
 
 
-def go(qtbot, browser, action):
+def go(browser, action):
     """Act, and wait until all is shown."""
     told = []
     browser.busy.connect(told.append)
     action()
-    qtbot.waitUntil(lambda: told[-1:] == [False], timeout=20_000)
+    until(lambda: told[-1:] == [False])
     browser.busy.disconnect(told.append)
 
 
-def test_the_wells_of_a_dropped_plate_come_in(viewer, root, qtbot):
+def test_the_wells_of_a_dropped_plate_come_in(viewer, root):
     viewer.open(str(root), plugin="napari-ngff")
     browser = session_of(viewer).browser
     assert len(browser.map.wells) == 48
-    settled(qtbot, viewer, browser)
+    settled(viewer, browser)
     for layer in viewer.layers[:2]:
         shown = np.asarray(layer._slice.image.raw)
         assert np.count_nonzero(shown) > 0.99 * shown.size
@@ -65,7 +68,7 @@ def test_arrows_and_points_walk_with_the_canvas_focused(viewer, browser, qtbot):
     images = list(viewer.layers[:2])
     viewer.layers.selection.active = images[0]
     images[0].contrast_limits = (5, 500)
-    go(qtbot, browser, lambda: browser.show_field("B/2"))
+    go(browser, lambda: browser.show_field("B/2"))
     canvas = viewer.window._qt_viewer.canvas.native
     for key, position in (
         (Qt.Key.Key_Right, Position("B/3", "0", 0)),
@@ -73,7 +76,7 @@ def test_arrows_and_points_walk_with_the_canvas_focused(viewer, browser, qtbot):
         (Qt.Key.Key_Period, Position("A/3", "1", 0)),
         (Qt.Key.Key_Comma, Position("A/3", "0", 0)),
     ):
-        go(qtbot, browser, lambda key=key: qtbot.keyClick(canvas, key))
+        go(browser, lambda key=key: qtbot.keyClick(canvas, key))
         assert browser.position == position
     assert list(viewer.layers[:2]) == images
     assert tuple(images[0].contrast_limits) == (5, 500)
@@ -81,21 +84,52 @@ def test_arrows_and_points_walk_with_the_canvas_focused(viewer, browser, qtbot):
     assert viewer.canvas.overlays.text.text == "A03 - field 0 - acquisition 0"
 
 
+def test_walking_waits_for_no_file_in_the_main_thread(viewer, browser, monkeypatch):
+    waited, ahead = [], set()
+    get = FolderSource.get
+
+    def watched(self, key, *part):
+        if threading.current_thread() is not threading.main_thread():
+            ahead.add(key)
+        # Labels that can be painted are read through the saver's eyes; the system has
+        # their files at hand then.
+        elif "labels" not in key or key not in ahead:
+            waited.append(key)
+        return get(self, key, *part)
+
+    monkeypatch.setattr(FolderSource, "get", watched)
+    go(browser, lambda: browser.show_field("A/2"))
+    waited.clear()  # nothing was known of what is in view
+    # On, to another well, far away, and back: prepared in advance or not.
+    for action in (
+        lambda: browser.step_field(1),
+        lambda: browser.step_field(1),
+        lambda: browser.step_well(0, 1),
+        lambda: browser.show_field("A/8", "1"),
+        lambda: browser.step_field(-1),
+    ):
+        go(browser, action)
+        viewer.window._qt_viewer.canvas.native.grab()
+    pixels = [np.asarray(layer._slice.image.raw) for layer in viewer.layers]
+    assert all(np.count_nonzero(shown) for shown in pixels)
+    assert not waited
+
+
 def files():
     return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.slow
-def test_a_long_walk_leaves_nothing_behind(viewer, browser, qtbot):
+def test_a_long_walk_leaves_nothing_behind(viewer, browser):
     random = np.random.default_rng(1)
     wells = [well.path for well in browser.map.wells]
 
     def walk(steps):
         for _ in range(steps):
             if random.random() < 0.1:
-                go(qtbot, browser, browser.show_mosaic)
-                settled(qtbot, viewer, browser)
-            go(qtbot, browser, lambda: browser.show_field(random.choice(wells)))
+                go(browser, browser.show_mosaic)
+                settled(viewer, browser)
+            go(browser, lambda: browser.show_field(random.choice(wells)))
         gc.collect()
         kinds = [type(x).__name__ for x in gc.get_objects()]
         names = ("Canvas", "LayerSaver", "Journal", "MosaicLevel", "Image")
