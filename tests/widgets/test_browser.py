@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import shutil
 import threading
-import time
 import weakref
 
 import numpy as np
@@ -15,6 +14,7 @@ from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from qtpy.QtGui import QDropEvent
 from qtpy.QtTest import QTest
 
+from mouse import pump, until
 from napari_ngff import open_node
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.samples import write_image
@@ -49,12 +49,9 @@ def drop(viewer, path):
     viewer.window._qt_viewer.dropEvent(event)
 
 
-def wait_threads(seconds=5):
-    """Wait until no thread makes thumbnails."""
-    end = time.monotonic() + seconds
-    while any(t.name == "napari-ngff-preview" for t in threading.enumerate()):
-        assert time.monotonic() < end, "threads are left"
-        time.sleep(0.02)
+def making():
+    """Whether a thread makes thumbnails."""
+    return any(t.name == "napari-ngff-preview" for t in threading.enumerate())
 
 
 def dock_of(viewer):
@@ -62,19 +59,19 @@ def dock_of(viewer):
     return next((d for d in docks if isinstance(d, BrowserDock)), None)
 
 
-def opened(viewer, plate, qtbot):
+def opened(viewer, plate):
     """The browser that opens when a plate is dropped."""
     drop(viewer, plate)
-    qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)
+    until(lambda: dock_of(viewer) is not None)
     found = dock_of(viewer)
-    qtbot.waitUntil(found.map.isVisible, timeout=10_000)
-    qtbot.waitUntil(lambda: found._mode() is Mode.PLATE, timeout=10_000)
+    until(found.map.isVisible)
+    until(lambda: found._mode() is Mode.PLATE)
     return found
 
 
 @pytest.fixture
-def dock(viewer, plate, qtbot):
-    return opened(viewer, plate, qtbot)
+def dock(viewer, plate):
+    return opened(viewer, plate)
 
 
 def click(dock, well, modifiers=PLAIN, *, double=False):
@@ -84,7 +81,7 @@ def click(dock, well, modifiers=PLAIN, *, double=False):
         QTest.mouseDClick(dock.map.viewport(), LEFT, modifiers, place)
 
 
-def at(dock, qtbot, well, field):
+def at(dock, well, field):
     """Wait until a field is shown, here and on the canvas."""
 
     def there():
@@ -94,21 +91,21 @@ def at(dock, qtbot, well, field):
         assert dock._well == well
         current = dock.well.strip.currentItem()
         assert current is not None
-        assert current.data(Qt.ItemDataRole.UserRole) == field
+        return current.data(Qt.ItemDataRole.UserRole) == field
 
-    qtbot.waitUntil(there, timeout=10_000)
+    until(there)
 
 
 def images(viewer):
     return [layer for layer in viewer.layers if isinstance(layer, Image)]
 
 
-def test_it_opens_by_itself(viewer, dock, qtbot):
+def test_it_opens_by_itself(viewer, dock):
     assert list(viewer.window.dock_widgets) == [NAME]
     assert dock.title.text() == "Tiny (plate)"
     assert len(dock.map.plate().wells) == 24
-    qtbot.waitUntil(lambda: len(dock.map.pictures()) == 23, timeout=10_000)
-    qtbot.waitUntil(lambda: "C/2" in dock.map.problems(), timeout=10_000)
+    until(lambda: len(dock.map.pictures()) == 23)
+    until(lambda: "C/2" in dock.map.problems())
     tip = dock.map.tipAt(dock.map.rectOf("C/2").center())
     assert tip.startswith("C02\n")
     assert len(tip.splitlines()[1]) > 10
@@ -116,34 +113,34 @@ def test_it_opens_by_itself(viewer, dock, qtbot):
     colors = {}
     for theme in ("dark", "light"):
         viewer.theme = theme
-        qtbot.wait(50)
+        pump(50)
         image = dock.map.viewport().grab().toImage()
         colors[theme] = image.pixelColor(1, 1).lightness()
     assert colors["dark"] < 80
     assert colors["light"] > 180
 
 
-def test_it_does_not_open_for_images(viewer, tmp_path, qtbot):
+def test_it_does_not_open_for_images(viewer, tmp_path):
     drop(viewer, write_image(tmp_path / "a.ome.zarr", shape=(32, 32)))
-    qtbot.waitUntil(lambda: bool(viewer.layers), timeout=10_000)
-    qtbot.wait(100)
+    until(lambda: bool(viewer.layers))
+    pump(100)
     assert dock_of(viewer) is None
 
 
-def test_a_closed_browser_opens_for_the_next_plate(viewer, plate, qtbot):
-    gone = weakref.ref(opened(viewer, plate, qtbot))
+def test_a_closed_browser_opens_for_the_next_plate(viewer, plate):
+    gone = weakref.ref(opened(viewer, plate))
     dock_of(viewer).parent().destroyOnClose()
     assert dock_of(viewer) is None
-    wait_threads()
-    qtbot.waitUntil(lambda: gc.collect() and gone() is None, timeout=10_000)
+    until(lambda: not making())
+    until(lambda: gc.collect() and gone() is None)
     viewer.layers.clear()
     drop(viewer, plate)
-    qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)
+    until(lambda: dock_of(viewer) is not None)
 
 
-def test_a_click_shows_a_field(viewer, dock, qtbot):
+def test_a_click_shows_a_field(viewer, dock):
     click(dock, "B/3")
-    at(dock, qtbot, "B/3", "0")
+    at(dock, "B/3", "0")
     assert dock.well.strip.count() == 4
     assert "B03" in dock.status.text()
     assert dock.controls.buttons[Mode.FIELD].isChecked()
@@ -151,9 +148,9 @@ def test_a_click_shows_a_field(viewer, dock, qtbot):
     assert [np.asarray(layer.data[0]).shape for layer in shown] == [(32, 32)] * 2
 
 
-def test_layers_stay_when_fields_are_walked(viewer, dock, qtbot):
+def test_layers_stay_when_fields_are_walked(viewer, dock):
     click(dock, "A/1")
-    at(dock, qtbot, "A/1", "0")
+    at(dock, "A/1", "0")
     before = images(viewer)
     before[0].contrast_limits = (3, 77)
     before[1].visible = False
@@ -165,13 +162,13 @@ def test_layers_stay_when_fields_are_walked(viewer, dock, qtbot):
         QTest.mouseClick(
             dock.well.map, LEFT, PLAIN, dock.well.map.rectOf(field).center()
         )
-        at(dock, qtbot, "A/1", field)
+        at(dock, "A/1", field)
         seen.add(int(np.asarray(before[0].data[0]).ravel()[0]))
     click(dock, "D/5")
-    at(dock, qtbot, "D/5", "0")
+    at(dock, "D/5", "0")
     dock.map.setFocus()
     QTest.keyClick(dock.map, Qt.Key.Key_Left)
-    qtbot.waitUntil(lambda: dock.browser().position.well == "D/4", timeout=10_000)
+    until(lambda: dock.browser().position.well == "D/4")
     assert len(seen) == 3, "the pixels are those of each field"
     assert images(viewer) == before
     assert before[0].contrast_limits == [3, 77]
@@ -180,24 +177,24 @@ def test_layers_stay_when_fields_are_walked(viewer, dock, qtbot):
     assert (viewer.scene.camera.zoom, viewer.scene.camera.center) == camera
 
 
-def test_a_double_click_shows_the_whole_picture_there(viewer, dock, qtbot):
+def test_a_double_click_shows_the_whole_picture_there(viewer, dock):
     # It does not leave it for a field meanwhile.
     before = list(viewer.layers)
     click(dock, "B/2", double=True)
-    qtbot.wait(dock._click.interval() + 300)
+    pump(dock._click.interval() + 300)
     assert dock._mode() is Mode.PLATE
     assert list(viewer.layers) == before
 
     click(dock, "A/1")
-    at(dock, qtbot, "A/1", "0")
+    at(dock, "A/1", "0")
     click(dock, "D/5", double=True)
-    qtbot.waitUntil(lambda: dock._mode() is Mode.PLATE, timeout=10_000)
+    until(lambda: dock._mode() is Mode.PLATE)
 
     def seen():
         center = viewer.scene.camera.center[-2:]
-        assert dock.browser().position_at(center).well == "D/5"
+        return dock.browser().position_at(center).well == "D/5"
 
-    qtbot.waitUntil(seen, timeout=10_000)
+    until(seen)
 
 
 def test_wells_are_selected_filtered_and_laid_out(viewer, dock, qtbot):
@@ -205,15 +202,10 @@ def test_wells_are_selected_filtered_and_laid_out(viewer, dock, qtbot):
     assert not dock.controls.buttons[Mode.SELECTED].isEnabled()
     dock.map.setSelected(["A/1", "A/2", "B/1"])
     QTest.mouseClick(dock.controls.buttons[Mode.SELECTED], LEFT)
-    qtbot.waitUntil(
-        lambda: set(dock.browser().shown_wells) == {"A/1", "A/2", "B/1"},
-        timeout=10_000,
-    )
-    qtbot.waitUntil(
-        lambda: dock.controls.buttons[Mode.SELECTED].isChecked(), timeout=10_000
-    )
+    until(lambda: set(dock.browser().shown_wells) == {"A/1", "A/2", "B/1"})
+    until(lambda: dock.controls.buttons[Mode.SELECTED].isChecked())
     QTest.mouseClick(dock.controls.buttons[Mode.PLATE], LEFT)
-    qtbot.waitUntil(lambda: dock._mode() is Mode.PLATE, timeout=10_000)
+    until(lambda: dock._mode() is Mode.PLATE)
     # The filter dims, and Enter selects.
     qtbot.keyClicks(dock.controls.filter, "B, 4")
     assert dock.map._state.shown == {
@@ -231,51 +223,49 @@ def test_wells_are_selected_filtered_and_laid_out(viewer, dock, qtbot):
     box.activated.emit(box.currentIndex())
     assert dock.map.plate().shape == (8, 12)
     click(dock, "D/5")
-    at(dock, qtbot, "D/5", "0")
+    at(dock, "D/5", "0")
     # A broken well says so.
     dock.goToWell("C/2")
-    qtbot.waitUntil(lambda: "C/2" in dock.status.text(), timeout=10_000)
+    until(lambda: "C/2" in dock.status.text())
     assert dock.well.strip.count() == 0
     click(dock, "A/1")
-    at(dock, qtbot, "A/1", "0")
+    at(dock, "A/1", "0")
 
 
-def test_shift_pins(viewer, dock, qtbot):
+def test_shift_pins(viewer, dock):
     click(dock, "A/1")
-    at(dock, qtbot, "A/1", "0")
+    at(dock, "A/1", "0")
     count = len(viewer.layers)
     click(dock, "B/4", SHIFT)
-    qtbot.waitUntil(lambda: "B/4" in dock.map._state.pinned, timeout=10_000)
-    qtbot.waitUntil(lambda: len(viewer.layers) == 2 * count, timeout=10_000)
+    until(lambda: "B/4" in dock.map._state.pinned)
+    until(lambda: len(viewer.layers) == 2 * count)
     assert dock.browser().position.well == "A/1"
     click(dock, "B/4", SHIFT)
-    qtbot.waitUntil(lambda: not dock.map._state.pinned, timeout=10_000)
-    qtbot.waitUntil(lambda: len(viewer.layers) == count, timeout=10_000)
+    until(lambda: not dock.map._state.pinned)
+    until(lambda: len(viewer.layers) == count)
 
 
-def test_acquisitions_are_chosen(viewer, tmp_path, qtbot):
+def test_acquisitions_are_chosen(viewer, tmp_path):
     where = write_plate(
         tmp_path / "runs.ome.zarr", grid=(2, 2), fields=2, acquisitions=2
     )
     drop(viewer, where)
-    qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)
+    until(lambda: dock_of(viewer) is not None)
     dock = dock_of(viewer)
     controls = dock.controls
-    qtbot.waitUntil(lambda: len(controls.menu.actions()) == 3, timeout=10_000)
-    qtbot.waitUntil(controls.acquisitions.isVisible, timeout=10_000)
+    until(lambda: len(controls.menu.actions()) == 3)
+    until(controls.acquisitions.isVisible)
     for number, ids, text in (
         (2, (0, 1), "round 0, round 1"),
         (1, (1,), "round 1"),
         (0, (), "all acquisitions"),
     ):
         controls.menu.actions()[number].trigger()
-        qtbot.waitUntil(lambda ids=ids: dock.browser().chosen == ids, timeout=10_000)
-        qtbot.waitUntil(
-            lambda text=text: controls.acquisitions.text() == text, timeout=10_000
-        )
+        until(lambda ids=ids: dock.browser().chosen == ids)
+        until(lambda text=text: controls.acquisitions.text() == text)
 
 
-def test_labels_are_chosen(viewer, tmp_path, qtbot):
+def test_labels_are_chosen(viewer, tmp_path):
     where = write_plate(
         tmp_path / "labelled.ome.zarr",
         grid=(2, 2),
@@ -283,43 +273,38 @@ def test_labels_are_chosen(viewer, tmp_path, qtbot):
         labelled=lambda well: ("nuclei", "cells") if well != "A/1" else (),
     )
     drop(viewer, where)
-    qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)
+    until(lambda: dock_of(viewer) is not None)
     dock = dock_of(viewer)
     box = dock.controls.labels
-    qtbot.waitUntil(lambda: box.count() == 3, timeout=10_000)
+    until(lambda: box.count() == 3)
     box.setCurrentIndex(box.findData("cells"))
     box.activated.emit(box.currentIndex())
-    qtbot.waitUntil(lambda: dock.browser().labels == "cells", timeout=10_000)
-    qtbot.waitUntil(
-        lambda: any("cells" in layer.name for layer in viewer.layers), timeout=10_000
-    )
-    qtbot.waitUntil(lambda: not dock.progress.isVisible(), timeout=10_000)
-    qtbot.wait(200)  # what is still drawn holds the window
+    until(lambda: dock.browser().labels == "cells")
+    until(lambda: any("cells" in layer.name for layer in viewer.layers))
+    until(lambda: not dock.progress.isVisible())
+    pump(200)  # what is still drawn holds the window
 
 
-def test_hidden_layers_do_not_keep_the_extent_of_the_plate(viewer, dock, qtbot):
+def test_hidden_layers_do_not_keep_the_extent_of_the_plate(viewer, dock):
     wide = viewer.layers.extent.world[1][-1]
     viewer.layers[0].visible = False
     click(dock, "A/1")
-    at(dock, qtbot, "A/1", "0")
+    at(dock, "A/1", "0")
     assert viewer.layers.extent.world[1][-1] < wide / 8
 
 
-def test_a_well_of_its_own_shows_its_fields(viewer, plate, qtbot):
+def test_a_well_of_its_own_shows_its_fields(viewer, plate):
     drop(viewer, plate / "B" / "3")
-    qtbot.waitUntil(lambda: dock_of(viewer) is not None, timeout=10_000)
+    until(lambda: dock_of(viewer) is not None)
     dock = dock_of(viewer)
-    qtbot.waitUntil(lambda: dock.well.strip.count() == 4, timeout=10_000)
+    until(lambda: dock.well.strip.count() == 4)
     assert dock.browser().shown_wells == ("B/3",)
     place = dock.well.map.rectOf("2").center()
     QTest.mouseClick(dock.well.map, LEFT, PLAIN, place)
-    qtbot.waitUntil(
-        lambda: (p := dock.browser().position) is not None and p.field == "2",
-        timeout=10_000,
-    )
+    until(lambda: (p := dock.browser().position) is not None and p.field == "2")
 
 
-def test_files_are_not_read_in_the_main_thread(viewer, tmp_path, qtbot, monkeypatch):
+def test_files_are_not_read_in_the_main_thread(viewer, tmp_path, monkeypatch):
     where = write_plate(tmp_path / "p.ome.zarr", grid=(16, 24), fields=1)
     node = open_node(where)
     threads = set()
@@ -333,9 +318,9 @@ def test_files_are_not_read_in_the_main_thread(viewer, tmp_path, qtbot, monkeypa
     dock = BrowserDock(viewer)
     viewer.window.add_dock_widget(dock)
     session_of(viewer).browse(node)
-    qtbot.waitUntil(lambda: len(dock.map.pictures()) == 384, timeout=20_000)
+    until(lambda: len(dock.map.pictures()) == 384)
     dock.goToWell("B/3")
     dock._click.stop()
-    qtbot.waitUntil(lambda: dock.well.strip.count() == 1, timeout=10_000)
+    until(lambda: dock.well.strip.count() == 1)
     assert len(threads) > 1
     assert threading.main_thread() not in threads

@@ -11,6 +11,7 @@ from qtpy.QtGui import QDropEvent
 from qtpy.QtTest import QTest
 
 import scenes
+from mouse import until
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
 
@@ -46,7 +47,7 @@ def drop(widget, path):
     widget.dropEvent(QDropEvent(place, action, data, LEFT, none))
 
 
-def test_a_folder_of_images_is_listed(viewer, dock, folder, qtbot):
+def test_a_folder_of_images_is_listed(viewer, dock, folder):
     assert "Drop" in dock.title.text()
     drop(dock, folder)
     times = "\N{MULTIPLICATION SIGN}"
@@ -54,38 +55,38 @@ def test_a_folder_of_images_is_listed(viewer, dock, folder, qtbot):
         f"a.ome.zarr\n96 {times} 64, 3 channels, uint16",
         f"b.ome.zarr\n64 {times} 64, 8 sections, 2 channels, uint16",
     ]
-    qtbot.waitUntil(lambda: texts(dock) == expected, timeout=10_000)
+    until(lambda: texts(dock) == expected)
     icon = dock.images.list.item(0).icon().pixmap(64, 64).toImage()
     shades = {icon.pixel(x, 32) for x in range(64)}
     assert len(shades) > 8, "the thumbnail shows something"
     assert not viewer.layers, "nothing is opened by looking"
 
 
-def test_selected_images_are_opened(viewer, dock, folder, qtbot):
+def test_selected_images_are_opened(viewer, dock, folder):
     dock.showPath(str(folder))
-    qtbot.waitUntil(lambda: dock.images.list.count() == 2, timeout=10_000)
+    until(lambda: dock.images.list.count() == 2)
     assert not dock.images.button.isEnabled()
     dock.images.list.selectAll()
     QTest.mouseClick(dock.images.button, LEFT)
-    qtbot.waitUntil(lambda: len(viewer.layers) == 9, timeout=10_000)
+    until(lambda: len(viewer.layers) == 9)
     opened = {layer.source.path for layer in viewer.layers}
     assert opened == {str(folder / "a.ome.zarr"), str(folder / "b.ome.zarr")}
 
 
-def test_a_double_click_opens_one(viewer, dock, folder, qtbot):
+def test_a_double_click_opens_one(viewer, dock, folder):
     dock.showPath(str(folder))
     images = dock.images.list
-    qtbot.waitUntil(lambda: images.count() == 2, timeout=10_000)
+    until(lambda: images.count() == 2)
     place = images.visualItemRect(images.item(1)).center()
     QTest.mouseClick(images.viewport(), LEFT, pos=place)
     QTest.mouseDClick(images.viewport(), LEFT, pos=place)
-    qtbot.waitUntil(lambda: len(viewer.layers) == 4, timeout=10_000)
+    until(lambda: len(viewer.layers) == 4)
     assert {layer.source.path for layer in viewer.layers} == {
         str(folder / "b.ome.zarr")
     }
 
 
-def test_a_collection_is_listed_and_walked(viewer, dock, tmp_path, qtbot):
+def test_a_collection_is_listed_and_walked(viewer, dock, tmp_path):
     where = tmp_path / "series.ome.zarr"
     for name, shape in (("0", (64, 64)), ("1", (64, 96)), ("2", (32, 32))):
         write_image(where / name, shape=shape)
@@ -93,19 +94,16 @@ def test_a_collection_is_listed_and_walked(viewer, dock, tmp_path, qtbot):
     document = {"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}}
     (where / "zarr.json").write_text(json.dumps(document))
     dock.showPath(str(where))
-    qtbot.waitUntil(
-        lambda: len(texts(dock)) == 3 and all("channel" in t for t in texts(dock)),
-        timeout=20_000,
-    )
+    until(lambda: len(texts(dock)) == 3 and all("channel" in t for t in texts(dock)))
     assert not dock.map.isVisible()
     dock.images.list.item(1).setSelected(True)
     QTest.mouseClick(dock.images.button, LEFT)
-    qtbot.waitUntil(lambda: len(viewer.layers) == 5, timeout=10_000)
+    until(lambda: len(viewer.layers) == 5)
     assert viewer.layers[0].source.path == str(where / "1")
     assert len(texts(dock)) == 3, "the list stays"
 
 
-def test_the_images_of_a_scene_are_listed_and_shown(viewer, dock, tmp_path, qtbot):
+def test_the_images_of_a_scene_are_listed_and_shown(viewer, dock, tmp_path):
     where = tmp_path / "scene.ome.zarr"
     for i, name in enumerate(("left", "right")):
         scenes.image(where / name, "yx", scenes.numbered(16, 16 + i))
@@ -113,37 +111,28 @@ def test_the_images_of_a_scene_are_listed_and_shown(viewer, dock, tmp_path, qtbo
     move = {"type": "translation", "translation": [0.0, 20.0]}
     scenes.scene(where, [scenes.link(*ends, **move)])
     dock.showPath(str(where))
-    qtbot.waitUntil(
-        lambda: [text.split("\n")[0] for text in texts(dock)] == ["left", "right"],
-        timeout=20_000,
-    )
+    until(lambda: [text.split("\n")[0] for text in texts(dock)] == ["left", "right"])
     dock.images.list.item(1).setSelected(True)
     QTest.mouseClick(dock.images.button, LEFT)
     opened = str(where / "right")
-    qtbot.waitUntil(
-        lambda: any(layer.source.path == opened for layer in viewer.layers),
-        timeout=10_000,
-    )
+    until(lambda: any(layer.source.path == opened for layer in viewer.layers))
 
 
-def test_a_broken_image_is_named(viewer, dock, folder, tmp_path, qtbot):
+def test_a_broken_image_is_named(viewer, dock, folder, tmp_path):
     where = shutil.copytree(folder, tmp_path / "broken")
     (where / "a.ome.zarr" / "zarr.json").write_text("{")
     dock.showPath(str(where))
-    qtbot.waitUntil(
-        lambda: len(texts(dock)) == 2 and all("\n" in text for text in texts(dock)),
-        timeout=10_000,
-    )
+    until(lambda: len(texts(dock)) == 2 and all("\n" in text for text in texts(dock)))
     assert "not valid JSON" in dock.images.list.item(0).toolTip()
     assert "2 channels" in texts(dock)[1]
     dock.images.list.selectAll()
     QTest.mouseClick(dock.images.button, LEFT)
-    qtbot.waitUntil(lambda: len(viewer.layers) == 4, timeout=10_000)
+    until(lambda: len(viewer.layers) == 4)
     assert "a.ome.zarr" in dock.status.text()
 
 
 @pytest.mark.parametrize("name", ["a.ome.zarr", "nothing", "notes.txt"])
-def test_what_cannot_be_walked_is_said(viewer, dock, folder, name, qtbot):
+def test_what_cannot_be_walked_is_said(viewer, dock, folder, name):
     dock.showPath(str(folder / name))
-    qtbot.waitUntil(lambda: name in dock.status.text(), timeout=10_000)
+    until(lambda: name in dock.status.text())
     assert not viewer.layers

@@ -15,6 +15,7 @@ from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from qtpy.QtCore import Qt, QThreadPool
 from qtpy.QtWidgets import QMessageBox
 
+from mouse import pump, until
 from napari_ngff.viewer import session
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.settings import is_default_reader
@@ -75,35 +76,33 @@ def test_address_typed_into_the_form_is_opened(
     qtbot.keyClicks(form.address.native, url)
     qtbot.keyClick(form.address.native, Qt.Key.Key_Return)
     assert not form.button.enabled
-    qtbot.waitUntil(lambda: form.button.enabled, timeout=15_000)
+    until(lambda: form.button.enabled)
     assert form.status.value == "5 layers opened."
     assert [layer.name for layer in viewer.layers][-2:] == ["nuclei", "cells"]
     assert {layer.source.path for layer in viewer.layers} == {url}
     assert {layer.source.reader_plugin for layer in viewer.layers} == {"napari-ngff"}
 
 
-def test_wrong_address_is_told_in_the_form(
-    viewer: Viewer, qtbot: QtBot, address: str
-) -> None:
+def test_wrong_address_is_told_in_the_form(viewer: Viewer, address: str) -> None:
     form = url_form(viewer)
     form.address.value = f"{address}/nothing.ome.zarr"
     form.button.native.click()
-    qtbot.waitUntil(lambda: form.button.enabled, timeout=15_000)
+    until(lambda: form.button.enabled)
     assert "nothing.ome.zarr" in form.status.value
     assert not viewer.layers
     form.address.value = f"{address}/cells.ome.zarr"
     form.button.native.click()
-    qtbot.waitUntil(lambda: len(viewer.layers) == 5, timeout=15_000)
+    until(lambda: len(viewer.layers) == 5)
 
 
 def test_form_that_is_closed_while_it_reads_still_opens(
-    viewer: Viewer, qtbot: QtBot, address: str
+    viewer: Viewer, address: str
 ) -> None:
     form = url_form(viewer)
     form.address.value = f"{address}/cells.ome.zarr"
     form.button.native.click()
     close(form)
-    qtbot.waitUntil(lambda: len(viewer.layers) == 5, timeout=15_000)
+    until(lambda: len(viewer.layers) == 5)
 
 
 def test_form_is_shown_once(viewer: Viewer) -> None:
@@ -112,12 +111,12 @@ def test_form_is_shown_once(viewer: Viewer) -> None:
 
 
 def test_viewer_keeps_its_session_when_the_form_is_gone(
-    viewer: Viewer, qtbot: QtBot, address: str
+    viewer: Viewer, address: str
 ) -> None:
     form = url_form(viewer)
     form.address.value = f"{address}/nothing.ome.zarr"
     form.button.native.click()
-    qtbot.waitUntil(lambda: form.status.value.startswith("There"), timeout=15_000)
+    until(lambda: form.status.value.startswith("There"))
     before = session.session_of(viewer)
     close(form)
     form = None
@@ -166,12 +165,12 @@ def test_commands_are_in_the_palette(viewer: Viewer) -> None:
 
 
 def test_window_may_be_closed_while_the_form_reads(
-    viewer: Viewer, qtbot: QtBot, address: str
+    viewer: Viewer, address: str
 ) -> None:
     form = url_form(viewer)
     form.address.value = f"{address}/cells.ome.zarr"
     form.button.native.click()
     viewer.close()
     QThreadPool.globalInstance().waitForDone()
-    qtbot.wait(300)
+    pump(300)
     assert not viewer.layers

@@ -13,6 +13,7 @@ from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from qtpy.QtGui import QDropEvent, QGuiApplication
 from qtpy.QtWidgets import QDialog, QMessageBox, QPushButton
 
+from mouse import pump, until
 from napari_ngff import open_node
 from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.folder import FolderSource
@@ -69,15 +70,15 @@ def inspector(viewer):
     return docked(viewer)
 
 
-def settle(inspector, qtbot):
+def settle(inspector):
     """Wait until the chosen place is described."""
 
     def done():
         assert inspector._entry is not None
         assert inspector._details.path == str(inspector._entry.location)
-        assert inspector._target is None
+        return inspector._target is None
 
-    qtbot.waitUntil(done, timeout=10_000)
+    until(done)
 
 
 def names(inspector, index=None):
@@ -87,24 +88,22 @@ def names(inspector, index=None):
     return [model.index(i, 0, parent).data() for i in range(count)]
 
 
-def row(inspector, qtbot, *path):
+def row(inspector, *path):
     """Index of a row by the names from the root on; opens what is above."""
     model = inspector.model
     index = model.index(0, 0)
     for name in path:
         inspector.tree.expand(index)
         above = index
-        qtbot.waitUntil(
-            lambda above=above: bool(names(inspector, above)), timeout=5_000
-        )
+        until(lambda above=above: bool(names(inspector, above)))
         index = model.index(names(inspector, index).index(name), 0, index)
     return index
 
 
-def choose(inspector, qtbot, *path):
-    index = row(inspector, qtbot, *path)
+def choose(inspector, *path):
+    index = row(inspector, *path)
     inspector.tree.setCurrentIndex(index)
-    settle(inspector, qtbot)
+    settle(inspector)
     return index
 
 
@@ -125,7 +124,7 @@ def cells(table):
     ]
 
 
-def test_it_is_in_the_menu_of_layers_and_opened_once(viewer, sample, qtbot):
+def test_it_is_in_the_menu_of_layers_and_opened_once(viewer, sample):
     viewer.open(str(sample), plugin="napari-ngff")
     menus = {a.text(): a.menu() for a in viewer.window.layers_menu.actions()}
     menus["Metadata"].aboutToShow.emit()
@@ -134,22 +133,20 @@ def test_it_is_in_the_menu_of_layers_and_opened_once(viewer, sample, qtbot):
     items[name].trigger()
     inspector = viewer.window.dock_widgets[name]
     assert isinstance(inspector, Inspector)
-    settle(inspector, qtbot)
+    settle(inspector)
     items[name].trigger()
     assert list(viewer.window.dock_widgets) == [name]
 
 
-def test_it_follows_the_active_layer(viewer, inspector, sample, qtbot):
+def test_it_follows_the_active_layer(viewer, inspector, sample):
     assert not inspector.copyPath.isEnabled()
     viewer.open(str(sample), plugin="napari-ngff")
     viewer.layers.selection.active = viewer.layers[0]
-    settle(inspector, qtbot)
+    settle(inspector)
     assert inspector._details.path == str(sample)
     viewer.layers.selection.active = viewer.layers["nuclei"]
-    settle(inspector, qtbot)
-    qtbot.waitUntil(
-        lambda: inspector.tree.currentIndex().data() == "nuclei", timeout=5_000
-    )
+    settle(inspector)
+    until(lambda: inspector.tree.currentIndex().data() == "nuclei")
     text = inspector.facts.toPlainText()
     assert "label, OME-Zarr 0.5" in text
     assert "64 \N{MULTIPLICATION SIGN} 96" in text
@@ -157,17 +154,17 @@ def test_it_follows_the_active_layer(viewer, inspector, sample, qtbot):
     assert "Level 1 → intrinsic" in text
 
 
-def test_rows_are_read_when_they_are_opened(viewer, inspector, plate, qtbot, reads):
+def test_rows_are_read_when_they_are_opened(viewer, inspector, plate, reads):
     inspector.showPath(str(plate))
-    settle(inspector, qtbot)
-    qtbot.waitUntil(lambda: bool(names(inspector)), timeout=5_000)
+    settle(inspector)
+    until(lambda: bool(names(inspector)))
     assert names(inspector) == ["A/1", "B/2"]
     assert not [key for key in reads if key.startswith(("A", "B"))]
-    well = row(inspector, qtbot, "B/2")
+    well = row(inspector, "B/2")
     inspector.tree.expand(well)
-    qtbot.waitUntil(lambda: names(inspector, well) == ["0", "1"], timeout=5_000)
+    until(lambda: names(inspector, well) == ["0", "1"])
     assert {key.rpartition("/")[0] for key in reads} == {"", "B/2"}
-    choose(inspector, qtbot, "B/2", "0", "0")
+    choose(inspector, "B/2", "0", "0")
     assert "Shape" in inspector.facts.toPlainText()
     assert not [key for key in reads if "/c/" in key]
 
@@ -194,13 +191,11 @@ def big_plate(folder):
     return folder
 
 
-def test_a_plate_of_1536_wells_is_there_at_once(
-    viewer, inspector, tmp_path, qtbot, reads
-):
+def test_a_plate_of_1536_wells_is_there_at_once(viewer, inspector, tmp_path, reads):
     where = big_plate(tmp_path / "large.ome.zarr")
     inspector.showPath(str(where))
-    settle(inspector, qtbot)
-    qtbot.waitUntil(lambda: len(names(inspector)) == 1536, timeout=5_000)
+    settle(inspector)
+    until(lambda: len(names(inspector)) == 1536)
     assert sum(reads.values()) <= 4
     assert "1536 wells" in inspector.facts.toPlainText()
     inspector.tabs.setCurrentIndex(JSON_TAB)
@@ -209,7 +204,7 @@ def test_a_plate_of_1536_wells_is_there_at_once(
 
 def test_json_is_searched(viewer, inspector, sample, qtbot):
     inspector.showPath(str(sample))
-    settle(inspector, qtbot)
+    settle(inspector)
     inspector.tabs.setCurrentIndex(JSON_TAB)
     tree = inspector.json.tree
     (top,) = (tree.topLevelItem(i) for i in range(tree.topLevelItemCount()))
@@ -223,19 +218,19 @@ def test_json_is_searched(viewer, inspector, sample, qtbot):
 
 def test_a_row_is_opened_as_layers(viewer, inspector, sample, qtbot):
     inspector.showPath(str(sample))
-    settle(inspector, qtbot)
-    index = choose(inspector, qtbot, "labels", "nuclei")
+    settle(inspector)
+    index = choose(inspector, "labels", "nuclei")
     place = inspector.tree.visualRect(index).center()
     view = inspector.tree.viewport()
     qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=place)
     qtbot.mouseDClick(view, Qt.MouseButton.LeftButton, pos=place)
-    qtbot.waitUntil(lambda: len(viewer.layers) == 1, timeout=10_000)
+    until(lambda: len(viewer.layers) == 1)
     assert viewer.layers[0].name == "nuclei"
     assert viewer.layers[0].source.path == str(sample / "labels" / "nuclei")
-    qtbot.waitUntil(lambda: inspector.open.isEnabled())
+    until(lambda: inspector.open.isEnabled())
 
 
-def test_a_folder_is_dropped(viewer, inspector, sample, qtbot):
+def test_a_folder_is_dropped(viewer, inspector, sample):
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(sample / "labels" / "cells"))])
     inspector.dropEvent(
@@ -247,7 +242,7 @@ def test_a_folder_is_dropped(viewer, inspector, sample, qtbot):
             Qt.KeyboardModifier.NoModifier,
         )
     )
-    settle(inspector, qtbot)
+    settle(inspector)
     assert inspector.tree.currentIndex().data() == "cells"
     assert inspector.model.index(0, 0).data() == "cells"
     assert not viewer.layers
@@ -255,15 +250,15 @@ def test_a_folder_is_dropped(viewer, inspector, sample, qtbot):
 
 def test_enter_opens_a_row(viewer, inspector, plate, qtbot):
     inspector.showPath(str(plate))
-    settle(inspector, qtbot)
-    choose(inspector, qtbot, "A/1")
+    settle(inspector)
+    choose(inspector, "A/1")
     viewer.window.activate()
     inspector.tree.setFocus()
-    qtbot.waitUntil(inspector.tree.hasFocus)
+    until(inspector.tree.hasFocus)
     qtbot.keyClick(inspector.tree, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: len(viewer.layers) == 5, timeout=10_000)
+    until(lambda: len(viewer.layers) == 5)
     assert viewer.layers[0].source.path == str(plate / "A" / "1")
-    qtbot.waitUntil(lambda: inspector.open.isEnabled())
+    until(lambda: inspector.open.isEnabled())
     assert inspector.tree.currentIndex().data() == "A/1"
 
 
@@ -293,7 +288,7 @@ def test_late_answers_are_dropped(viewer, inspector, sample, plate, monkeypatch)
 
 
 def test_why_an_archive_is_not_repaired_is_told(
-    viewer, inspector, folder, tmp_path, qtbot, monkeypatch
+    viewer, inspector, folder, tmp_path, monkeypatch
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei"]))
     pack(folder, tmp_path / "cells.ozx")
@@ -301,15 +296,15 @@ def test_why_an_archive_is_not_repaired_is_told(
         QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes
     )
     inspector.showPath(str(tmp_path / "cells.ozx"))
-    settle(inspector, qtbot)
+    settle(inspector)
     (button,) = inspector.problems.findChildren(QPushButton)
     button.click()
-    qtbot.waitUntil(lambda: "unpack it" in inspector.status.text(), timeout=5_000)
+    until(lambda: "unpack it" in inspector.status.text())
     assert inspector.problems.isEnabled()
 
 
 def test_a_repair_that_leaves_errors_can_be_undone(
-    viewer, inspector, folder, qtbot, monkeypatch
+    viewer, inspector, folder, monkeypatch
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei", "ghost"]))
     before = (folder / "labels" / "zarr.json").read_bytes()
@@ -317,28 +312,26 @@ def test_a_repair_that_leaves_errors_can_be_undone(
         QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes
     )
     inspector.showPath(str(folder))
-    settle(inspector, qtbot)
+    settle(inspector)
     assert inspector.undo.isHidden()
     inspector.fix("label-unlisted")
-    qtbot.waitUntil(lambda: not inspector.undo.isHidden(), timeout=10_000)
+    until(lambda: not inspector.undo.isHidden())
     assert ome(folder / "labels")["labels"] == ["nuclei", "ghost", "cells"]
     inspector.undo.click()
-    qtbot.waitUntil(
-        lambda: (folder / "labels" / "zarr.json").read_bytes() == before, timeout=10_000
-    )
+    until(lambda: (folder / "labels" / "zarr.json").read_bytes() == before)
     assert inspector.undo.isHidden()
     assert not list(folder.rglob("*.before-repair"))
-    qtbot.waitUntil(lambda: inspector.problems.rowCount() == 2, timeout=10_000)
+    until(lambda: inspector.problems.rowCount() == 2)
 
 
-def test_what_cannot_be_opened_is_told(viewer, inspector, tmp_path, qtbot):
+def test_what_cannot_be_opened_is_told(viewer, inspector, tmp_path):
     inspector.showPath(str(tmp_path / "gone.zarr"))
-    qtbot.waitUntil(lambda: "gone.zarr" in inspector.status.text(), timeout=5_000)
+    until(lambda: "gone.zarr" in inspector.status.text())
 
 
-def test_path_and_report_are_copied(viewer, inspector, sample, qtbot):
+def test_path_and_report_are_copied(viewer, inspector, sample):
     inspector.showPath(str(sample))
-    settle(inspector, qtbot)
+    settle(inspector)
     inspector.copyPath.click()
     assert QGuiApplication.clipboard().text() == str(sample)
     inspector.copyReport.click()
@@ -350,7 +343,7 @@ def test_path_and_report_are_copied(viewer, inspector, sample, qtbot):
 
 @pytest.mark.parametrize("answer", ["Yes", "No"])
 def test_an_unlisted_label_is_listed_on_consent(
-    viewer, inspector, folder, qtbot, monkeypatch, answer
+    viewer, inspector, folder, monkeypatch, answer
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei"]))
     questions = []
@@ -361,7 +354,7 @@ def test_an_unlisted_label_is_listed_on_consent(
 
     monkeypatch.setattr(QMessageBox, "question", reply)
     inspector.showPath(str(folder))
-    settle(inspector, qtbot)
+    settle(inspector)
     ((problem, rule, consequence),) = cells(inspector.problems)
     assert problem == "warning: label-unlisted\nlabels at labels"
     assert "SHOULD be listed" in rule
@@ -374,29 +367,25 @@ def test_an_unlisted_label_is_listed_on_consent(
     if answer == "No":
         assert ome(folder / "labels")["labels"] == ["nuclei"]
         return
-    qtbot.waitUntil(lambda: "Repaired." in inspector.status.text(), timeout=10_000)
+    until(lambda: "Repaired." in inspector.status.text())
     assert "when opened again" in inspector.status.text()
     assert inspector.undo.isHidden(), "nothing is kept where no error is left"
     assert ome(folder / "labels")["labels"] == ["nuclei", "cells"]
     assert cells(inspector.problems)[0][0] == "None was found."
-    labels = row(inspector, qtbot, "labels")
+    labels = row(inspector, "labels")
     inspector.tree.expand(labels)
-    qtbot.waitUntil(
-        lambda: names(inspector, labels) == ["nuclei", "cells"], timeout=5_000
-    )
+    until(lambda: names(inspector, labels) == ["nuclei", "cells"])
     assert not list(folder.rglob("*.before-repair"))
 
 
-def test_all_below_a_plate_is_checked_when_asked(
-    viewer, inspector, plate, tmp_path, qtbot
-):
+def test_all_below_a_plate_is_checked_when_asked(viewer, inspector, plate, tmp_path):
     where = shutil.copytree(plate, tmp_path / "plate.ome.zarr")
     shutil.rmtree(where / "B" / "2" / "1")
     inspector.showPath(str(where))
-    settle(inspector, qtbot)
+    settle(inspector)
     assert cells(inspector.problems)[0][0] == "None was found."
     inspector.check.click()
-    qtbot.waitUntil(lambda: "problem" in inspector.status.text(), timeout=10_000)
+    until(lambda: "problem" in inspector.status.text())
     ((problem, _, _),) = cells(inspector.problems)
     assert problem.startswith("error: group-missing\nB/2/1")
 
@@ -451,7 +440,7 @@ def test_layers_move_into_the_chosen_system(viewer, inspector, tmp_path, qtbot):
     image(folder / "labels" / "b", **{"image-label": {}})
     viewer.open(str(folder), plugin="napari-ngff")
     chooser = inspector.chooser
-    qtbot.waitUntil(lambda: chooser.systems.currentText() == "physical", timeout=5_000)
+    until(lambda: chooser.systems.currentText() == "physical")
     texts = [chooser.systems.itemText(i) for i in range(chooser.systems.count())]
     assert texts[:2] == ["physical", "stage"]
     np.testing.assert_allclose(viewer.layers[0].data_to_world((0, 0)), (0, 0))
@@ -459,14 +448,12 @@ def test_layers_move_into_the_chosen_system(viewer, inspector, tmp_path, qtbot):
     np.testing.assert_allclose(viewer.layers[0].data_to_world((2, 0)), (101, 50))
     np.testing.assert_allclose(viewer.layers["b"].data_to_world((2, 0)), (101, 50))
     assert chooser.systems.currentText() == "stage"
-    settle(inspector, qtbot)
-    choose(inspector, qtbot)
+    settle(inspector)
+    choose(inspector)
     assert "physical → stage: y + 100, x + 50" in inspector.facts.toPlainText()
 
 
-def test_images_of_a_scene_that_stay_behind_are_named(
-    viewer, inspector, tmp_path, qtbot
-):
+def test_images_of_a_scene_that_stay_behind_are_named(viewer, inspector, tmp_path):
     image(tmp_path / "scene.ome.zarr" / "a")
     image(tmp_path / "scene.ome.zarr" / "b")
     ends = {"input": {"name": "physical", "path": "a"}, "output": {"name": "world"}}
@@ -484,7 +471,7 @@ def test_images_of_a_scene_that_stay_behind_are_named(
     group(tmp_path / "scene.ome.zarr", {"scene": scene})
     viewer.open(str(tmp_path / "scene.ome.zarr"), plugin="napari-ngff")
     systems = inspector.chooser.systems
-    qtbot.waitUntil(lambda: systems.count() > 2, timeout=5_000)
+    until(lambda: systems.count() > 2)
     texts = [systems.itemText(i) for i in range(systems.count())]
     assert "world, without b" in texts
     systems.setCurrentIndex(texts.index("moon, without a"))
@@ -502,12 +489,12 @@ def save_as(monkeypatch, name):
     monkeypatch.setattr(TransformDialog, "exec", answer)
 
 
-def test_a_moved_layer_is_saved(viewer, inspector, tmp_path, qtbot, monkeypatch):
+def test_a_moved_layer_is_saved(viewer, inspector, tmp_path, monkeypatch):
     folder = image(tmp_path / "a.ome.zarr")
     viewer.open(str(folder), plugin="napari-ngff")
     viewer.layers[0].affine = [[0.8, 0.6, 3], [-0.6, 0.8, -7], [0, 0, 1]]
     save_as(monkeypatch, "aligned")
-    qtbot.waitUntil(inspector.chooser.save.isEnabled)
+    until(inspector.chooser.save.isEnabled)
     inspector.chooser.save.click()
     assert str(folder / "zarr.json") in inspector.status.text()
     (multiscale,) = open_node(folder).metadata.image.multiscales
@@ -526,21 +513,21 @@ def test_a_moved_layer_is_saved(viewer, inspector, tmp_path, qtbot, monkeypatch)
 
 
 def test_why_a_layer_cannot_be_saved_is_told(
-    viewer, inspector, folder, plate, qtbot, monkeypatch
+    viewer, inspector, folder, plate, monkeypatch
 ):
     save_as(monkeypatch, "")
     viewer.open(str(folder), plugin="napari-ngff")
     before = (folder / "zarr.json").read_bytes()
     viewer.layers.selection.active = viewer.layers[0]
     viewer.layers[0].rotate = 30
-    qtbot.waitUntil(inspector.chooser.save.isEnabled)
+    until(inspector.chooser.save.isEnabled)
     inspector.chooser.save.click()
     assert "rotation" in inspector.status.text()
     assert (folder / "zarr.json").read_bytes() == before
     viewer.layers.clear()
     viewer.open(str(plate), plugin="napari-ngff")
     viewer.layers.selection.active = viewer.layers[0]
-    qtbot.waitUntil(inspector.chooser.save.isEnabled)
+    until(inspector.chooser.save.isEnabled)
     inspector.chooser.save.click()
     assert "joins many images" in inspector.status.text()
     assert inspector.chooser.systems.count() == 0
@@ -549,19 +536,19 @@ def test_why_a_layer_cannot_be_saved_is_told(
 # --- it comes and goes
 
 
-def test_the_dock_may_be_closed_while_it_reads(viewer, plate, qtbot):
+def test_the_dock_may_be_closed_while_it_reads(viewer, plate):
     inspector = docked(viewer)  # a fixture would keep it
     inspector.showPath(str(plate))
     inspector.parent().destroyOnClose()
-    qtbot.wait(200)
+    pump(200)
     viewer.open(str(plate), plugin="napari-ngff")
     viewer.layers.selection.active = viewer.layers[0]
-    qtbot.wait(50)
+    pump(50)
 
 
-def test_the_window_may_be_closed_while_it_checks(viewer, inspector, plate, qtbot):
+def test_the_window_may_be_closed_while_it_checks(viewer, inspector, plate):
     inspector.showPath(str(plate))
-    settle(inspector, qtbot)
+    settle(inspector)
     inspector.check.click()
     viewer.close()
-    qtbot.wait(200)
+    pump(200)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from napari.layers import Labels
 
+from mouse import until
 from napari_ngff.cli import main
 from napari_ngff.plugin import measure_labels
 from napari_ngff.viewer.samples import write_image
@@ -21,7 +22,7 @@ def form_of(viewer):
     return viewer.window.dock_widgets[TITLE]
 
 
-def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path, qtbot):
+def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     where = write_image(tmp_path / "a.ome.zarr")
     viewer.open(str(where), plugin="napari-ngff")
     layer = next(x for x in viewer.layers if isinstance(x, Labels))
@@ -30,8 +31,8 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path, qtbo
     assert form.layer.value is layer
     assert not form.save_button.enabled
     form.button.changed.emit(True)
-    qtbot.waitUntil(lambda: form.measured() is not None, timeout=20_000)
-    qtbot.waitUntil(lambda: form.save_button.enabled)
+    until(lambda: form.measured() is not None)
+    until(lambda: form.save_button.enabled)
     assert not form.progress.visible
     data = np.asarray(layer.data[0] if layer.multiscale else layer.data)
     label = int(data[0].max())
@@ -41,12 +42,12 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path, qtbo
     assert row["area"] != row["area (measured)"] > 0
     assert not layer.unsaved
     form.save_table(str(tmp_path / "gui.csv"))
-    qtbot.waitUntil(lambda: form.status.value.startswith("Saved in"))
+    until(lambda: form.status.value.startswith("Saved in"))
     out = tmp_path / "cli.csv"
     assert main(["measure", str(where), "--label", layer.name, "--out", str(out)]) == 0
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "gui.csv"), pd.read_csv(out))
     form.save_table(str(tmp_path / "none" / "a.csv"))
-    qtbot.waitUntil(lambda: form.status.value.startswith("Cannot save"))
+    until(lambda: form.status.value.startswith("Cannot save"))
 
 
 def test_a_plate_is_for_the_browser(viewer, tmp_path):

@@ -10,6 +10,7 @@ from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from qtpy.QtGui import QColor, QDropEvent
 from qtpy.QtTest import QTest
 
+from mouse import until
 from napari_ngff.cli import main
 from napari_ngff.plate.previews import cache as preview_cache
 from napari_ngff.viewer.browsing.map_values import colors
@@ -29,7 +30,7 @@ CSV = "well,dose,drug\n" + "".join(
 
 
 @pytest.fixture
-def dock(viewer, tmp_path, monkeypatch, qtbot):
+def dock(viewer, tmp_path, monkeypatch):
     """The browser of a plate of 2 x 4 wells; nuclei in row A."""
     monkeypatch.setattr(preview_cache, "preview_folder", lambda: tmp_path / "cache")
     where = write_plate(
@@ -41,22 +42,20 @@ def dock(viewer, tmp_path, monkeypatch, qtbot):
     )
     viewer.open(str(where), plugin="napari-ngff")
     docks = viewer.window.dock_widgets.values
-    qtbot.waitUntil(
-        lambda: any(isinstance(d, BrowserDock) for d in docks()), timeout=10_000
-    )
+    until(lambda: any(isinstance(d, BrowserDock) for d in docks()))
     found = next(d for d in docks() if isinstance(d, BrowserDock))
-    qtbot.waitUntil(lambda: bool(found.tables.tables().labels), timeout=10_000)
-    qtbot.waitUntil(lambda: len(found.map.pictures()) == 8, timeout=10_000)
+    until(lambda: bool(found.tables.tables().labels))
+    until(lambda: len(found.map.pictures()) == 8)
     return found
 
 
 @pytest.fixture
-def dropped(dock, tmp_path, qtbot):
+def dropped(dock, tmp_path):
     """The same with a table."""
     path = tmp_path / "conditions.csv"
     path.write_text(CSV)
     drop(dock, path)
-    qtbot.waitUntil(lambda: dock.tables.table.currentText() == "conditions.csv")
+    until(lambda: dock.tables.table.currentText() == "conditions.csv")
     return dock
 
 
@@ -134,40 +133,40 @@ def test_the_legend_is_pulled(dropped):
     assert dropped.map.selected() == ()
 
 
-def test_a_wrong_table_is_told(dock, tmp_path, qtbot):
+def test_a_wrong_table_is_told(dock, tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text("plate,dose\n1,2\n")
     drop(dock, path)
-    qtbot.waitUntil(lambda: "no column names wells" in dock.tables.note.text())
+    until(lambda: "no column names wells" in dock.tables.note.text())
     assert dock.tables.note.isVisible()
     assert dock.tables.table.currentIndex() == 0
     assert not dock.tables.progress.isVisible()
 
 
-def test_labels_are_counted(dock, qtbot):
+def test_labels_are_counted(dock):
     box = dock.tables.table
     row = box.findText("number of nuclei")
     box.setCurrentIndex(row)
     box.activated.emit(row)
     tables = dock.tables.tables()
-    qtbot.waitUntil(lambda: tables.coloring() is not None, timeout=10_000)
+    until(lambda: tables.coloring() is not None)
     assert tables.chosen == Offer(Source.COUNT, "nuclei")
     assert tables.coloring().values["A/1"] == 32 * 32
     assert tables.coloring().values["B/1"] is None
-    qtbot.waitUntil(lambda: not dock.tables.progress.isVisible())
+    until(lambda: not dock.tables.progress.isVisible())
 
 
-def test_measured_as_by_the_command(viewer, dock, tmp_path, qtbot):
+def test_measured_as_by_the_command(viewer, dock, tmp_path):
     dock.browser().show_field("A/2", "1")
-    qtbot.waitUntil(lambda: dock.browser().position is not None, timeout=10_000)
+    until(lambda: dock.browser().position is not None)
     dock.tables.menu.aboutToShow.emit()
     actions = {a.text(): a for a in dock.tables.menu.actions()}
     assert not actions["nuclei: The selected wells"].isEnabled() or dock.map.selected()
     dock.tables.menu.triggered.emit(actions["nuclei: All"])
     tables = dock.tables.tables()
-    qtbot.waitUntil(lambda: tables.table is not None, timeout=20_000)
+    until(lambda: tables.table is not None)
     tables.save(str(tmp_path / "gui.csv"))
-    qtbot.waitUntil((tmp_path / "gui.csv").exists)
+    until((tmp_path / "gui.csv").exists)
     arguments = ["--label", "nuclei", "--out", str(tmp_path / "cli.csv")]
     assert main(["measure", str(dock.browser().node), *arguments]) == 0
     pd.testing.assert_frame_equal(
