@@ -376,7 +376,7 @@ def tables(folder: Path) -> None:
     save(viewer, "tables", "nuclei")
 
 
-def annotate(folder: Path) -> None:
+def annotate(folder: Path, called: str = "annotate", theme: str = "dark") -> None:
     """Draw three classes in a field of a plate, with the dock beside it."""
     from napari_ngff.viewer.painting.new_labels import new_labels
     from napari_ngff.viewer.samples import write_plate
@@ -384,6 +384,7 @@ def annotate(folder: Path) -> None:
 
     path = write_plate(folder / "plate.ome.zarr", grid=(2, 3), fields=3)
     viewer = open_window()
+    viewer.theme = theme
     _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
     viewer.open(str(path), plugin="napari-ngff")
     browser = session_of(viewer).browser
@@ -415,7 +416,12 @@ def annotate(folder: Path) -> None:
     dock.classes.count()
     wait(1)
     viewer.reset_view()
-    save(viewer, "annotate", labels.name)
+    save(viewer, called, labels.name)
+
+
+def annotate_light(folder: Path) -> None:
+    """Draw the same in the light theme."""
+    annotate(folder, "annotate-light", "light")
 
 
 def bridge(folder: Path) -> None:
@@ -473,6 +479,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "inspector": inspector,
     "browser": browser,
     "annotate": annotate,
+    "annotate-light": annotate_light,
     "bridge": bridge,
     "tables": tables,
 }
