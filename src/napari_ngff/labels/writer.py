@@ -206,12 +206,17 @@ class LabelWriter:
             self._backlog.pending.add(cell)
         self._backlog.doubt(self.retained)
         if found.saving:
+            self.sweep(found.tokens)
             for one in self.arrays:
-                self.sink.sweep(one.path, found.tokens)
                 self.sink.clear(f"{one.path}{ASIDE}")
             label = self.arrays[0].path.rpartition("/")[0]
             above = [path for path in (label, label.rpartition("/")[0]) if path]
             consolidate(self.sink, [*above, *(one.path for one in self.arrays)])
+
+    def sweep(self, dead: Sequence[str]) -> None:
+        """Remove blocks that a process that is gone left aside; see `Sink.sweep`."""
+        for one in self.arrays:
+            self.sink.sweep(one.path, dead)
 
     def save(
         self,

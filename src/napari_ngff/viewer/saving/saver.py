@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import weakref
 from collections.abc import Callable
@@ -168,6 +169,14 @@ class LayerSaver:
         if self.writer is not None:
             self.writer.adopt(found)
         layer.refresh()
+
+    def forget(self, folder: Path) -> None:
+        """Delete a journal that a crash has left, and blocks that it left aside."""
+        dead = read_journal(folder).tokens
+        shutil.rmtree(folder, ignore_errors=True)
+        writer = self.writer
+        if writer is not None and dead:
+            session.run(lambda: writer.sweep(dead), lambda _: None)
 
     def keep_at(self, store: str, path: str) -> None:
         """Journal the edits for another place than was thought."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import weakref
 from functools import partial
@@ -167,7 +166,7 @@ class Guard(QObject):
                 saver.recover(folder)
                 return
             if answer == DISCARD:
-                shutil.rmtree(folder, ignore_errors=True)
+                saver.forget(folder)
 
     def name_for(self, layer: Any, error: NameTakenError) -> str:
         """Ask how new labels shall be called whose name is taken."""
