@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
 import zarr
-from qtpy.QtCore import QMimeData, QPointF, Qt, QUrl
-from qtpy.QtGui import QDropEvent
-from qtpy.QtWidgets import QApplication, QLineEdit
+from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from qtpy.QtGui import QCursor, QDragEnterEvent, QDropEvent
+from qtpy.QtWidgets import QApplication, QLineEdit, QScrollArea
 
-from mouse import canvas, on_canvas, pump
+from mouse import canvas, on_canvas, pump, until
 from napari_ngff.cli import main
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.painting.classes import classes_of_layer
@@ -25,6 +24,7 @@ from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import NAME
 from napari_ngff.widgets.browser.host import browser_of
+from pointer import x
 
 pytestmark = [
     pytest.mark.slow,
@@ -37,23 +37,23 @@ FIELDS = 5
 NAME_OF_LABELS = "phenotypes"
 
 
-def x(*command):
-    subprocess.run(["xdotool", *map(str, command)], check=True, timeout=20)
-    pump(60)
-
-
-def wait(done, seconds=20):
-    for _ in range(seconds * 50):
-        pump(20)
-        if done():
-            return
-    raise AssertionError(f"it takes more than {seconds} s")
-
-
 def press(widget, at=None):
     """Click the middle of a widget, or a point of it, with the real pointer."""
-    place = widget.mapToGlobal(at or widget.rect().center())
-    x("mousemove", place.x(), place.y())
+
+    area = widget.parentWidget()
+    while not isinstance(area, QScrollArea | None):
+        area = area.parentWidget()
+
+    def over():
+        if area is not None:
+            area.ensureWidgetVisible(widget)
+        place = widget.mapToGlobal(at or widget.rect().center())
+        if QCursor.pos() == place:
+            return True
+        x("mousemove", place.x(), place.y())
+        return False  # the window may have been laid out anew meanwhile
+
+    until(over)
     x("click", 1)
     pump(100)
 
@@ -69,14 +69,13 @@ def drop(viewer, path):
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(path))])
     qt_viewer = viewer.window._qt_viewer
-    event = QDropEvent(
-        QPointF(50, 50),
-        Qt.DropAction.CopyAction,
-        data,
-        Qt.MouseButton.LeftButton,
-        Qt.KeyboardModifier.NoModifier,
-    )
-    qt_viewer.dropEvent(event)
+    at = QPoint(50, 50)
+    held = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    action = Qt.DropAction.CopyAction
+    over = QDragEnterEvent(at, action, data, *held)
+    QApplication.sendEvent(qt_viewer, over)
+    assert over.isAccepted()
+    QApplication.sendEvent(qt_viewer, QDropEvent(QPointF(at), action, data, *held))
 
 
 def show_dock(viewer):
@@ -107,15 +106,20 @@ def voxel(layer, y, at):
     return int(layer.canvas.levels[0].points([*zeros, [y], [at]])[0])
 
 
+def editors(dock):
+    found = dock.classes.table.findChildren(QLineEdit)
+    return [one for one in found if one.isVisible()]
+
+
 def add_classes(viewer, dock):
     for name in NAMES:
         press(dock.classes.buttons["Add class"])
-        editors = dock.classes.table.findChildren(QLineEdit)
-        next(one for one in editors if one.isVisible()).selectAll()
+        until(lambda: editors(dock))
+        editors(dock)[0].selectAll()
         x("type", "--delay", "20", name)
         pump(200)
         x("key", "Return")
-        wait(lambda n=name: n in [one.name for one in dock.classes.classes.items])
+        until(lambda n=name: n in [one.name for one in dock.classes.classes.items])
     assert [one.name for one in dock.classes.classes.items] == list(NAMES)
 
 
@@ -131,36 +135,42 @@ def annotate_field(viewer, dock):
     height, width = layer.data.shape[-2:]
     for key in (1, 2, 3):
         x("key", key)
-        wait(lambda k=key: layer.selected_label == k)
+        until(lambda k=key: layer.selected_label == k)
         y = height * key // 5
         stroke(viewer, layer, y, width // 4, width // 2)
-        wait(lambda k=key, at=y: voxel(layer, at, width // 3) == k)
+        until(lambda k=key, at=y: voxel(layer, at, width // 3) == k)
     last = height * 4 // 5
     stroke(viewer, layer, last, width // 4, width // 2)
-    wait(lambda: voxel(layer, last, width // 3) == 3)
+    until(lambda: voxel(layer, last, width // 3) == 3)
     x("key", "ctrl+z")
-    wait(lambda: voxel(layer, last, width // 3) == 0)
+    until(lambda: voxel(layer, last, width // 3) == 0)
     return layer
 
 
 def opened(viewer, path):
     """Drop the plate; gives the dock, and who walks."""
     drop(viewer, path)
-    wait(lambda: len(viewer.layers) and browser_of(viewer) is not None)
+    until(lambda: len(viewer.layers) and browser_of(viewer) is not None)
     return show_dock(viewer), session_of(viewer).browser
 
 
 def begin(viewer, dock, browser):
     """Make labels in the first field, with three classes, and begin the round."""
     browser.show_field(browser.map.wells[0].path)
-    wait(lambda: browser.position is not None)
+    until(lambda: browser.position is not None)
     viewer.layers.selection.active = viewer.layers[0]
     press(dock.make)
-    wait(lambda: "New OME-Zarr labels" in viewer.window.dock_widgets)
+    until(lambda: "New OME-Zarr labels" in viewer.window.dock_widgets)
     form = viewer.window.dock_widgets["New OME-Zarr labels"]
-    form.called.value = NAME_OF_LABELS
-    form.create()
-    wait(lambda: NAME_OF_LABELS in viewer.layers)
+    press(form.called.native)
+    x("key", "ctrl+a")
+    x("type", "--delay", "20", NAME_OF_LABELS)
+    until(lambda: form.called.value == NAME_OF_LABELS)
+    picture(viewer, "2-form")
+    # On a small screen the window ends below it.
+    form.button.native.setFocus()
+    x("key", "space")
+    until(lambda: NAME_OF_LABELS in viewer.layers)
     form.native.parent().destroyOnClose()
     pump(200)
     viewer.window.resize(1500, 900)
@@ -168,7 +178,7 @@ def begin(viewer, dock, browser):
     add_classes(viewer, dock)
     picture(viewer, "2-classes")
     press(dock.round.begin)
-    wait(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
+    until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
     assert dock.round.annotation.name == NAME_OF_LABELS
     return dock.round.annotation
 
@@ -176,7 +186,7 @@ def begin(viewer, dock, browser):
 def go_on(dock, found):
     here = found.here
     press(dock.round.next)
-    wait(lambda: found.here != here and found.layer is not None)
+    until(lambda: found.here != here and found.layer is not None)
 
 
 def annotate_fields(viewer, dock, browser):
@@ -189,7 +199,7 @@ def annotate_fields(viewer, dock, browser):
         if number == 2:
             dock.round.state.setCurrentText("done")
             dock.round.state.activated.emit(dock.round.state.currentIndex())
-            wait(lambda: found.state == "done")
+            until(lambda: found.state == "done")
         picture(viewer, f"3-field-{number}")
         go_on(dock, found)
     picture(viewer, "4-next")
@@ -197,7 +207,7 @@ def annotate_fields(viewer, dock, browser):
     assert found.progress["done"] == 1
     assert found.progress["in progress"] == FIELDS - 1
     press(dock.round.todo)
-    wait(lambda: found.here not in walked and found.layer is not None)
+    until(lambda: found.here not in walked and found.layer is not None)
     pump(500)
     return walked
 
@@ -235,7 +245,7 @@ def test_a_plate_is_annotated_closed_and_opened_again(
     again.theme = os.environ.get("ANNOTATE_THEME", "dark")
     dock, browser = opened(again, path)
     browser.show_field(*walked[2].rsplit("/", 1))
-    wait(lambda: browser.position is not None)
+    until(lambda: browser.position is not None)
     layer = next(one for one in again.layers if one.name.startswith(NAME_OF_LABELS))
     layer.visible = True
     again.layers.selection.active = layer
@@ -244,7 +254,7 @@ def test_a_plate_is_annotated_closed_and_opened_again(
     texts = [model.index(row, NAME).data() for row in range(model.rowCount())]
     assert texts == list(NAMES)
     press(dock.round.begin)
-    wait(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
+    until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
     assert dock.round.state.currentText() == "done"
     picture(again, "5-again")
     colors = [one.color for one in classes_of_layer(layer).items]

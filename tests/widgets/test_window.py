@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -19,19 +20,22 @@ import zarr
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from napari.layers import Image, Labels
 from napari.utils.notifications import notification_manager
-from qtpy.QtCore import QMimeData, QPointF, Qt, QThreadPool, QUrl
+from qtpy.QtCore import QEvent, QMimeData, QPointF, Qt, QThreadPool, QUrl
 from qtpy.QtGui import QDropEvent
 
+from mouse import pump, until
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
 from napari_ngff.viewer.settings import PLUGIN, READER_PATTERNS
+from patience import PATIENCE
+from pointer import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari.viewer import Viewer
-    from pytestqt.qtbot import QtBot
+    from qtpy.QtWidgets import QApplication
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +234,7 @@ def quarters(tmp_path: Path) -> Path:
     return where
 
 
-def test_colours_on_the_canvas(viewer: Viewer, qtbot: QtBot, quarters: Path) -> None:
+def test_colours_on_the_canvas(viewer: Viewer, quarters: Path) -> None:
     drop(viewer, quarters)
 
     def seen() -> list[tuple[int, ...]]:
@@ -241,7 +245,7 @@ def test_colours_on_the_canvas(viewer: Viewer, qtbot: QtBot, quarters: Path) -> 
         return [tuple(int(v) for v in picture[place][:3]) for place in places]
 
     red, yellow, black, green = (255, 0, 0), (255, 255, 0), (0, 0, 0), (0, 255, 0)
-    qtbot.waitUntil(lambda: seen() == [red, yellow, black, green], timeout=5000)
+    until(lambda: seen() == [red, yellow, black, green])
 
 
 def test_contrast_sliders_span_the_window_of_the_file(
@@ -254,7 +258,7 @@ def test_contrast_sliders_span_the_window_of_the_file(
 
 
 def test_contrast_that_the_file_lacks_arrives_from_a_worker(
-    viewer: Viewer, qtbot: QtBot, quarters: Path, monkeypatch: pytest.MonkeyPatch
+    viewer: Viewer, quarters: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from napari_ngff.viewer import session
 
@@ -270,9 +274,7 @@ def test_contrast_that_the_file_lacks_arrives_from_a_worker(
 
     monkeypatch.setattr(session, "estimate_contrast", noted)
     drop(viewer, quarters)
-    qtbot.waitUntil(
-        lambda: [la.contrast_limits for la in viewer.layers] == [[0, 1000]] * 2
-    )
+    until(lambda: [la.contrast_limits for la in viewer.layers] == [[0, 1000]] * 2)
     assert threading.main_thread() not in threads
 
 
@@ -284,11 +286,11 @@ def test_sliders_start_where_rdefs_say(viewer: Viewer, folder: Path) -> None:
 
 
 def test_layers_arrive_in_asynchronous_mode(
-    viewer: Viewer, qtbot: QtBot, quarters: Path
+    viewer: Viewer, quarters: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from napari.settings import get_settings
 
-    get_settings().experimental.async_ = True
+    monkeypatch.setattr(get_settings().experimental, "async_", True)
     drop(viewer, quarters)
 
     def centre() -> tuple[int, ...]:
@@ -296,11 +298,11 @@ def test_layers_arrive_in_asynchronous_mode(
         y, x = (size // 2 for size in picture.shape[:2])
         return tuple(int(v) for v in picture[y - 40, x + 40][:3])
 
-    qtbot.waitUntil(lambda: centre() == (255, 255, 0), timeout=5000)
+    until(lambda: centre() == (255, 255, 0))
 
 
 def test_corrupt_chunk_is_told_once_and_the_rest_is_shown(
-    viewer: Viewer, qtbot: QtBot, tmp_path: Path
+    viewer: Viewer, tmp_path: Path
 ) -> None:
     where = write_image(tmp_path / "x.ome.zarr", shape=(4, 64, 64))
     broken = [where / level / "c/1/0/0/0" for level in "012"]
@@ -310,7 +312,7 @@ def test_corrupt_chunk_is_told_once_and_the_rest_is_shown(
     drop(viewer, where)
     for t in (1, 2, 1, 3):
         viewer.dims.set_current_step(0, t)
-        qtbot.wait(50)
+        pump(50)
     told = [record.message for record in notification_manager.records]
     assert len(told) == 1
     assert f"{where}/" in told[0]
@@ -370,7 +372,7 @@ def million(tmp_path: Path) -> Path:
 
 
 def test_a_million_chunks_open_with_a_read_per_level(
-    viewer: Viewer, qtbot: QtBot, million: Path, monkeypatch: pytest.MonkeyPatch
+    viewer: Viewer, million: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = Reads(monkeypatch)
     drop(viewer, million)
@@ -381,7 +383,7 @@ def test_a_million_chunks_open_with_a_read_per_level(
     assert sorted(rest) == sorted(["zarr.json", *levels])
     reads.keys.clear()
     viewer.dims.set_current_step(0, 7)
-    qtbot.wait(50)
+    pump(50)
     assert reads.metadata() == []
     # The plane of the coarsest level of each channel, 8 x 8 chunks.
     assert len(set(reads.keys)) == 4 * 64
@@ -428,7 +430,7 @@ def test_closing_the_window_leaves_no_worker(
     viewer = make_napari_viewer(show=True)
     viewer.open(str(folder / "plate.ome.zarr"), plugin=PLUGIN)
     viewer.close()
-    assert QThreadPool.globalInstance().waitForDone(10_000)
+    assert QThreadPool.globalInstance().waitForDone(1000 * PATIENCE)
     left = {t for t in threading.enumerate() if not t.daemon} - before
     assert left == set()
 
@@ -471,7 +473,7 @@ def test_napari_on_the_command_line(
         },
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=3 * PATIENCE,
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == str(
@@ -482,11 +484,15 @@ def test_napari_on_the_command_line(
 
 DRAG_SOURCE = """
 import sys
-from qtpy.QtCore import QMimeData, Qt, QUrl
+from qtpy.QtCore import QEvent, QMimeData, Qt, QUrl
 from qtpy.QtGui import QDrag
 from qtpy.QtWidgets import QApplication, QLabel
 
 class Source(QLabel):
+    def paintEvent(self, event):
+        super().paintEvent(event)
+        print("ready", flush=True)
+
     def mouseMoveEvent(self, event):
         drag, data = QDrag(self), QMimeData()
         data.setUrls([QUrl.fromLocalFile(sys.argv[1])])
@@ -498,7 +504,6 @@ source = Source("drag me", windowTitle="source")
 source.setWindowFlag(Qt.WindowType.X11BypassWindowManagerHint)
 source.setGeometry(1200, 40, 120, 60)
 source.show()
-print("ready", flush=True)
 application.exec()
 """
 
@@ -506,11 +511,13 @@ application.exec()
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("xdotool") is None, reason="xdotool is not installed")
 def test_folder_dragged_with_the_mouse(
-    viewer: Viewer, qtbot: QtBot, folder: Path
+    viewer: Viewer, folder: Path, qapp: QApplication
 ) -> None:
+    listener = Listener(QEvent.Type.DragMove)
+
     def mouse(*command: object) -> None:
         subprocess.run(["xdotool", *map(str, command)], check=True)
-        qtbot.wait(100)
+        pump(100)
 
     viewer.window._qt_window.move(0, 0)
     dragged = str(folder / "cells.ome.zarr")
@@ -519,13 +526,23 @@ def test_folder_dragged_with_the_mouse(
         try:
             assert source.stdout is not None
             assert source.stdout.readline() == "ready\n"
-            qtbot.wait(300)
+            pump(300)
             mouse("mousemove", 1250, 70)
             mouse("mousedown", 1)
-            for x in (1240, 1220, 1180, 1000, 800, 620, 600):
+            for x in (1240, 1220, 1180, 1000, 800):
                 mouse("mousemove", x, 300)
+            steps = itertools.cycle((620, 600))
+
+            def over() -> bool:
+                mouse("mousemove", next(steps), 300)
+                return listener.told
+
+            qapp.installEventFilter(listener)
+            until(over)
+            qapp.removeEventFilter(listener)
+            pump(300)  # the other program is answered
             mouse("mouseup", 1)
-            qtbot.waitUntil(lambda: len(viewer.layers) == 5, timeout=10_000)
+            until(lambda: len(viewer.layers) == 5)
         finally:
             source.terminate()
     assert {layer.source.path for layer in viewer.layers} == {dragged}
