@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -29,3 +30,13 @@ if _worker and _displays:
 _patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("patient", settings.default, **_patient)
 settings.load_profile("patient")
+
+
+def pytest_runtest_setup() -> None:
+    """Work is done at once, whatever window another test had.
+
+    Reading in a window installs worker threads for good.
+    """
+    session = sys.modules.get("napari_ngff.viewer.session")
+    if session is not None:
+        session._runner[:] = [session.run_here]

@@ -49,10 +49,10 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
 
 def folder_reader(paths: Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
     """Have the images in a plain folder listed; None where there is nothing to list."""
-    from napari_ngff.viewer.browsing.folder import image_folder
+    from napari_ngff.viewer.browsing.folder import image_folder, is_group
 
     viewer = current_viewer()
-    if viewer is None or len(paths) != 1:
+    if viewer is None or len(paths) != 1 or is_group(paths[0]):
         return None
     try:
         folder = image_folder(paths[0])
