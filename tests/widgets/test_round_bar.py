@@ -1,0 +1,67 @@
+"""From field to field with the mouse, in a window."""
+
+from __future__ import annotations
+
+import json
+
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+
+from mouse import pump, until
+from napari_ngff.viewer.samples import write_plate
+from napari_ngff.viewer.session import session_of
+
+LEFT = Qt.MouseButton.LeftButton
+FIELDS = ["A/1/0", "A/1/1", "A/2/0", "A/2/1"]
+
+
+def begin(viewer, path):
+    """Browse a plate, and begin a round in its first field."""
+    viewer.open(str(path), plugin="napari-ngff")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    browser = session_of(viewer).browser
+    browser.show_field("A/1", "0")
+    until(lambda: browser.position is not None)
+    QTest.mouseClick(dock.round.begin, LEFT)
+    until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
+    pump()
+    return dock.round
+
+
+def go(bar, button):
+    """Press a button, and wait for another field."""
+    before = bar.annotation.here
+    QTest.mouseClick(button, LEFT)
+    until(lambda: bar.annotation.here != before and bar.annotation.layer is not None)
+    pump()
+    return bar.annotation.here
+
+
+def test_forth_back_and_to_what_is_to_do(viewer, tmp_path):
+    path = write_plate(
+        tmp_path / "plate.ome.zarr", grid=(1, 2), fields=2, shape=(32, 32)
+    )
+    bar = begin(viewer, path)
+    assert list(bar.annotation.fields) == FIELDS
+    assert (bar.bar.text(), bar.begin.isVisible()) == ("0 of 4 done", False)
+    bar.state.setCurrentText("done")
+    bar.state.activated.emit(bar.state.currentIndex())
+    until(lambda: bar.bar.text() == "1 of 4 done")
+    assert "3 to do" in bar.bar.toolTip()
+    assert "1 done" in bar.bar.toolTip()
+    assert go(bar, bar.next) == FIELDS[1]
+    assert bar.state.currentText() == "to do"
+    assert go(bar, bar.previous) == FIELDS[0]
+    assert bar.state.currentText() == "done"
+    assert go(bar, bar.previous) == FIELDS[3], "around"
+    layer = bar.annotation.layer
+    layer.paint((0,) * (layer.ndim - 2) + (9, 9), 1)
+    assert go(bar, bar.todo) == FIELDS[1], "the first is done"
+    assert (path / FIELDS[3] / "labels").exists(), "saved when left"
+    until(lambda: "1 in progress" in bar.bar.toolTip())
+    kept = json.loads((tmp_path / "plate.ome.zarr.annotation.json").read_text())
+    assert {name: one["state"] for name, one in kept["fields"].items()} == {
+        FIELDS[0]: "done",
+        FIELDS[3]: "in progress",
+    }
+    assert bar.place.text()
