@@ -326,19 +326,28 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             return
         changed = []
         for region in regions:
-            concerned = raw[tile.part(region)]
-            before = concerned.copy()
-            update(tile.level.number, region, tile.as_block(concerned))
-            part = _differing(before, concerned, tile.part(region))
-            if part is not None:
-                changed.append(self._with_contour(part))
-        for part in changed:
-            self._slice.image.view[part] = self._raw_to_displayed(raw, data_slice=part)
+            part = tile.part(region)
+            before = raw[part].copy()
+            update(tile.level.number, region, tile.as_block(raw[part]))
+            differs = before != raw[part]
+            if differs.any():
+                changed.append((self._with_contour(part), differs))
+        for part, differs in changed:
+            self._color(part, differs)
         if changed:
             # One part: to send more voxels costs less than to send twice.
-            whole = hull([tuple((s.start, s.stop) for s in part) for part in changed])
+            spans = [tuple((s.start, s.stop) for s in part) for part, _ in changed]
+            whole = hull(spans)
             colors = self._slice.image.view[tuple(slice(*span) for span in whole)]
             self.events.labels_update(data=colors, offset=[a for a, _ in whole])
+
+    def _color(self, part: Any, differs: Any) -> None:
+        """Color a part of the picture, of which few voxels may have changed."""
+        raw, view = self._slice.image.raw, self._slice.image.view
+        if self.contour == 0 and np.count_nonzero(differs) < differs.size // 2:
+            view[part][differs] = self._raw_to_displayed(raw[part][differs])
+        else:
+            view[part] = self._raw_to_displayed(raw, data_slice=part)
 
     def _with_contour(self, part: Any) -> Any:
         """Grow a part of the picture by what its contours concern."""
@@ -358,20 +367,3 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         if coarsest.size <= THUMBNAIL_VOXELS:
             self._slicing_state.read_thumbnail()
             self._update_thumbnail()
-
-
-def _differing(before: Any, after: Any, part: Any) -> Any:
-    """Cut a part of the picture to what changed in it; None for nothing.
-
-    To colour voxels costs more than to compare them, and of a large brush most were
-    painted by the dab before.
-    """
-    differs = before != after
-    cut = []
-    for axis, span in enumerate(part):
-        others = tuple(i for i in range(differs.ndim) if i != axis)
-        found = np.flatnonzero(differs.any(axis=others))
-        if not len(found):
-            return None
-        cut.append(slice(span.start + int(found[0]), span.start + int(found[-1]) + 1))
-    return tuple(cut)
