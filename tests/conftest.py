@@ -37,6 +37,6 @@ def pytest_runtest_setup() -> None:
 
     Reading in a window installs worker threads for good.
     """
-    session = sys.modules.get("napari_ngff.viewer.session")
-    if session is not None:
-        session._runner[:] = [session.run_here]
+    frontend = sys.modules.get("napari_ngff.viewer.frontend")
+    if frontend is not None:
+        frontend._runner[:] = [frontend.run_here]

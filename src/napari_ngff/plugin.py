@@ -56,7 +56,7 @@ def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
 
 
 def use_workers() -> None:
-    """Let sessions read in worker threads, and labels have their controls, under Qt."""
+    """Read in worker threads, and let labels have their controls, under Qt."""
     if "qtpy" not in sys.modules:
         return
     from napari_ngff.widgets.installation import install
@@ -108,7 +108,7 @@ def clear_thumbnails() -> None:
     from napari.utils.notifications import show_info
 
     from napari_ngff.plate.previews.cache import clear_previews
-    from napari_ngff.viewer.session import run
+    from napari_ngff.viewer.frontend import run
 
     use_workers()
     run(

@@ -80,7 +80,7 @@ class Blocks:
 
     def install(self) -> None:
         """Count what sessions do from now on."""
-        from napari_ngff.viewer.session import set_runner
+        from napari_ngff.viewer.frontend import set_runner
         from napari_ngff.widgets.workers import run_in_worker
 
         def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing import acting as actions
 from napari_ngff.viewer.browsing.acting import Acting
 
@@ -13,7 +13,7 @@ from napari_ngff.viewer.browsing.acting import Acting
 def waiting(monkeypatch):
     """Work that has not come to its turn; every step is as long as it may be."""
     jobs = []
-    monkeypatch.setattr(session, "_runner", [lambda *job: jobs.append(job)])
+    monkeypatch.setattr(frontend, "_runner", [lambda *job: jobs.append(job)])
     monkeypatch.setattr(actions, "SHORT", -1)
     return jobs
 
@@ -63,7 +63,7 @@ def test_what_has_begun_ends_though_it_is_given_up(waiting, acting, begun):
 
 def test_a_failure_stops_nothing_that_has_begun(waiting, acting, monkeypatch):
     shown = []
-    monkeypatch.setattr(session, "show", shown.extend)
+    monkeypatch.setattr(frontend, "show", shown.extend)
     act(acting, "a")
     turn(waiting)
 

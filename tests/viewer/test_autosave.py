@@ -8,7 +8,7 @@ from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.archives.packing import pack
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image
@@ -31,7 +31,7 @@ def viewer(folder, monkeypatch):
     for layer in get_reader(str(folder))(str(folder)):
         model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
     # Windows that other tests have opened save in workers, and so would we.
-    monkeypatch.setattr(session, "_runner", [session.run_here])
+    monkeypatch.setattr(frontend, "_runner", [frontend.run_here])
     set_autosave_minutes(5)
     yield model
     set_autosave_minutes(0)

@@ -11,7 +11,7 @@ from napari.components import ViewerModel
 from napari_ngff import open_node
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.folder import FolderSource
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.reader import browsable
@@ -44,7 +44,7 @@ def root(pristine, tmp_path):
 @pytest.fixture
 def told(monkeypatch):
     messages = []
-    monkeypatch.setattr(session, "show", messages.extend)
+    monkeypatch.setattr(frontend, "show", messages.extend)
     return messages
 
 
@@ -213,7 +213,7 @@ def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     labels.mode = "paint"
     labels.paint((4, 4), 77)
     asked = []
-    monkeypatch.setattr(session, "settle", lambda _, layers: asked.append(layers))
+    monkeypatch.setattr(frontend, "settle", lambda _, layers: asked.append(layers))
     browser.step_field(1)
     assert asked == [[labels]]
     assert browser.position == Position("A/1", "0", 0)

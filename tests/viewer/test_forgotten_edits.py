@@ -8,7 +8,7 @@ from napari.components import ViewerModel
 from napari_ngff.labels.journal import Journal
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.sink import FolderSink
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image
 
@@ -16,7 +16,7 @@ from napari_ngff.viewer.samples import write_image
 @pytest.fixture
 def layer(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(session, "_runner", [session.run_here])
+    monkeypatch.setattr(frontend, "_runner", [frontend.run_here])
     path = tmp_path / "cells.ome.zarr"
     write_image(path, shape=(1, 64, 64))
     model = ViewerModel()

@@ -7,11 +7,12 @@ from napari.layers import Image
 
 from napari_ngff import ChunkError, open_node
 from napari_ngff.metadata.model import Window
-from napari_ngff.viewer import contrast, session
+from napari_ngff.viewer import contrast, frontend
 from napari_ngff.viewer.contrast import estimate_contrast
+from napari_ngff.viewer.frontend import ErrorReport
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.session import ErrorReport, session_of
+from napari_ngff.viewer.session import session_of
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def viewer():
 def later(monkeypatch):
     """Keep the work instead of doing it."""
     waiting = []
-    monkeypatch.setattr(session, "_runner", [lambda *job: waiting.append(job)])
+    monkeypatch.setattr(frontend, "_runner", [lambda *job: waiting.append(job)])
     return waiting
 
 
@@ -128,7 +129,7 @@ def test_contrast_looks_at_a_bounded_part_of_the_middle_plane(monkeypatch):
 
 def test_many_broken_chunks_make_few_messages(monkeypatch):
     shown = []
-    monkeypatch.setattr(session, "show", shown.extend)
+    monkeypatch.setattr(frontend, "show", shown.extend)
     report = ErrorReport()
     for i in [*range(25), 3, 4]:
         report(ChunkError("a.zarr", f"0/{i}", "damaged"))

@@ -258,12 +258,12 @@ def test_a_copy_is_refused_where_it_makes_no_sense(samples, server, tmp_path, to
 
 
 def test_removing_the_layer_stops_the_copy(server, told, monkeypatch):
-    from napari_ngff.viewer import session
+    from napari_ngff.viewer import frontend
 
     model = opened(url(server, "0.5.ome.zarr"))
     layer = model.layers["nuclei"]
     waiting = []
-    monkeypatch.setattr(session, "_runner", [lambda *task: waiting.append(task)])
+    monkeypatch.setattr(frontend, "_runner", [lambda *task: waiting.append(task)])
     copy = edit_copy(model, layer)
     model.layers.remove(layer)
     ((work, done),) = waiting

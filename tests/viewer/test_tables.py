@@ -140,7 +140,7 @@ def test_labels_are_counted_in_the_background(tables):
 def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     waiting = []
     monkeypatch.setattr(
-        "napari_ngff.viewer.session.run",
+        "napari_ngff.viewer.frontend.run",
         lambda work, done: waiting.append((work, done)),
     )
     tables.choose(Offer(Source.COUNT, "nuclei"))

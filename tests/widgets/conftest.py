@@ -70,11 +70,11 @@ def viewer(
     screen: None, make_napari_viewer: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator:
     """A napari window on the screen, with our reader as the default."""
-    from napari_ngff.viewer import session
+    from napari_ngff.viewer import frontend
     from napari_ngff.viewer.settings import make_default_reader
 
     # Reading in the window installs worker threads for good.
-    monkeypatch.setattr(session, "_runner", [session.run_here])
+    monkeypatch.setattr(frontend, "_runner", [frontend.run_here])
     viewer = make_napari_viewer(show=True)
     viewer.window.resize(1000, 750)
     make_default_reader()

@@ -9,7 +9,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
 from napari_ngff.store.folder import FolderSource
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.widgets.browser.controls import Mode
 from napari_ngff.widgets.browser.host import show_browser
@@ -102,7 +102,7 @@ def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeyp
 
     qtbot.waitUntil(lambda: any(o.endswith(shown) for o in origins()), timeout=PATIENCE)
     messages = []
-    monkeypatch.setattr(session, "show", messages.extend)
+    monkeypatch.setattr(frontend, "show", messages.extend)
     browser.pin("A/2", "77")
     qtbot.waitUntil(lambda: told[-1:] == [False], timeout=PATIENCE)
     assert "no image 77" in messages[0]

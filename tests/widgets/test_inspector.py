@@ -17,7 +17,7 @@ from mouse import pump, until
 from napari_ngff import open_node
 from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.folder import FolderSource
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.inspector.dock import JSON_TAB, Inspector
 from napari_ngff.widgets.inspector.system_chooser import TransformDialog
@@ -264,7 +264,7 @@ def test_enter_opens_a_row(viewer, inspector, plate, qtbot):
 
 def test_late_answers_are_dropped(viewer, inspector, sample, plate, monkeypatch):
     waiting = []
-    monkeypatch.setattr(session, "_runner", [lambda *job: waiting.append(job)])
+    monkeypatch.setattr(frontend, "_runner", [lambda *job: waiting.append(job)])
 
     def finish(number):
         work, done = waiting.pop(number)

@@ -10,7 +10,8 @@ from napari_ngff.metadata.model import Kind
 from napari_ngff.store.node import Node, open_node
 from napari_ngff.viewer.browsing.stage import layers_of
 from napari_ngff.viewer.contents import contents
-from napari_ngff.viewer.session import ErrorReport, session_of, show
+from napari_ngff.viewer.frontend import ErrorReport, show
+from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

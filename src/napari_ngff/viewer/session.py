@@ -1,19 +1,19 @@
 """One viewer's OME-Zarr layers: what is done to them once they are there; no Qt.
 
-Docks call the session's methods and listen to its signals. Work that reads data runs
-where `set_runner` says: at once by default, in a worker thread in napari's window.
+Docks call the session's methods and listen to its signals.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
 
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.alignment import save_alignment
 from napari_ngff.viewer.contrast import estimate_contrast
+from napari_ngff.viewer.graphics import make_current
 from napari_ngff.viewer.moving import (
     host,
     learn_systems,
@@ -27,173 +27,18 @@ from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.views import choices
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from napari.components import ViewerModel
     from napari.layers import Image, Layer
 
-    from napari_ngff.errors import ChunkError, NameTakenError
     from napari_ngff.metadata.model import Reference
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.folder import ImageFolder
     from napari_ngff.viewer.picture import LayerData, Picture
-    from napari_ngff.viewer.saving.saver import LayerSaver
 
-__all__ = [
-    "Attendant",
-    "ErrorReport",
-    "Runner",
-    "Session",
-    "name_taken",
-    "run",
-    "session_of",
-    "set_attendant",
-    "set_browser_host",
-    "set_runner",
-    "settle",
-    "show",
-    "watch",
-    "welcome",
-]
-
-Runner = Callable[[Callable[[], Any], Callable[[Any], None]], None]
-"""Runs the first function anywhere, and the second, with its result, in the main
-thread."""
-
-
-def run_here(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-    """Do the work at once, in this thread."""
-    done(work())
-
-
-_runner: list[Runner] = [run_here]
-
-
-def set_runner(runner: Runner) -> None:
-    """Choose where the work of all sessions runs."""
-    _runner[0] = runner
-
-
-def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-    """Do some work where all sessions do theirs."""
-    _runner[0](work, done)
-
-
-class Attendant(Protocol):
-    """What a window does for the labels that are painted in it; in the main thread."""
-
-    def welcome(self, viewer: Any, layer: Any) -> None:
-        """Look after labels that a viewer just got."""
-
-    def settle(self, viewer: Any, layers: Iterable[Any]) -> bool:
-        """Ask what to do with unsaved edits of layers that are about to go."""
-
-    def watch(self, saver: LayerSaver) -> None:
-        """Show how a save goes on, which begins now in a worker."""
-
-    def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
-        """Ask how new labels shall be called."""
-
-
-_attendant: list[Attendant] = []
-
-
-def set_attendant(attendant: Attendant) -> None:
-    """Choose who looks after labels in the windows of all sessions."""
-    _attendant[:] = [attendant]
-
-
-_browser_host: list[Callable[[Any], Any]] = []
-
-
-def set_browser_host(host: Callable[[Any], Any]) -> None:
-    """Choose who shows the browser of a viewer that has something to walk.
-
-    Called with the viewer, in any thread.
-    """
-    _browser_host[:] = [host]
-
-
-def settle(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
-    """Let the user decide on unsaved edits, before layers or what they show go away.
-
-    Asks Save, Keep for later, Discard or Cancel where a layer of labels has unsaved
-    edits; returns when that is done. Without a window the edits are kept for later.
-    Their journals are closed then: what the layers show next needs savers of its own.
-
-    Parameters
-    ----------
-    viewer
-        Theirs.
-    layers
-        Of any kind.
-
-    Returns
-    -------
-    bool
-        False where they shall stay.
-    """
-    if _attendant:
-        return _attendant[0].settle(viewer, layers)
-    for layer in layers:
-        saver = getattr(layer, "saver", None)
-        if saver is not None and layer.unsaved:
-            saver.keep()
-    return True
-
-
-def welcome(viewer: ViewerModel, layer: Any) -> None:
-    """Let labels be looked after that a viewer just got, or that a layer shows now."""
-    if _attendant:
-        _attendant[0].welcome(viewer, layer)
-
-
-def watch(saver: LayerSaver) -> None:
-    """Show how a save goes on, if there is a window."""
-    if _attendant:
-        _attendant[0].watch(saver)
-
-
-def name_taken(layer: Any, error: NameTakenError) -> str | None:
-    """Ask how new labels shall be called whose name is taken.
-
-    Returns
-    -------
-    str or None
-        The same name to replace what has it, another one, or "" to save nothing; None
-        where nobody can be asked.
-    """
-    return _attendant[0].name_taken(layer, error) if _attendant else None
-
-
-def show(messages: tuple[str, ...]) -> None:
-    """Show messages to the user as one notification."""
-    from napari.utils.notifications import show_warning
-
-    if messages:
-        more = f"\n... and {len(messages) - 5} more" if len(messages) > 5 else ""
-        show_warning("\n".join(messages[:5]) + more)
-
-
-class ErrorReport:
-    """Tells the user of unreadable chunks: the first at once, and no flood after it.
-
-    One for each file that is opened; called from any thread.
-    """
-
-    def __init__(self) -> None:
-        self._keys: set[str] = set()
-
-    def __call__(self, error: ChunkError) -> None:
-        """Show the first error, and then each power of ten."""
-        if error.key in self._keys:
-            return
-        self._keys.add(error.key)
-        count = len(self._keys)
-        if count == 1:
-            # napari shows the first line, and the rest on a click.
-            show((f"A chunk cannot be read; its place stays empty.\n{error}",))
-        elif str(count).strip("0") == "1":
-            show((f"{count} chunks cannot be read so far.\n{error.source_name}",))
+__all__ = ["Session", "session_of"]
 
 
 class Session:
@@ -215,6 +60,7 @@ class Session:
         self.browser: Browser | None = None
         self.folder: ImageFolder | None = None
         viewer.layers.events.inserted.connect(self._on_inserted)
+        viewer.layers.events.removing.connect(self._on_removing)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
 
     def _on_ndisplay(self, event: Any = None) -> None:
@@ -222,11 +68,16 @@ class Session:
         if viewer is not None:
             fit_volumes(viewer)
 
+    def _on_removing(self, event: Any = None) -> None:
+        viewer = self._viewer()
+        if viewer is not None:
+            make_current(viewer)
+
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
         viewer = self._viewer()
         if viewer is not None and hasattr(layer, "saver"):
-            welcome(viewer, layer)
+            frontend.welcome(viewer, layer)
         origin = layer.metadata.get(KEY)
         if isinstance(origin, LayerOrigin):
             self.adopt(layer, origin)
@@ -260,8 +111,7 @@ class Session:
             self.browser = Browser(viewer, node)
         self.folder = None
         self.browsing.emit(self.browser)
-        for show_browser in _browser_host:
-            show_browser(viewer)
+        frontend.show_browser(viewer)
         return self.browser
 
     def browse_folder(self, folder: ImageFolder) -> None:
@@ -270,8 +120,7 @@ class Session:
         assert viewer is not None
         self.folder = folder
         self.browsing.emit(folder)
-        for show_browser in _browser_host:
-            show_browser(viewer)
+        frontend.show_browser(viewer)
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
         """List the coordinate systems in which layers of the viewer can be shown.
@@ -364,7 +213,7 @@ class Session:
                 layer.contrast_limits_range = limits
                 layer.contrast_limits = limits
 
-        _runner[0](lambda: estimate_contrast(data), done)
+        frontend.run(lambda: estimate_contrast(data), done)
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.compat import isalive
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer.session import run
+from napari_ngff.viewer.frontend import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

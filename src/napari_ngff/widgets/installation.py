@@ -11,7 +11,7 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Let sessions read in worker threads, painted labels have their controls, and
+    """Read in worker threads, let painted labels have their controls, and
     the browser open beside what can be walked.
     """
     install_runner()

@@ -1,4 +1,4 @@
-"""Runs a session's work in worker threads."""
+"""Runs work that reads data in worker threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtWidgets import QApplication
 
-from napari_ngff.viewer.session import set_runner, show
+from napari_ngff.viewer.frontend import set_runner, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ __all__ = ["install_runner", "run_in_worker"]
 
 
 def install_runner() -> None:
-    """Let sessions read in worker threads from now on, if there is an application."""
+    """Read in worker threads from now on, if there is an application."""
     if QApplication.instance() is not None:
         set_runner(run_in_worker)
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ class Acting:
             if mine != self._generation:
                 return
             if isinstance(found, Exception):
-                session.show((str(found),))
+                frontend.show((str(found),))
                 self._busy(False)
                 return
             begun = self._steps
@@ -82,13 +82,13 @@ class Acting:
             self._steps = steps(found)
             self._go_on(mine, self._steps)
 
-        session.run(safely, done)
+        frontend.run(safely, done)
 
     def _go_on(self, mine: int, steps: Iterator[None]) -> None:
         if steps is not self._steps:
             return
         if not self._walk(steps, SHORT):
-            session.run(lambda: None, lambda _: self._go_on(mine, steps))
+            frontend.run(lambda: None, lambda _: self._go_on(mine, steps))
             return
         if steps is self._steps:
             self._steps = None

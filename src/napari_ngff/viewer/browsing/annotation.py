@@ -15,7 +15,7 @@ from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.states import TODO, FieldStates
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend, session
 from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import TARGET, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -96,7 +96,7 @@ class Annotation:
         self.states = FieldStates(browser.node)
         self._tools: dict[str, Any] = {}
         browser.position_changed.connect(self._arrive)
-        session.run(self._list, self._listed)
+        frontend.run(self._list, self._listed)
         self._arrive(browser.position)
 
     def close(self) -> None:
@@ -178,7 +178,7 @@ class Annotation:
                 show_error(f"The state of {key} was not kept: {error}")
             self.changed.emit()
 
-        session.run(work, done)
+        frontend.run(work, done)
 
     # The round.
 
@@ -225,7 +225,7 @@ class Annotation:
             while saver.running:
                 time.sleep(WAIT)
 
-        session.run(wait, done)
+        frontend.run(wait, done)
 
     def _keep(self, layer: OMEZarrLabels | None) -> None:
         """Take classes and tools along."""

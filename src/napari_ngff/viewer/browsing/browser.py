@@ -1,7 +1,7 @@
 """Walks a plate, a well or a collection of images in one viewer; no Qt.
 
 `session_of(viewer).browse(node)` gives the `Browser`. Methods named as questions
-(`fields_of`, `label_names`) read files: call them through `session.run`. Actions read
+(`fields_of`, `label_names`) read files: call them through `frontend.run`. Actions read
 in a worker by themselves and change layers in the main thread; of two actions only
 the later one counts.
 """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.acting import Acting
 from napari_ngff.viewer.browsing.camera import fit, follow, place_of
 from napari_ngff.viewer.browsing.foresight import foresee, sights_of
@@ -92,7 +92,7 @@ class Exhibit:
         self.shown: tuple[str, ...] = ()
         self.runs: tuple[int, ...] = ()
         self.labels: str | None = None
-        self.scenery = Scenery(node, session.ErrorReport())
+        self.scenery = Scenery(node, frontend.ErrorReport())
         self.route = Route(self.scenery.arrangements.screen)
         self.acting = Acting(told.busy)
         self._stage = Stage()
@@ -202,7 +202,7 @@ class Exhibit:
                     fit(viewer, *images[0].extent.world[:, -2:])
             self._told.changed()
             seen, wanted = self._sights(), self.acting.since()
-            session.run(lambda: self._prefetch(position, seen, wanted), lambda _: None)
+            frontend.run(lambda: self._prefetch(position, seen, wanted), lambda _: None)
 
         self.acting.do(work, steps)
 
@@ -242,9 +242,9 @@ class Exhibit:
         if viewer is None:
             return False
         ours = [s for s in self._stage.layers(viewer).items() if s[0][1] == "labels"]
-        if not session.settle(viewer, [layer for _, layer in ours]):
+        if not frontend.settle(viewer, [layer for _, layer in ours]):
             return False
-        session.show(act.messages)
+        frontend.show(act.messages)
         yield from self._stage.show(viewer, act)
         return True
 

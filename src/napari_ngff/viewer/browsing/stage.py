@@ -11,7 +11,7 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.blank import Blank
 from napari_ngff.store.lazy import LazyArray, Window
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.layers import image_layers
 from napari_ngff.viewer.painting.painted import as_layer, exchange
@@ -151,7 +151,7 @@ class Stage:
             if old is None or not _swap(old, data):
                 self._layers[slot] = self._replace(viewer, slot, old, data)
             elif slot[1] == "labels":
-                session.welcome(viewer, old)
+                frontend.welcome(viewer, old)
             yield
 
     def _replace(

@@ -6,7 +6,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -71,7 +71,7 @@ class Stream:
         self._wanted[id(level)] = level, box
         if not self._running:
             self._running = True
-            session.run(self._draw, self._drawn)
+            frontend.run(self._draw, self._drawn)
         return True
 
     def _draw(self) -> None:
@@ -104,7 +104,7 @@ def reread(layer: Layer) -> None:
 
 
 def at_once() -> bool:
-    """Tell whether sessions work in the calling thread."""
+    """Tell whether work is done in the calling thread."""
     ran: list[bool] = []
-    session.run(lambda: True, ran.append)
+    frontend.run(lambda: True, ran.append)
     return bool(ran)

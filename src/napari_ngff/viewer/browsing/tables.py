@@ -24,7 +24,7 @@ from napari_ngff.plate.tables.measuring import (
     table_of_field,
 )
 from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, Table, tabulate
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.features import join_features, part_features
 from napari_ngff.viewer.browsing.map_values import Coloring
 from napari_ngff.viewer.browsing.table_offers import (
@@ -113,7 +113,7 @@ class Tables:
 
     def find(self) -> None:
         """Look which tables and labels there are, in a worker."""
-        session.run(lambda: find_offers(self.browser), self._offer)
+        frontend.run(lambda: find_offers(self.browser), self._offer)
 
     def _offer(self, offers: Sequence[Offer]) -> None:
         self.offers = tuple(dict.fromkeys((*self.offers, *offers)))
@@ -215,7 +215,7 @@ class Tables:
             if found is not None:
                 self._take(offer, found[0])
                 if found[1]:
-                    session.show(found[1])
+                    frontend.show(found[1])
 
         self._run(work, done)
 
@@ -250,7 +250,7 @@ class Tables:
                 done(found)
 
         self.progressed.emit(0, 0)
-        session.run(safely, finished)
+        frontend.run(safely, finished)
 
     def cancel(self) -> None:
         """Give up what goes on in a worker."""

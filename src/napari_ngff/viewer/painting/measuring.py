@@ -9,7 +9,7 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measuring import measure
 from napari_ngff.plate.tables.table import WELL, tabulate
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.features import join_features
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 
@@ -60,7 +60,7 @@ class LayerMeasuring:
 
     def start(self) -> None:
         """Begin."""
-        session.run(self._work, self._finish)
+        frontend.run(self._work, self._finish)
 
     def cancel(self) -> None:
         """Give up after the blocks that were begun."""
@@ -82,7 +82,7 @@ class LayerMeasuring:
                 return str(error)
             return f"Saved in {path}."
 
-        session.run(work, told)
+        frontend.run(work, told)
 
     def _goes_on(self, done: int, total: int) -> bool:
         self.done, self.total = done, total

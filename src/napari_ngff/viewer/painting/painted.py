@@ -83,7 +83,7 @@ def add_sample(
     """
     from napari.utils.notifications import show_info
 
-    from napari_ngff.viewer.session import run
+    from napari_ngff.viewer.frontend import run
 
     labels = [as_layer(data) for data in layers if data[2] == "labels"]
     for layer in labels:
@@ -111,7 +111,7 @@ def exchange(layer: Any, data: LayerData) -> bool:
     Parameters
     ----------
     layer
-        Its edits are saved, or given up: see `napari_ngff.viewer.session.settle`.
+        Its edits are saved, or given up: see `napari_ngff.viewer.frontend.settle`.
 
     Returns
     -------

@@ -21,7 +21,7 @@ from napari_ngff.labels.description import (
 )
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.saving.progress import ARCHIVE
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saving.report import Reporter, SaveResult
 
@@ -176,7 +176,7 @@ class LayerSaver:
         shutil.rmtree(folder, ignore_errors=True)
         writer = self.writer
         if writer is not None and dead:
-            session.run(lambda: writer.sweep(dead), lambda _: None)
+            frontend.run(lambda: writer.sweep(dead), lambda _: None)
 
     def keep_at(self, store: str, path: str) -> None:
         """Journal the edits for another place than was thought."""
@@ -229,8 +229,8 @@ class LayerSaver:
             self._again = not quiet
             return
         said = self._begin(quiet, asks=not quiet)
-        session.watch(self)
-        session.run(lambda: self._work(said), self._done)
+        frontend.watch(self)
+        frontend.run(lambda: self._work(said), self._done)
 
     def save_now(self) -> bool:
         """Save in this thread; tell whether nothing is unsaved any more."""
@@ -345,7 +345,7 @@ class LayerSaver:
         self._take_note(layer, result)
         chosen = None
         if isinstance(result.error, NameTakenError) and self._asks:
-            chosen = session.name_taken(layer, result.error)
+            chosen = frontend.name_taken(layer, result.error)
         again, self._again, self.running = self._again, False, False
         if chosen is None:
             self.note = self._reporter.report(layer.name, result, quiet=self._quiet)

@@ -16,7 +16,7 @@ from napari_ngff.labels.places.sidecar import (
     why_elsewhere,
 )
 from napari_ngff.store.pyramid import open_pyramid
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.moving import LOOK
 from napari_ngff.viewer.picture import KEY, LayerOrigin, Picture, frame_of, is_joined
@@ -146,7 +146,7 @@ class LabelCopy:
         """Begin to copy; tell the user when it is done, or why not."""
         layer = self._layer()
         self._reason = getattr(layer, "read_only", "")
-        session.run(self._work, self._done)
+        frontend.run(self._work, self._done)
 
     def cancel(self) -> None:
         """Stop copying; nothing is left of it. Removing the layer does so, too."""

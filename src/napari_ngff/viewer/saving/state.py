@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.labels.saving.changes import MOST, ChangedBlocks
 from napari_ngff.labels.saving.retained import cell_shape
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 
 if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
@@ -94,7 +94,7 @@ class SaveWatch:
             edits = saver.writer.unsaved_edits
         self._counting = True
         blocks = self._blocks
-        session.run(lambda: blocks.count(edits), self._take)
+        frontend.run(lambda: blocks.count(edits), self._take)
 
     def _take(self, count: int) -> None:
         self._counting = False

@@ -9,7 +9,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication, QDockWidget
 from superqt.utils import ensure_main_thread
 
-from napari_ngff.viewer.session import set_browser_host
+from napari_ngff.viewer.frontend import set_browser_host
 from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
 
 __all__ = ["browser_of", "install_browser", "show_browser"]

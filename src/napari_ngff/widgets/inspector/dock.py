@@ -24,6 +24,7 @@ from qtpy.QtWidgets import (
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.node import open_node
 from napari_ngff.store.repair import REPAIRS
+from napari_ngff.viewer.frontend import run
 from napari_ngff.viewer.inspection import (
     Details,
     Entry,
@@ -35,7 +36,7 @@ from napari_ngff.viewer.inspection import (
     root_of,
 )
 from napari_ngff.viewer.reader import read_node
-from napari_ngff.viewer.session import run, session_of
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.inspector.fact_page import FactPage
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
 from napari_ngff.widgets.inspector.json_page import JsonPage

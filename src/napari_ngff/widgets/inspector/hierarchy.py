@@ -9,8 +9,8 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal  # type: ignore[attr-defined]
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.viewer.frontend import run
 from napari_ngff.viewer.inspection import Entry, children
-from napari_ngff.viewer.session import run
 
 __all__ = ["HierarchyModel"]
 
@@ -32,7 +32,7 @@ class Row:
 
 
 class HierarchyModel(QAbstractItemModel):
-    """Groups and arrays; each row's own are read by the session's runner."""
+    """Groups and arrays; each row's own are read in a worker."""
 
     loaded = Signal()
     """The rows below another row are there."""

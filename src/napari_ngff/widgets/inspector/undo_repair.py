@@ -9,8 +9,8 @@ from qtpy.QtCore import Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QPushButton, QWidget
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.viewer.frontend import run
 from napari_ngff.viewer.inspection import undo
-from napari_ngff.viewer.session import run
 
 if TYPE_CHECKING:
     from napari_ngff.viewer.inspection import Entry

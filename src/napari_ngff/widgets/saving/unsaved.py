@@ -11,7 +11,7 @@ from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.labels.journal import read_journal
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.autosave import Autosave
@@ -120,7 +120,7 @@ class Guard(QObject):
     def settled(self, layers: Iterable[Any]) -> bool:
         """Ask what to do with unsaved labels, and do it; False where they shall stay.
 
-        What is not saved is let go of: see `session.settle`.
+        What is not saved is let go of: see `frontend.settle`.
         """
         savers = _unsaved(layers)
         answer = self._ask(savers)
@@ -195,7 +195,7 @@ def _want_again(guard: weakref.ref[Guard], savers: dict[Any, LayerSaver]) -> Non
 
 
 class _WindowAttendant:
-    """Looks after the labels of all windows; see `session.Attendant`."""
+    """Looks after the labels of all windows; see `frontend.Attendant`."""
 
     def __init__(self) -> None:
         self._progress = SaveProgress(_tell_status)
@@ -254,4 +254,4 @@ def _tell_status(saver: LayerSaver) -> None:
 
 def install_guard() -> None:
     """Watch the window of every viewer in which labels are painted."""
-    session.set_attendant(_WindowAttendant())
+    frontend.set_attendant(_WindowAttendant())
