@@ -11,8 +11,12 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    import pytest
 
 # Before anything imports napari, which reads its settings once.
 _home = Path(tempfile.mkdtemp(prefix="napari-ngff-tests-"))
@@ -40,3 +44,9 @@ def pytest_runtest_setup() -> None:
     frontend = sys.modules.get("napari_ngff.viewer.frontend")
     if frontend is not None:
         frontend._runner[:] = [frontend.run_here]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long, so that no process waits for them alone."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
