@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from qtpy.QtCore import Qt
+from qtpy.QtGui import QDesktopServices
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import (
     QAbstractButton,
@@ -146,3 +147,12 @@ def test_one_class_or_object_is_shown_alone(viewer, dock):
     dock.objects.show_only.setChecked(False)
     assert not dock.classes.show_only.isChecked()
     assert labels.get_color(2)[3] == 1
+
+
+def test_a_click_on_the_path_shows_its_folder(dock, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", asked.append)
+    assert "plate.ome.zarr" in dock.path.toolTip()
+    QTest.mouseClick(dock.path, Qt.MouseButton.LeftButton)
+    (url,) = asked
+    assert url.toLocalFile().startswith(str(tmp_path / "plate.ome.zarr"))
