@@ -250,8 +250,9 @@ class Cascade:
         coarse = self._levels[number + 1]
         spans = zip(level.box(cell), level.factors, strict=True)
         box = tuple((a // f, -(-b // f)) for (a, b), f in spans)
-        if data is None:  # zeros alone, as the fill value is one
-            reduced = np.zeros([stop - start for start, stop in box], voxels.dtype)
+        if data is None:  # the fill value alone, of which any reduction makes the same
+            fill = level.encoder.layout.fill_value
+            reduced = np.full([b - a for a, b in box], fill, voxels.dtype)
         else:
             reduced = level.reducer.reduce(voxels, box)
         for target, whole in self._deposit(coarse, box, reduced):
