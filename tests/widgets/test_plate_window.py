@@ -14,6 +14,7 @@ from mouse import until
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.host import browser_of
 from plates import write_plate
 
 
@@ -62,6 +63,40 @@ def test_the_wells_of_a_dropped_plate_come_in(viewer, root):
         shown = np.asarray(layer._slice.image.raw)
         assert np.count_nonzero(shown) > 0.99 * shown.size
     assert browser.labels == "cells"
+
+
+def corners(viewer):
+    """World coordinates of what the canvas shows along y and x, and all there is."""
+    camera, size = viewer.scene.camera, np.array(viewer.canvas.size)
+    center, half = np.array(camera.center[-2:]), size / camera.zoom / 2
+    return (center - half, center + half), viewer.layers.extent.world[:, -2:]
+
+
+def test_a_small_window_shows_the_whole_plate_beside_its_browser(viewer, root):
+    viewer.window.resize(1066, 680)
+    viewer.open(str(root), plugin="napari-ngff")
+    until(lambda: browser_of(viewer) is not None)
+    dock = browser_of(viewer)
+    until(lambda: viewer.canvas.size[1] < 400)
+    assert dock.width() <= 1066 / 3 + 1
+    assert dock.minimumSizeHint().width() <= dock.width()
+
+    def whole():
+        (low, high), world = corners(viewer)
+        return np.all(low < world[0]) and np.all(high > world[1])
+
+    until(whole)
+
+
+def test_whoever_looks_at_a_place_stays_there_when_the_browser_opens(viewer, root):
+    viewer.add_image(np.zeros((500, 500)))
+    camera = viewer.scene.camera
+    camera.center, camera.zoom = (0, 100, 50), 4
+    viewer.open(str(root), plugin="napari-ngff")
+    until(lambda: browser_of(viewer) is not None)
+    settled(viewer, session_of(viewer).browser)
+    assert tuple(camera.center) == (0, 100, 50)
+    assert camera.zoom == 4
 
 
 def test_arrows_and_points_walk_with_the_canvas_focused(viewer, browser, qtbot):

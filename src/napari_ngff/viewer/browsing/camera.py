@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-__all__ = ["camera_of", "fit", "follow", "place_of"]
+__all__ = ["camera_of", "fit", "follow", "is_fitted", "place_of"]
 
 
 def camera_of(viewer: ViewerModel) -> Any:
@@ -51,6 +51,19 @@ def follow(
         center = np.array(camera.center, float)
         center[-len(moved) :] += moved
         camera.center = tuple(center)
+
+
+def is_fitted(viewer: ViewerModel) -> bool:
+    """Tell whether all is looked at as napari shows it at first: nobody moved.
+
+    Zoom is left out. It was right for the canvas before napari's controls took room.
+    """
+    camera = camera_of(viewer)
+    zoom, center, angles = camera.zoom, camera.center, camera.angles
+    viewer.reset_view()
+    fitted = np.allclose(center, camera.center) and np.allclose(angles, camera.angles)
+    camera.zoom, camera.center, camera.angles = zoom, center, angles
+    return fitted
 
 
 def fit(viewer: ViewerModel, low: Sequence[float], high: Sequence[float]) -> None:

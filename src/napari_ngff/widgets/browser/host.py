@@ -9,6 +9,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication, QDockWidget
 from superqt.utils import ensure_main_thread
 
+from napari_ngff.viewer.browsing.camera import is_fitted
 from napari_ngff.viewer.frontend import set_browser_host
 from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
 
@@ -33,7 +34,15 @@ def open_soon(viewer: Any) -> None:
     """Open the browser when what goes on now is done, if there is a window."""
     window = getattr(viewer, "window", None)
     if window is not None:
-        QTimer.singleShot(0, lambda: window_alive(viewer) and show_browser(viewer))
+        QTimer.singleShot(0, lambda: window_alive(viewer) and open_beside(viewer))
+
+
+def open_beside(viewer: Any) -> None:
+    """Open the browser; what is in view as a whole stays so in less room."""
+    fitted = browser_of(viewer) is None and is_fitted(viewer)
+    show_browser(viewer)
+    if fitted:
+        QTimer.singleShot(0, lambda: window_alive(viewer) and viewer.reset_view())
 
 
 def window_alive(viewer: Any) -> bool:

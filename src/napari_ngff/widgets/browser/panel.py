@@ -27,9 +27,12 @@ from napari_ngff.widgets.browser.well_view import WellView
 if TYPE_CHECKING:
     from qtpy.QtGui import QDragEnterEvent, QDropEvent, QHideEvent, QShowEvent
 
-    from napari_ngff.widgets.browser.map_painting import Colors
+    from napari_ngff.widgets.colors import Colors
 
 __all__ = ["BrowserPanel"]
+
+WIDTH = 460
+"""Of a panel with 24 columns, in pixels."""
 
 HINT = "Drop a plate, a well, a collection or a folder of images here."
 
@@ -77,8 +80,12 @@ class BrowserPanel(QWidget):
         self.showBusy(False)
 
     def sizeHint(self) -> QSize:
-        """Leave room for 24 columns."""
-        return QSize(460, 640)
+        """Leave room for 24 columns, but most of a small window to the canvas."""
+        width = WIDTH
+        if not self.isWindow():
+            least = self.minimumSizeHint().width()
+            width = min(width, max(least, self.window().width() // 3))
+        return QSize(width, 640)
 
     def clear(self) -> None:
         """Show nothing."""
