@@ -146,11 +146,12 @@ def test_only_what_the_edits_touch_is_written(label):
     after = object_files(label)
     changed = {k for k in after if after[k] != before.get(k)}
     assert changed == {"0/c/0/0", "1/c/0/0", "2/c/0/0", "3/c/0/0"}
-    assert outcome.blocks == 4
+    assert (outcome.blocks, outcome.objects) == (1, 4)
     # The second save is of what is new alone.
     add(writer, blob((60, 80), (1, 1), 3))
-    assert writer.save().blocks <= 2
-    assert writer.save().blocks == 0
+    assert writer.save().objects <= 2
+    again = writer.save()
+    assert (again.blocks, again.objects, again.idle) == (0, 0, True)
 
 
 def test_a_block_that_is_erased_is_removed(label):
@@ -447,7 +448,7 @@ def test_memory_does_not_grow_with_the_edit(tmp_path, room, monkeypatch):
     outcome = writer.save()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert outcome.blocks == 256 + 64 + 16 + 4
+    assert outcome.objects == 256 + 64 + 16 + 4
     # All levels are 21 MiB; to draw the edit takes 6.
     assert peak - room < 8 * 2**20
     # Nobody sees what was read for it: what is looked at stays in the cache.

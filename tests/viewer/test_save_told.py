@@ -33,6 +33,12 @@ def test_a_save_is_told_with_the_time_and_its_blocks(told):
     assert told == [("show_info", f"nuclei: {note}")]
 
 
+def test_one_block_is_no_blocks(told):
+    assert Reporter().report("a", SaveResult(Outcome(1))).endswith(" - 1 block")
+    Reporter().report("a", SaveResult(Outcome(1, refused=("0/1 is damaged.",))))
+    assert "1 block was not saved" in told[-1][1]
+
+
 def test_new_problems_are_told_with_code_and_consequence(told):
     note = Reporter().report("nuclei", SaveResult(Outcome(3, problems=(PROBLEM,))))
     ((kind, text),) = told
@@ -50,10 +56,12 @@ def test_many_problems_are_no_flood(told):
 
 def test_conflicts_and_other_refusals_say_what_to_do(told):
     refused = tuple(f"0/{i} was changed by another program." for i in range(9))
-    note = Reporter().report("a", SaveResult(Outcome(1, refused, conflict=True)))
+    note = Reporter().report(
+        "a", SaveResult(Outcome(1, refused=refused, conflict=True))
+    )
     assert "read again, and your edits lie on top" in told[0][1]
     assert note.endswith("all but 9 blocks")
-    Reporter().report("a", SaveResult(Outcome(1, refused)))
+    Reporter().report("a", SaveResult(Outcome(1, refused=refused)))
     assert "when the cause is mended" in told[1][1]
 
 

@@ -1,6 +1,6 @@
 """Plugins of others, which know plain arrays only, on a region of an OME-Zarr.
 
-Skipped without them, unless REQUIRE_PLUGINS is set, as `.ci/run` does; which versions is
+Skipped without them, unless REQUIRE_PLUGINS is set, as `.ci/run` does. Which versions is
 said in pyproject.toml.
 """
 

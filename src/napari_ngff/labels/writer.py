@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.cells import Cell
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal, Recovered
     from napari_ngff.labels.reduce import Method
@@ -112,6 +113,7 @@ class LabelWriter:
         self.describe: Callable[[], None] | None = None
         self._watched = Watched(self.sink)
         self._saved: tuple[Edit, ...] = ()
+        self._waiting = 0  # blocks that the sink has and the file has not
         self._backlog = Backlog.empty(len(self.arrays))
         self.reductions = tuple(
             Reduction.of(
@@ -148,6 +150,7 @@ class LabelWriter:
         twin.retained = retained
         twin._backlog = Backlog.empty(len(self.arrays))
         twin._saved = ()
+        twin._waiting = 0
         twin._read_through()
         return twin
 
@@ -174,9 +177,15 @@ class LabelWriter:
 
     @property
     def unsaved_edits(self) -> tuple[Edit, ...]:
-        """The edits that are not in the file; what was undone since is not told."""
+        """The edits that the file lacks, after those that were taken back since."""
         edits = self.canvas.edits
-        return edits[in_common(self._saved, edits) :]
+        same = in_common(self._saved, edits)
+        return self._saved[same:] + edits[same:]
+
+    @property
+    def unsaved_cells(self) -> frozenset[Cell]:
+        """Blocks of level 0 that a save was to write, and has not."""
+        return self._backlog.wanted
 
     def adopt(self, found: Recovered) -> None:
         """Go on where a process that is gone has left off.
@@ -193,6 +202,7 @@ class LabelWriter:
         shape, dtype = self.canvas.shape, self.canvas.dtype
         known = [Snapshot(e, shape, dtype) for e in ((), found.saved, *found.saving)]
         array = fresh(self.arrays[0], self.sink.source)
+        self._backlog.doubt(self.retained)
         for cell in self.retained.cells(0):
             box = box_of(cell, cell_shape(array), array.shape)
             before = self.retained.get(0, cell)
@@ -203,8 +213,6 @@ class LabelWriter:
                     for one in known
                 ):
                     self.retained.drop(0, cell)
-            self._backlog.pending.add(cell)
-        self._backlog.doubt(self.retained)
         if found.saving:
             self.sweep(found.tokens)
             for one in self.arrays:
@@ -238,7 +246,7 @@ class LabelWriter:
             Where the system refuses to write. What was not written is still unsaved,
             and saving again goes on from there.
         """
-        edits = self.canvas.edits
+        edits, idle = self.canvas.edits, not self.unsaved
         if isinstance(self.sink, StagedFolder):
             self.sink.guard = self._secure
         if self.journal is not None:
@@ -249,7 +257,7 @@ class LabelWriter:
         same = in_common(self._saved, edits)
         changed = self._saved[same:] + edits[same:]
         cells = touched(changed, snapshot.grid, self.order, cell_shape(self.arrays[0]))
-        self._backlog.pending.update(cells)
+        self._backlog.want(cells)
         self._saved = edits
         state = Round(progress, cancel)
         known = self._errors()
@@ -264,7 +272,11 @@ class LabelWriter:
         if self.journal is not None and not self._incomplete:
             self.journal.saved(edits)
         new = tuple(one for one in self._errors() if one not in known)
-        return state.outcome(new)
+        self._waiting += state.blocks
+        state.blocks = 0
+        if not self.sink.uncommitted:
+            state.blocks, self._waiting = self._waiting, 0
+        return state.outcome(new, idle)
 
     def _errors(self) -> tuple[Problem, ...]:
         return errors_of(self.sink.source, self.arrays[0].path)

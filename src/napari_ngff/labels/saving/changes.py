@@ -10,6 +10,8 @@ from napari_ngff.labels.saving.progress import in_common
 from napari_ngff.labels.saving.snapshot import touched
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.saving.snapshot import Order
 
@@ -43,12 +45,20 @@ class ChangedBlocks:
         self._edits: tuple[Edit, ...] = ()
         self._cells: list[frozenset[Cell]] = []
 
-    def count(self, edits: tuple[Edit, ...]) -> int:
-        """Count the blocks, up to `MOST` and some more."""
+    def count(self, edits: tuple[Edit, ...], others: Iterable[Cell] = ()) -> int:
+        """Count the blocks, up to `MOST` and some more.
+
+        Parameters
+        ----------
+        edits
+            Made, or taken back.
+        others
+            Blocks to be saved all the same.
+        """
         same = in_common(self._edits, edits)
         del self._cells[same:]
         self._edits = edits
         for edit in edits[same:]:
             found = touched((edit,), self._grid, self._order, self._cell)
             self._cells.append(frozenset(islice(found, MOST + 1)))
-        return len(set(chain.from_iterable(self._cells)))
+        return len(set(chain(others, *self._cells)))

@@ -31,6 +31,8 @@ class Outcome:
     Attributes
     ----------
     blocks
+        Of level 0: those that edits touch, or touched, and that the file has now.
+    objects
         Stored objects that were written or removed, of all levels.
     refused
         Why other objects stay as they are; their edits are still unsaved.
@@ -41,13 +43,17 @@ class Outcome:
     conflict
         Whether others changed what is refused; it was read again, and saving once more
         puts the edits on top.
+    idle
+        Whether there was nothing to save.
     """
 
     blocks: int = 0
+    objects: int = 0
     refused: tuple[str, ...] = ()
     cancelled: bool = False
     problems: tuple[Problem, ...] = ()
     conflict: bool = False
+    idle: bool = False
 
 
 @dataclass(slots=True)
@@ -57,6 +63,7 @@ class Round:
     progress: Progress | None
     cancel: Callable[[], bool] | None
     blocks: int = 0
+    objects: int = 0
     refused: list[str] = field(default_factory=list)
     cancelled: bool = False
     conflict: bool = False
@@ -74,10 +81,17 @@ class Round:
         if self.progress is not None:
             self.progress(level, self.done[level], total)
 
-    def outcome(self, problems: tuple[Problem, ...]) -> Outcome:
+    def outcome(self, problems: tuple[Problem, ...], idle: bool = False) -> Outcome:
         """Say what was done."""
-        refused = tuple(self.refused)
-        return Outcome(self.blocks, refused, self.cancelled, problems, self.conflict)
+        return Outcome(
+            self.blocks,
+            self.objects,
+            tuple(self.refused),
+            self.cancelled,
+            problems,
+            self.conflict,
+            idle,
+        )
 
     def refuse(self, error: Exception) -> None:
         """Note why something stays as it is."""

@@ -23,7 +23,7 @@ from napari_ngff.store.workers import share
 from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from napari_ngff.labels.cells import Cell
     from napari_ngff.labels.grid import Box
@@ -49,10 +49,13 @@ class Backlog:
     stale
         For each coarser level, the cells of the next finer one that changed and are
         not in it yet; for level 0 nothing.
+    doubted
+        Those of `pending` that no edit is known to touch.
     """
 
     pending: set[Cell]
     stale: list[set[Cell]]
+    doubted: set[Cell] = field(default_factory=set)
 
     @classmethod
     def empty(cls, levels: int) -> Backlog:
@@ -62,9 +65,22 @@ class Backlog:
     def __bool__(self) -> bool:
         return bool(self.pending) or any(self.stale)
 
+    def want(self, cells: Iterable[Cell]) -> None:
+        """Write cells of level 0 that edits touch."""
+        wanted = set(cells)
+        self.pending |= wanted
+        self.doubted -= wanted
+
+    @property
+    def wanted(self) -> frozenset[Cell]:
+        """Cells of level 0 that edits touch and that are to be written."""
+        return frozenset(self.pending) - self.doubted
+
     def doubt(self, retained: Retained) -> None:
         """Look again at all that was ever overwritten."""
-        self.pending.update(retained.cells(0))
+        doubted = set(retained.cells(0)) - self.pending
+        self.doubted |= doubted
+        self.pending |= doubted
         for number in range(1, len(self.stale)):
             self.stale[number].update(retained.cells(number - 1))
 
@@ -232,8 +248,11 @@ class Rewrite:
         if written and not writer.array.direct and os.path.isdir(self.files.sink.root):
             flush(f"{self.files.sink.root}/{key}")
         with self._lock:
+            if number == 0:
+                state.blocks += len(cells - self.backlog.doubted)
+                self.backlog.doubted -= cells
             left.difference_update(cells)
-            state.blocks += written
+            state.objects += written
             if written:
                 self.files.marks[key] = writer.written.pop(key)
             state.tell(number, len(units))

@@ -33,6 +33,8 @@ class SaveResult:
     info
         Colours and properties that are in the file now; None where they were not
         written.
+    before
+        What the file said of them before.
     unsaid
         Why not.
     """
@@ -40,7 +42,25 @@ class SaveResult:
     outcome: Outcome | None = None
     error: Exception | None = None
     info: LabelInfo | None = None
+    before: LabelInfo | None = None
     unsaid: Exception | None = None
+
+    @property
+    def said(self) -> str:
+        """Name what the file says of the labels now and did not before."""
+        info, before = self.info, self.before
+        if info is None or before is None:
+            return ""
+        changed = {
+            "colours": info.colors != before.colors,
+            "properties": info.properties != before.properties,
+        }
+        return " and ".join(name for name, differs in changed.items() if differs)
+
+    @property
+    def idle(self) -> bool:
+        """Whether there was nothing to save."""
+        return self.outcome is not None and self.outcome.idle and not self.said
 
     @property
     def complete(self) -> bool:
@@ -59,6 +79,7 @@ class Reporter:
 
     def __init__(self) -> None:
         self._told: set[str] = set()
+        self._saved = ""
 
     def report(self, name: str, result: SaveResult, *, quiet: bool = False) -> str:
         """Show what there is to know, and return it in a few words for the status.
@@ -87,20 +108,32 @@ class Reporter:
         for text in trouble:
             self._tell(text, quiet)
         if outcome.refused:
-            return f"saved {now} - all but {len(outcome.refused)} blocks"
-        word = "cancelled" if outcome.cancelled else "saved"
-        note = f"{word} {now} - {outcome.blocks} blocks"
+            return f"saved {now} - all but {_blocks(len(outcome.refused))}"
+        note = self._note(result, outcome, now)
         if not trouble:
             self._told.clear()
             if not quiet:
                 show_info(f"{name}: {note}")
         return note
 
+    def _note(self, result: SaveResult, outcome: Outcome, now: str) -> str:
+        if result.idle and not outcome.cancelled:
+            return f"nothing to save{self._saved and f', saved {self._saved}'}"
+        what = _blocks(outcome.blocks) if outcome.blocks else result.said
+        word = "cancelled" if outcome.cancelled else "saved"
+        if not outcome.cancelled:
+            self._saved = now
+        return f"{word} {now} - {what}" if what else f"{word} {now}"
+
     def _tell(self, text: str, quiet: bool, failed: bool = False) -> None:
         if quiet and text in self._told:
             return
         self._told.add(text)
         (show_error if failed else show_warning)(text)
+
+
+def _blocks(count: int) -> str:
+    return f"{count} block{'s' * (count != 1)}"
 
 
 def _refusals(name: str, outcome: Outcome) -> list[str]:
@@ -114,7 +147,10 @@ def _refusals(name: str, outcome: Outcome) -> list[str]:
             " at it; saving again puts them there in the file, too."
         )
     more = "\n".join(outcome.refused[:LISTED])
-    return [f"{name}: {count} blocks were not saved, all others were. {hint}\n{more}"]
+    were = "was" if count == 1 else "were"
+    return [
+        f"{name}: {_blocks(count)} {were} not saved, all others were. {hint}\n{more}"
+    ]
 
 
 def _problems(name: str, problems: tuple[Problem, ...]) -> list[str]:

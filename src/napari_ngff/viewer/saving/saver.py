@@ -226,7 +226,7 @@ class LayerSaver:
             wrong is told, once.
         """
         if self.running:
-            self._again = not quiet
+            self._again |= not quiet
             return
         said = self._begin(quiet, asks=not quiet)
         frontend.watch(self)
@@ -306,7 +306,8 @@ class LayerSaver:
             self.writer.sink.commit()
         except UNSAID as error:
             return SaveResult(outcome, unsaid=error)
-        return SaveResult(outcome, info=info)
+        before = None if self.description is None else self.description.info
+        return SaveResult(outcome, info=info, before=before)
 
     def _describe(self, layer: OMEZarrLabels) -> LabelInfo | None:
         """Put them where they belong; return them where there is such a place."""

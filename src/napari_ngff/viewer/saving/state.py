@@ -27,7 +27,7 @@ class SaveState:
     ----------
     text
         A few words: "clean", "312 blocks changed", "saving 40 %", "saved 14:03 - 312
-        blocks".
+        blocks", "nothing to save, saved 14:03".
     detail
         A sentence, or "".
     saves
@@ -90,11 +90,16 @@ class SaveWatch:
             self._writer = saver.writer
             self._blocks = _blocks(layer, saver.writer)
         edits: tuple[Edit, ...] = layer.canvas.edits
-        if saver.writer is not None:
-            edits = saver.writer.unsaved_edits
+        writer = saver.writer
+        if writer is not None:
+            edits = writer.unsaved_edits
         self._counting = True
         blocks = self._blocks
-        frontend.run(lambda: blocks.count(edits), self._take)
+
+        def count() -> int:
+            return blocks.count(edits, () if writer is None else writer.unsaved_cells)
+
+        frontend.run(count, self._take)
 
     def _take(self, count: int) -> None:
         self._counting = False
