@@ -12,8 +12,9 @@ from qtpy.QtWidgets import QApplication
 from napari_ngff.metadata.model import Plate, WellReference
 from napari_ngff.plate.layout import map_plate, row_letters
 from napari_ngff.viewer.browsing.well_filter import matching
-from napari_ngff.widgets.browser.map_painting import Colors, Scale
+from napari_ngff.widgets.browser.map_painting import Scale
 from napari_ngff.widgets.browser.plate_map import PlateMapView
+from napari_ngff.widgets.colors import Colors
 
 LEFT = Qt.MouseButton.LeftButton
 CONTROL = Qt.KeyboardModifier.ControlModifier

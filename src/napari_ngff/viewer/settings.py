@@ -16,6 +16,8 @@ __all__ = [
     "autosave_minutes",
     "changed",
     "is_default_reader",
+    "letter_size",
+    "letters",
     "make_default_reader",
     "set_autosave_minutes",
     "set_shards_to_write",
@@ -99,6 +101,20 @@ def set_autosave_minutes(minutes: int) -> None:
         Where they are not 0 to 120.
     """
     _set("autosave", minutes)
+
+
+def letter_size() -> int:
+    """Size of the letters in napari's window, in points."""
+    from napari.settings import get_settings
+
+    return int(get_settings().appearance.font_size)
+
+
+def letters() -> Any:
+    """Event of napari that tells when their size is changed."""
+    from napari.settings import get_settings
+
+    return get_settings().appearance.events.font_size
 
 
 def _get(name: str) -> Any:

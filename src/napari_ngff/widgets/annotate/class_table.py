@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QAbstractTableModel, QModelIndex, QSize, Qt
-from qtpy.QtGui import QColor, QIcon, QPixmap
+from qtpy.QtCore import QAbstractTableModel, QModelIndex, QPoint, QSize, Qt
+from qtpy.QtGui import QColor, QIcon, QPainter, QPen, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QColorDialog,
     QComboBox,
     QHeaderView,
+    QStyle,
     QStyledItemDelegate,
+    QStyleOptionViewItem,
     QTableView,
     QWidget,
 )
@@ -187,6 +189,32 @@ class StateDelegate(QStyledItemDelegate):
         model.setData(index, editor.currentText())
 
 
+class TickDelegate(QStyledItemDelegate):
+    """Draws the box of a tick so that it is seen on every row and in every theme."""
+
+    def paint(self, painter: Any, option: Any, index: Any) -> None:
+        """Draw the cell, and then the box in the colour of text."""
+        widget = option.widget
+        style, elements = widget.style(), QStyle.SubElement
+        full, bare = QStyleOptionViewItem(option), QStyleOptionViewItem(option)
+        self.initStyleOption(full, index)
+        self.initStyleOption(bare, index)
+        bare.features &= ~QStyleOptionViewItem.ViewItemFeature.HasCheckIndicator
+        style.drawControl(QStyle.ControlElement.CE_ItemViewItem, bare, painter, widget)
+        box = style.subElementRect(elements.SE_ItemViewItemCheckIndicator, full, widget)
+        box.adjust(1, 1, -2, -2)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(widget.palette().text().color(), 1))
+        painter.drawRect(box)
+        if full.checkState == Qt.CheckState.Checked:
+            painter.setPen(QPen(widget.palette().text().color(), 2))
+            middle = QPoint(box.center().x() - 1, box.bottom() - 3)
+            painter.drawLine(QPoint(box.left() + 3, box.center().y()), middle)
+            painter.drawLine(middle, QPoint(box.right() - 2, box.top() + 3))
+        painter.restore()
+
+
 class ClassTable(QTableView):
     """A click selects the class to paint with."""
 
@@ -197,6 +225,8 @@ class ClassTable(QTableView):
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setItemDelegateForColumn(STATE, StateDelegate(self))
+        for column in (VISIBLE, LOCKED):
+            self.setItemDelegateForColumn(column, TickDelegate(self))
         self.setAccessibleName("Classes")
         self.setToolTip("A click selects the class to paint with.")
         self.setTabKeyNavigation(False)
@@ -255,4 +285,6 @@ def swatch(color: tuple[int, int, int, int]) -> QIcon:
     """Paint a small square of a colour, opaque: people choose by it."""
     picture = QPixmap(SWATCH, SWATCH)
     picture.fill(QColor(*color[:3]))
-    return QIcon(picture)
+    icon = QIcon(picture)
+    icon.addPixmap(picture, QIcon.Mode.Selected)  # else it is tinted
+    return icon

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import Qt, QUrl
+from qtpy.QtCore import QSize, Qt, QUrl
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -26,7 +26,9 @@ from napari_ngff.widgets.annotate.bridge_page import BridgePage
 from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
 from napari_ngff.widgets.annotate.round_bar import RoundBar
+from napari_ngff.widgets.docking import Docking
 from napari_ngff.widgets.installation import install
+from napari_ngff.widgets.look import Look
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from napari_ngff.widgets.saving.save_controls import SaveControls
 
@@ -37,6 +39,8 @@ __all__ = ["AnnotateDock"]
 
 NOTHING = "Select labels of an OME-Zarr, or make new ones."
 AUTOSAVE_MINUTES = 5
+LINES = 36
+"""Lines of text that are as high as the dock with six classes and a round."""
 
 
 class AnnotateDock(QWidget):
@@ -70,6 +74,14 @@ class AnnotateDock(QWidget):
         self._connect()
         self._on_settings()
         self._follow()
+        Docking(self)
+        Look(self, napari_viewer)
+
+    def sizeHint(self) -> QSize:
+        """Leave room for classes and a round, which may come later."""
+        hint = super().sizeHint()
+        lines = LINES * self.fontMetrics().lineSpacing()
+        return hint.expandedTo(QSize(0, lines))
 
     def _arrange(self) -> None:
         self.title.setWordWrap(True)

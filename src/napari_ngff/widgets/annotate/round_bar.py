@@ -8,11 +8,12 @@ from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QGridLayout,
     QGroupBox,
+    QHBoxLayout,
     QLabel,
     QProgressBar,
     QPushButton,
+    QVBoxLayout,
     QWidget,
 )
 
@@ -20,7 +21,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.classes import STATES
 from napari_ngff.viewer.browsing.annotation import annotate, label_name
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser.host import browser_of
+from napari_ngff.widgets.browser.host import browser_of, show_browser
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -58,6 +59,8 @@ class RoundBar(QGroupBox):
             button.setMinimumWidth(SMALLEST)
         self.todo = QPushButton("Next to do", self)
         self.todo.setToolTip("Save, and go to the next field that nobody has begun.")
+        self.browse = QPushButton("Ma&p", self)
+        self.browse.setToolTip("Shows the map of the plate, or the list of images.")
         self.state = QComboBox(self)
         self.state.addItems(STATES)
         self.state.setAccessibleName("State of the field")
@@ -74,22 +77,24 @@ class RoundBar(QGroupBox):
         self.refresh()
 
     def _arrange(self) -> None:
-        grid = QGridLayout(self)
-        grid.addWidget(self.begin, 0, 0, 1, 4)
-        grid.addWidget(self.previous, 1, 0)
-        grid.addWidget(self.place, 1, 1)
-        grid.addWidget(self.next, 1, 2)
-        grid.addWidget(self.todo, 1, 3)
-        grid.addWidget(self.state, 2, 0, 1, 2)
-        grid.addWidget(self.autosave, 2, 2, 1, 2)
-        grid.addWidget(self.bar, 3, 0, 1, 4)
-        grid.setColumnStretch(1, 1)
+        layout, way, how = QVBoxLayout(self), QHBoxLayout(), QHBoxLayout()
+        for widget in (self.previous, self.place, self.next, self.todo, self.browse):
+            way.addWidget(widget)
+        way.setStretchFactor(self.place, 1)
+        self.place.setWordWrap(True)
+        how.addWidget(self.state, 1)
+        how.addWidget(self.autosave)
+        layout.addWidget(self.begin)
+        layout.addLayout(way)
+        layout.addLayout(how)
+        layout.addWidget(self.bar)
 
     def _connect(self) -> None:
         self.begin.clicked.connect(self.start)
         self.previous.clicked.connect(self.goBack)
         self.next.clicked.connect(self.goOn)
         self.todo.clicked.connect(self._on_todo)
+        self.browse.clicked.connect(self._on_browse)
         self.state.activated.connect(self._on_state)
         self.autosave.toggled.connect(self._on_autosave)
         session_of(self._viewer).browsing.connect(self._on_browsing)
@@ -134,6 +139,7 @@ class RoundBar(QGroupBox):
             self.previous,
             self.next,
             self.todo,
+            self.browse,
             self.state,
             self.autosave,
             self.place,
@@ -166,6 +172,9 @@ class RoundBar(QGroupBox):
     def _on_todo(self) -> None:
         if self.annotation is not None:
             self.annotation.next_to_do()
+
+    def _on_browse(self) -> None:
+        show_browser(self._viewer)
 
     def _on_state(self, index: int) -> None:
         if self.annotation is not None:

@@ -17,9 +17,10 @@ from napari_ngff.viewer.browsing.whereabouts import FIELD_KEYS
 from napari_ngff.viewer.inspection import node_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import Mode
-from napari_ngff.widgets.browser.map_painting import Colors
 from napari_ngff.widgets.browser.panel import BrowserPanel
+from napari_ngff.widgets.docking import ANNOTATE, Docking, show_dock
 from napari_ngff.widgets.inquiry import Questions
+from napari_ngff.widgets.look import Look
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -58,14 +59,14 @@ class BrowserDock(BrowserPanel):
         self._click.setSingleShot(True)
         self._click.setInterval(QApplication.doubleClickInterval())
         self._connect()
-        self._on_theme()
         self._follow()
+        Docking(self)
+        Look(self, napari_viewer, self.setColors)
 
     def _connect(self) -> None:
         # Through Qt: what is opened may have been read in another thread.
         self._browsed.connect(self._browse)
         self._session.browsing.connect(self._on_browsing)
-        self._viewer.events.theme.connect(self._on_theme)
         self._click.timeout.connect(self._on_waited)
         self.dropped.connect(self.showPath)
         self.map.chosen.connect(self.goToWell)
@@ -78,6 +79,7 @@ class BrowserDock(BrowserPanel):
         self.images.opened.connect(self.openImages)
         self.feed.failed.connect(self._on_failed)
         self.cancel.clicked.connect(self._on_cancel)
+        self.annotate.clicked.connect(self._on_annotate)
         controls = self.controls
         controls.mode_chosen.connect(self.showMode)
         controls.geometry_chosen.connect(self._on_geometry)
@@ -236,6 +238,9 @@ class BrowserDock(BrowserPanel):
         if self._browser is not None:
             self._browser.step_well(rows, columns)
 
+    def _on_annotate(self) -> None:
+        show_dock(self._viewer, ANNOTATE)
+
     def _on_cancel(self) -> None:
         if self._browser is not None:
             self._browser.cancel()
@@ -390,7 +395,3 @@ class BrowserDock(BrowserPanel):
         position = browser.position if browser is not None else None
         here = "" if position is None or browser is None else browser.title(position)
         self.status.setText(well.name if well is not None else here)
-
-    def _on_theme(self, _: Any = None) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            self.setColors(Colors.of(self._viewer.theme))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QRect, QSize, Qt, Signal  # type: ignore[attr-defined]
-from qtpy.QtGui import QIcon, QPainter, QPen, QPixmap
+from qtpy.QtGui import QIcon, QPainter, QPixmap
 from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem, QToolTip, QWidget
 
-from napari_ngff.widgets.browser.map_painting import Colors, fitted
+from napari_ngff.widgets.browser.map_painting import cross, fitted, outline
+from napari_ngff.widgets.colors import Colors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -109,17 +110,15 @@ class FieldMap(QWidget):
                 painter.drawImage(fitted(picture, rect), picture)
             else:
                 painter.fillRect(rect, self._colors.well)
+                outline(painter, rect.adjusted(1, 1, -1, -1), self._colors.line, 1)
             if field.problem:
-                painter.setPen(QPen(self._colors.broken, 2))
-                painter.drawLine(rect.topLeft(), rect.bottomRight())
-                painter.drawLine(rect.topRight(), rect.bottomLeft())
+                cross(painter, rect, self._colors.broken, self._colors)
             painter.setPen(self._colors.background)
             painter.drawRect(rect.adjusted(0, 0, -1, -1))
             if field.position.field == self._current:
                 current = rect
         if current is not None:
-            painter.setPen(QPen(self._colors.chosen, 2))
-            painter.drawRect(current.adjusted(1, 1, -1, -1))
+            outline(painter, current, self._colors.chosen, 2, self._colors.shade)
         painter.end()
 
     def mousePressEvent(self, event: QMouseEvent | None) -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QApplication, QDockWidget
+from qtpy.QtWidgets import QApplication
 from superqt.utils import ensure_main_thread
 
 from napari_ngff.viewer.browsing.camera import is_fitted
 from napari_ngff.viewer.frontend import set_browser_host
 from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
+from napari_ngff.widgets.docking import bring_forward
 
 __all__ = ["browser_of", "install_browser", "show_browser"]
 
@@ -34,11 +35,13 @@ def open_soon(viewer: Any) -> None:
     """Open the browser when what goes on now is done, if there is a window."""
     window = getattr(viewer, "window", None)
     if window is not None:
-        QTimer.singleShot(0, lambda: window_alive(viewer) and open_beside(viewer))
+        QTimer.singleShot(0, lambda: open_beside(viewer))
 
 
 def open_beside(viewer: Any) -> None:
     """Open the browser; what is in view as a whole stays so in less room."""
+    if not window_alive(viewer):
+        return
     fitted = browser_of(viewer) is None and is_fitted(viewer)
     show_browser(viewer)
     if fitted:
@@ -61,9 +64,7 @@ def show_browser(viewer: Any) -> BrowserDock:
     """Show the browser of a window; the one that is there, if there is one."""
     dock = browser_of(viewer)
     if dock is not None:
-        above = dock.parent()
-        if isinstance(above, QDockWidget):
-            above.show()
+        bring_forward(dock)
         return dock
     dock = BrowserDock(viewer)
     viewer.window.add_dock_widget(dock, name=NAME, area="right")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QEvent, QObject, QPoint, Qt, Signal  # type: ignore[attr-defined]
 
-from napari_ngff.widgets.browser.map_painting import LEGEND_HEIGHT
+from napari_ngff.widgets.browser.map_painting import legend_height
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QMouseEvent
@@ -81,7 +81,8 @@ class Legend(QObject):
         return True
 
     def _holds(self, point: QPoint) -> bool:
-        return point.y() >= self._port.height() - LEGEND_HEIGHT
+        high = legend_height(self._port.fontMetrics())
+        return point.y() >= self._port.height() - high
 
     def _move(self, point: QPoint) -> bool:
         if self._pulled is None:

@@ -15,49 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     import numpy as np
-    from qtpy.QtGui import QImage
+    from qtpy.QtGui import QFontMetrics, QImage
 
-__all__ = ["Colors", "Grid", "MapState", "Scale", "paint_legend", "paint_plate"]
+    from napari_ngff.widgets.colors import Colors
+
+__all__ = ["Grid", "MapState", "Scale", "legend_height", "paint_legend", "paint_plate"]
 
 EMPTY = PlateMap((), (), ())
-LEGEND_HEIGHT = 34
 PAD = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Colors:
-    """Colours of one theme of napari."""
-
-    background: QColor
-    gap: QColor
-    well: QColor
-    line: QColor
-    text: QColor
-    chosen: QColor
-    mark: QColor
-    broken: QColor
-
-    @classmethod
-    def of(cls, theme: str) -> Colors:
-        """Take them from a theme by its name."""
-        from napari.utils.theme import get_theme
-
-        found = get_theme(theme)
-
-        def color(name: str) -> QColor:
-            return QColor(*getattr(found, name).as_rgb_tuple()[:3])
-
-        dark = found.type == "dark"
-        return cls(
-            color("background"),
-            color("foreground"),
-            color("secondary"),
-            color("highlight"),
-            color("text"),
-            QColor("#ffd166" if dark else "#b34700"),
-            QColor("#06d6a0" if dark else "#00745a"),
-            QColor("#ff5c5c" if dark else "#c1121f"),
-        )
+BAR = 14
+"""Height of the colours of a legend, in pixels."""
+ROOMY = 10
+"""Pixels of a cell from which on signs are drawn on a shade."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +180,12 @@ def paint_well(
         painter.drawImage(fitted(picture, rect), picture)
     else:
         painter.fillRect(rect, colors.well)
+        if rect.width() >= ROOMY:
+            outline(painter, rect, colors.line, 1)
     if path in state.problems:
         crossed = colors.broken
     if crossed is not None:
-        painter.setPen(QPen(crossed, max(1, rect.width() // 14)))
-        painter.drawLine(rect.topLeft(), rect.bottomRight())
-        painter.drawLine(rect.topRight(), rect.bottomLeft())
+        cross(painter, rect, crossed, colors)
     painter.setOpacity(1)
     paint_progress(painter, state.progress.get(path), rect, colors)
     paint_marks(painter, state, path, rect, colors)
@@ -240,12 +209,13 @@ def paint_marks(
     """Draw which wells are chosen, under the mouse, or pinned."""
     if path in state.selected or path == state.current:
         width = min(3, max(1, rect.width() // 8)) if path == state.current else 1
-        outline(painter, rect, colors.chosen, width)
+        outline(painter, rect, colors.chosen, width, colors.shade)
     elif path == state.hovered:
-        outline(painter, rect, colors.text, 1)
+        outline(painter, rect, colors.text, 1, colors.shade)
     if path in state.pinned:
         dot = max(3, rect.width() // 4)
-        painter.setPen(Qt.PenStyle.NoPen)
+        roomy = rect.width() >= ROOMY
+        painter.setPen(QPen(colors.shade, 1) if roomy else Qt.PenStyle.NoPen)
         painter.setBrush(colors.mark)
         painter.drawEllipse(rect.right() - dot, rect.top() + 1, dot, dot)
 
@@ -258,12 +228,36 @@ def fitted(picture: QImage, rect: QRect) -> QRect:
     return found
 
 
-def outline(painter: QPainter, rect: QRect, color: QColor, width: int) -> None:
-    """Draw a frame inside a rectangle."""
+def outline(
+    painter: QPainter,
+    rect: QRect,
+    color: QColor,
+    width: int,
+    shade: QColor | None = None,
+) -> None:
+    """Draw a frame inside a rectangle; where there is room, on a line of a shade."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
-    for i in range(width):
-        painter.setPen(color)
+    lines = [color] * width
+    if shade is not None and rect.width() >= ROOMY:
+        lines.append(shade)
+    for i, line in enumerate(lines):
+        painter.setPen(line)
         painter.drawRect(rect.adjusted(i, i, -1 - i, -1 - i))
+
+
+def cross(painter: QPainter, rect: QRect, color: QColor, colors: Colors) -> None:
+    """Cross a rectangle out, so that it is seen on a picture of any colour."""
+    width = max(1, rect.width() // 14)
+    pens = [QPen(color, width)]
+    if rect.width() >= ROOMY:
+        pens.insert(0, QPen(colors.shade, width + 2))
+    painter.save()
+    painter.setClipRect(rect)
+    for pen in pens:
+        painter.setPen(pen)
+        painter.drawLine(rect.topLeft(), rect.bottomRight())
+        painter.drawLine(rect.topRight(), rect.bottomLeft())
+    painter.restore()
 
 
 def paint_headers(
@@ -295,10 +289,16 @@ def paint_headers(
     painter.fillRect(0, 0, grid.left, grid.top, colors.background)
 
 
+def legend_height(metrics: QFontMetrics) -> int:
+    """Height of a legend, in pixels: colours above a line of text."""
+    return BAR + metrics.height() + 2 * PAD
+
+
 def paint_legend(painter: QPainter, scale: Scale, rect: QRect, colors: Colors) -> None:
     """Draw the colours of a scale with its limits and its title."""
+    metrics = painter.fontMetrics()
     painter.fillRect(rect, colors.background)
-    bar = rect.adjusted(PAD, PAD, -PAD, -painter.fontMetrics().height() - PAD)
+    bar = rect.adjusted(PAD, PAD, -PAD, -metrics.height() - PAD)
     count = len(scale.colors)
     for i in range(bar.width()):
         step = i * (count - 1) // max(1, bar.width() - 1)
@@ -308,15 +308,14 @@ def paint_legend(painter: QPainter, scale: Scale, rect: QRect, colors: Colors) -
         bar.left(), bar.bottom() + 1, bar.width(), rect.bottom() - bar.bottom()
     )
     painter.setPen(colors.text)
-    middle = Qt.AlignmentFlag.AlignVCenter
-    texts = zip(
-        (f"{scale.limits[0]:.4g}", scale.title, f"{scale.limits[1]:.4g}"),
-        (
-            Qt.AlignmentFlag.AlignLeft,
-            Qt.AlignmentFlag.AlignHCenter,
-            Qt.AlignmentFlag.AlignRight,
-        ),
-        strict=True,
+    low, high = (f"{limit:.4g}" for limit in scale.limits)
+    sides = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight
+    for text, side in zip((low, high), sides, strict=True):
+        painter.drawText(below, side | Qt.AlignmentFlag.AlignVCenter, text)
+    # Between the limits, in the middle of all.
+    aside = max(metrics.horizontalAdvance(text) for text in (low, high)) + 2 * PAD
+    middle = below.adjusted(aside, 0, -aside, 0)
+    title = metrics.elidedText(
+        scale.title, Qt.TextElideMode.ElideRight, max(0, middle.width())
     )
-    for text, side in texts:
-        painter.drawText(below, side | middle, text)
+    painter.drawText(middle, Qt.AlignmentFlag.AlignCenter, title)

@@ -9,18 +9,20 @@ from qtpy.QtGui import QPainter
 from qtpy.QtWidgets import QAbstractScrollArea, QFrame, QSizePolicy, QWidget
 
 from napari_ngff.widgets.browser.map_painting import (
-    LEGEND_HEIGHT,
-    Colors,
     Grid,
     MapState,
     Scale,
+    legend_height,
+    outline,
     paint_legend,
     paint_plate,
 )
+from napari_ngff.widgets.colors import Colors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from qtpy.QtCore import QEvent
     from qtpy.QtGui import QImage, QPaintEvent, QResizeEvent, QWheelEvent
 
     from napari_ngff.plate.layout import MapWell, PlateMap
@@ -199,7 +201,8 @@ class MapSurface(QAbstractScrollArea):
         return left, metrics.height() + 4
 
     def _legend(self) -> int:
-        return LEGEND_HEIGHT if self._state.scale is not None else 0
+        shown = self._state.scale is not None
+        return legend_height(self.fontMetrics()) if shown else 0
 
     def _side(self) -> int:
         rows, columns = self._state.map.shape
@@ -282,13 +285,21 @@ class MapSurface(QAbstractScrollArea):
         scale = self._state.scale
         if scale is not None:
             room = self._port.rect()
-            room.setTop(room.bottom() - LEGEND_HEIGHT + 1)
+            room.setTop(room.bottom() - self._legend() + 1)
             paint_legend(painter, scale, room, self._colors)
+        if self.hasFocus():
+            outline(painter, self._port.rect(), self._colors.chosen, 2)
         painter.end()
 
     def resizeEvent(self, event: QResizeEvent | None) -> None:
         """Fit the map into the room there is."""
         self._arrange()
+
+    def changeEvent(self, event: QEvent | None) -> None:
+        """Follow the size of letters, which headers and the legend are of."""
+        super().changeEvent(event)
+        if event is not None and event.type() == event.Type.FontChange:
+            self._arrange()
 
     def wheelEvent(self, event: QWheelEvent | None) -> None:
         """Make cells larger or smaller with Ctrl, else scroll."""

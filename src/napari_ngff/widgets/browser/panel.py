@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QSize, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -23,9 +23,10 @@ from napari_ngff.widgets.browser.picture_feed import PictureFeed
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.browser.tables import TableBar, is_table
 from napari_ngff.widgets.browser.well_view import WellView
+from napari_ngff.widgets.drops import DropTarget
 
 if TYPE_CHECKING:
-    from qtpy.QtGui import QDragEnterEvent, QDropEvent, QHideEvent, QShowEvent
+    from qtpy.QtGui import QHideEvent, QShowEvent
 
     from napari_ngff.widgets.colors import Colors
 
@@ -37,15 +38,14 @@ WIDTH = 460
 HINT = "Drop a plate, a well, a collection or a folder of images here."
 
 
-class BrowserPanel(QWidget):
+class BrowserPanel(DropTarget):
     """A map of wells above the fields of one, or a list of images."""
-
-    dropped = Signal(str)
-    """A folder, an archive or an address was dropped, not a table."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.title = QLabel(HINT, self)
+        self.annotate = QPushButton("A&nnotate", self)
+        self.annotate.setToolTip("Shows what to paint with, and what is done.")
         self.controls = BrowserControls(self)
         self.map = PlateMapView(self)
         self.tables = TableBar(self.map, self.controls, self)
@@ -69,22 +69,25 @@ class BrowserPanel(QWidget):
         busy.addWidget(self.progress, 1)
         busy.addWidget(self.cancel)
         layout = QVBoxLayout(self)
-        layout.addWidget(self.title)
+        head = QHBoxLayout()
+        head.addWidget(self.title, 1)
+        head.addWidget(self.annotate)
+        layout.addLayout(head)
         layout.addWidget(self.controls)
         layout.addWidget(self.tables)
         layout.addWidget(self.splitter, 1)
         layout.addLayout(busy)
         layout.addWidget(self.status)
-        self.setAcceptDrops(True)
         self.clear()
         self.showBusy(False)
 
     def sizeHint(self) -> QSize:
         """Leave room for 24 columns, but most of a small window to the canvas."""
         width = WIDTH
-        if not self.isWindow():
+        window = self.window()
+        if window is not None and window is not self:
             least = self.minimumSizeHint().width()
-            width = min(width, max(least, self.window().width() // 3))
+            width = min(width, max(least, window.width() // 3))
         return QSize(width, 640)
 
     def clear(self) -> None:
@@ -102,6 +105,7 @@ class BrowserPanel(QWidget):
 
     def showPages(self, kind: Kind | None) -> None:
         """Show what there is of a kind: None is a plain folder, or nothing."""
+        self.annotate.setVisible(kind is not None)
         self.map.setVisible(kind is Kind.PLATE)
         self.well.setVisible(kind in (Kind.PLATE, Kind.WELL))
         self.controls.setVisible(kind in (Kind.PLATE, Kind.WELL))
@@ -127,20 +131,9 @@ class BrowserPanel(QWidget):
         super().hideEvent(event)
         self.feed.want()
 
-    def dragEnterEvent(self, event: QDragEnterEvent | None) -> None:
-        """Take what has a path or an address."""
-        data = event.mimeData() if event is not None else None
-        if event is not None and data is not None and data.hasUrls():
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent | None) -> None:
-        """Tell of the first of what was dropped."""
-        data = event.mimeData() if event is not None else None
-        if event is not None and data is not None and data.hasUrls():
-            event.acceptProposedAction()
-            url = data.urls()[0]
-            path = url.toLocalFile() if url.isLocalFile() else url.toString()
-            if is_table(path) and self.tables.tables() is not None:
-                self.tables.load(path)
-            else:
-                self.dropped.emit(path)
+    def takeDrop(self, path: str) -> None:
+        """Show a table on the map, and tell of all else."""
+        if is_table(path) and self.tables.tables() is not None:
+            self.tables.load(path)
+        else:
+            super().takeDrop(path)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from qtpy.QtGui import QImage, QResizeEvent
 
     from napari_ngff.viewer.browsing.browser import WellFields
-    from napari_ngff.widgets.browser.map_painting import Colors
+    from napari_ngff.widgets.colors import Colors
 
 __all__ = ["WellView"]
 

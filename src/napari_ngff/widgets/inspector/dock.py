@@ -37,6 +37,8 @@ from napari_ngff.viewer.inspection import (
 )
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.docking import Docking
+from napari_ngff.widgets.drops import DropTarget
 from napari_ngff.widgets.inspector.fact_page import FactPage
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
 from napari_ngff.widgets.inspector.json_page import JsonPage
@@ -44,12 +46,12 @@ from napari_ngff.widgets.inspector.problem_table import ProblemTable
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
 from napari_ngff.widgets.inspector.undo_repair import UndoRepair
 from napari_ngff.widgets.installation import install
+from napari_ngff.widgets.look import Look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari.components import ViewerModel
-    from qtpy.QtGui import QDragEnterEvent, QDropEvent
 
     from napari_ngff.store.check import Finding
     from napari_ngff.store.node import Node
@@ -60,7 +62,7 @@ HINT = "Select a layer that was opened from OME-Zarr, or drop a folder here."
 FACTS, PROBLEMS, JSON_TAB = range(3)
 
 
-class Inspector(QWidget):
+class Inspector(DropTarget):
     """Follows the active layer; a folder that is dropped on it is shown as well."""
 
     def __init__(
@@ -92,9 +94,10 @@ class Inspector(QWidget):
         self._arrange()
         self._connect()
         self._follow()
+        Docking(self)
+        Look(self, napari_viewer)
 
     def _arrange(self) -> None:
-        self.setAcceptDrops(True)
         self.tree.setModel(self.model)
         self.tree.setUniformRowHeights(True)
         self.tree.setExpandsOnDoubleClick(False)
@@ -137,6 +140,7 @@ class Inspector(QWidget):
         assert selection is not None
         selection.currentChanged.connect(self._on_current)
         self.problems.wanted.connect(self.fix)
+        self.dropped.connect(self.showPath)
         self.chooser.told.connect(self.status.setText)
         self.undo.undone.connect(self.reloadTree)
         self.undo.failed.connect(self.status.setText)
@@ -366,20 +370,6 @@ class Inspector(QWidget):
         if clipboard is not None:
             clipboard.setText(text)
             self.status.setText(said)
-
-    def dragEnterEvent(self, event: QDragEnterEvent | None) -> None:
-        """Take what has a path or an address."""
-        data = event.mimeData() if event is not None else None
-        if event is not None and data is not None and data.hasUrls():
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent | None) -> None:
-        """Show the first of what was dropped."""
-        data = event.mimeData() if event is not None else None
-        if event is not None and data is not None and data.hasUrls():
-            event.acceptProposedAction()
-            url = data.urls()[0]
-            self.showPath(url.toLocalFile() if url.isLocalFile() else url.toString())
 
     def _enable(self, on: bool) -> None:
         buttons = self.open, self.check, self.reload, self.copyPath, self.copyReport

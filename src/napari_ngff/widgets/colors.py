@@ -1,0 +1,62 @@
+"""Colours of our docks, beside those that napari's stylesheet gives to widgets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qtpy.QtGui import QColor
+
+__all__ = ["Colors"]
+
+STRENGTH = 0.62
+"""Share of the text's colour in lines, which have to be seen on `gap`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Colors:
+    """Colours of one theme of napari.
+
+    Text stands out from what is behind it by at least 4.5 to 1, and signs by 3 to 1
+    (WCAG 2.2); on pictures, which have any colour, signs are drawn on `shade`.
+    """
+
+    background: QColor
+    gap: QColor
+    well: QColor
+    line: QColor
+    text: QColor
+    current: QColor
+    chosen: QColor
+    mark: QColor
+    broken: QColor
+    shade: QColor
+
+    @classmethod
+    def of(cls, theme: str) -> Colors:
+        """Take them from a theme by its name."""
+        from napari.utils.theme import get_theme
+
+        found = get_theme(theme)
+
+        def color(name: str) -> QColor:
+            return QColor(*getattr(found, name).as_rgb_tuple()[:3])
+
+        dark = found.type == "dark"
+        return cls(
+            color("background"),
+            color("foreground"),
+            color("secondary"),
+            mixed(color("text"), color("background"), STRENGTH),
+            color("text"),
+            color("current"),
+            QColor("#ffd166" if dark else "#b34700"),
+            QColor("#06d6a0" if dark else "#00745a"),
+            QColor("#ff5c5c" if dark else "#c1121f"),
+            QColor("black" if dark else "white"),
+        )
+
+
+def mixed(one: QColor, other: QColor, share: float) -> QColor:
+    """Mix two colours, so much of the first."""
+    parts = zip(one.getRgb()[:3], other.getRgb()[:3], strict=True)
+    return QColor(*(round(share * a + (1 - share) * b) for a, b in parts))

@@ -1,0 +1,126 @@
+"""Where our docks stand: one above the other, or as tabs where that is too narrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.compat import isalive
+from qtpy.QtCore import QEvent, QObject, Qt, QTimer
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
+
+from napari_ngff.viewer.settings import PLUGIN
+
+if TYPE_CHECKING:
+    from qtpy.QtCore import QSize
+
+__all__ = ["ANNOTATE", "Docking", "bring_forward", "show_dock"]
+
+ANNOTATE = "OME-Zarr annotate"
+"""The annotate dock, by its name in the manifest."""
+
+
+class Docking(QObject):
+    """Finds room for a dock of ours when it comes into a window.
+
+    Where the docks of its side want more height than there is, it becomes a tab beside
+    another one of ours. After that it stands where the user moves it. Whenever it is
+    shown it is in front of its tabs.
+
+    Parameters
+    ----------
+    widget
+        What the dock holds; its `sizeHint` says how much height it wants.
+    """
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self._widget = widget
+        self._before: QSize | None = None
+        self._is_placed = False
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        """Find a place once napari has put the dock into the window."""
+        kind = event.type() if event is not None else None
+        parent = watched.parent() if isinstance(watched, QWidget) else None
+        if kind == QEvent.Type.ParentChange:
+            if isinstance(parent, QDockWidget):
+                parent.installEventFilter(self)
+            elif isinstance(parent, QMainWindow):
+                # Before it grows to hold one dock above the other.
+                self._before = parent.size()
+        elif kind == QEvent.Type.Show and watched is self._widget:
+            QTimer.singleShot(0, self._place)
+        return False
+
+    def _place(self) -> None:
+        dock = self._widget.parent()
+        if not isalive(self._widget) or not isinstance(dock, QDockWidget):  # type: ignore[no-untyped-call]
+            return
+        window = dock.parent()
+        if dock.isFloating() or not isinstance(window, QMainWindow):
+            return
+        if not self._is_placed:
+            self._is_placed = True
+            # For the tab: the name of the plugin behind it would not fit.
+            dock.setWindowTitle(dock.windowTitle().partition(" (")[0])
+            self._join(window, dock)
+        dock.raise_()
+
+    def _join(self, window: QMainWindow, dock: QDockWidget) -> None:
+        """Make the dock a tab of another one of ours, where both do not fit."""
+        before, area = self._before, window.dockWidgetArea(dock)
+        beside = [
+            other
+            for other in window.findChildren(QDockWidget)
+            if other is not dock
+            and other.isVisible()
+            and not other.isFloating()
+            and window.dockWidgetArea(other) == area
+            and other not in window.tabifiedDockWidgets(dock)
+        ]
+        ours = [other for other in beside if is_ours(other)]
+        center = window.centralWidget()
+        if not ours or before is None or center is None:
+            return
+        room = center.height() - (window.height() - before.height())
+        if sum(wanted(one) for one in (dock, *beside)) > room:
+            window.tabifyDockWidget(ours[0], dock)
+            QTimer.singleShot(0, self._shrink)
+
+    def _shrink(self) -> None:
+        """Take back by how much the window has grown to hold one above the other."""
+        window = self._widget.window() if isalive(self._widget) else None  # type: ignore[no-untyped-call]
+        if (
+            window is not None
+            and self._before is not None
+            and not window.isMaximized()
+            and not window.isFullScreen()
+        ):
+            window.resize(self._before)
+
+
+def is_ours(dock: QDockWidget) -> bool:
+    """Tell whether a dock finds its place by this module."""
+    widget = dock.widget()
+    flat = Qt.FindChildOption.FindDirectChildrenOnly
+    return widget is not None and widget.findChild(Docking, options=flat) is not None
+
+
+def wanted(dock: QDockWidget) -> int:
+    """Height that a dock wants, in pixels."""
+    return dock.sizeHint().height()
+
+
+def bring_forward(widget: Any) -> None:
+    """Show the dock of a widget, in front of its tabs."""
+    dock = widget.parent()
+    if isinstance(dock, QDockWidget):
+        dock.show()
+        dock.raise_()
+
+
+def show_dock(viewer: Any, title: str) -> None:
+    """Show a dock of the manifest in the window of a viewer, in front of its tabs."""
+    _, widget = viewer.window.add_plugin_dock_widget(PLUGIN, title)
+    bring_forward(widget)

@@ -1,0 +1,43 @@
+"""Widgets on which files, folders and addresses are dropped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import QWidget
+
+if TYPE_CHECKING:
+    from qtpy.QtGui import QDragEnterEvent, QDropEvent
+
+__all__ = ["DropTarget"]
+
+
+class DropTarget(QWidget):
+    """Takes what has a path or an address; of several the first."""
+
+    dropped = Signal(str)
+    """A path or an address was dropped."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAcceptDrops(True)
+
+    def dragEnterEvent(self, event: QDragEnterEvent | None) -> None:
+        """Take what has a path or an address."""
+        data = event.mimeData() if event is not None else None
+        if event is not None and data is not None and data.hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent | None) -> None:
+        """Take it over."""
+        data = event.mimeData() if event is not None else None
+        if event is not None and data is not None and data.hasUrls():
+            event.acceptProposedAction()
+            url = data.urls()[0]
+            path = url.toLocalFile() if url.isLocalFile() else url.toString()
+            self.takeDrop(path)
+
+    def takeDrop(self, path: str) -> None:
+        """Tell of it."""
+        self.dropped.emit(path)

@@ -1,0 +1,92 @@
+"""How our docks look: letters as large as napari says, and signs that are seen.
+
+napari's stylesheet gives tables, line edits and trees no size of letters, most widgets
+no sign that they have the focus, and marks chosen rows by a colour that is hardly
+another one (napari 0.9).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.compat import isalive
+from qtpy.QtCore import QObject
+
+from napari_ngff.viewer import settings
+from napari_ngff.widgets.colors import Colors, mixed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari.components import ViewerModel
+    from qtpy.QtWidgets import QWidget
+
+__all__ = ["Look"]
+
+SHEET = """
+QPushButton:checked {{ border: 1px solid {text}; padding: 3px; font-weight: bold; }}
+QPushButton:focus, QToolButton:focus, QComboBox:focus, QLineEdit:focus,
+QAbstractSpinBox:focus, QAbstractItemView:focus,
+QPlainTextEdit:focus {{
+  border: 2px solid {chosen};
+}}
+QPushButton:focus {{ padding: 2px; }}
+QComboBox:focus {{ padding: 1px 8px 1px 6px; }}
+QLineEdit:focus {{ padding: 0px; }}
+QCheckBox::indicator {{ width: 14px; height: 14px; border: 1px solid {line}; }}
+QCheckBox:focus {{ border: 2px solid {chosen}; padding: -1px; }}
+QLineEdit {{ placeholder-text-color: {hint}; }}
+QTabBar::tab:selected {{ background: {current}; }}
+QTabBar::tab:selected:focus {{ border: 2px solid {text}; padding: 2px 5px; }}
+QTableView::item:selected {{
+  color: {text}; background: {current};
+  border-top: 1px solid {chosen}; border-bottom: 1px solid {chosen};
+}}
+QListView::item:selected, QTreeView::item:selected {{
+  color: {text}; background: {current}; border: 1px solid {chosen};
+}}
+"""
+HINT = 0.75
+"""Share of the text's colour in the hint of an empty line."""
+
+
+class Look(QObject):
+    """Lets a widget and its parts follow the theme and the size of letters.
+
+    Parameters
+    ----------
+    widget
+        What a dock holds.
+    viewer
+        In whose window it is.
+    tell
+        Called with the colours, now and whenever the theme is another one.
+    """
+
+    def __init__(
+        self,
+        widget: QWidget,
+        viewer: ViewerModel,
+        tell: Callable[[Colors], None] | None = None,
+    ) -> None:
+        super().__init__(widget)
+        self._widget, self._viewer, self._tell = widget, viewer, tell
+        viewer.events.theme.connect(self._follow)
+        settings.letters().connect(self._follow)
+        self._follow()
+
+    def _follow(self, _: Any = None) -> None:
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        colors = Colors.of(self._viewer.theme)
+        names = {name: getattr(colors, name).name() for name in SIGNS}
+        hint = mixed(colors.text, colors.background, HINT).name()
+        font = self._widget.font()
+        font.setPointSize(settings.letter_size())
+        self._widget.setFont(font)
+        self._widget.setStyleSheet(SHEET.format(hint=hint, **names))
+        if self._tell is not None:
+            self._tell(colors)
+
+
+SIGNS = "text", "line", "chosen", "current"

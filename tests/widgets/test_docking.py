@@ -1,0 +1,129 @@
+"""Docks of ours side by side: each has the room that it needs."""
+
+from __future__ import annotations
+
+import pytest
+from qtpy.QtCore import QPoint, Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QMainWindow, QTabBar
+
+from mouse import pump, until
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.samples import write_plate
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.host import browser_of, show_browser
+from napari_ngff.widgets.docking import ANNOTATE
+
+CLASSES = "nucleus", "debris", "dividing", "dead"
+
+
+def seen(widget):
+    """Tell whether a person sees a widget, not only the tab that it is behind."""
+    return widget.isVisible() and not widget.visibleRegion().isEmpty()
+
+
+def open_plate(viewer, tmp_path, width, height):
+    viewer.window.resize(width, height)
+    pump(100)
+    path = write_plate(tmp_path / "plate.ome.zarr", grid=(2, 3), fields=2)
+    viewer.open(str(path), plugin="napari-ngff")
+    until(lambda: browser_of(viewer) is not None)
+    pump(200)
+    return browser_of(viewer)
+
+
+def open_dock(viewer):
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", ANNOTATE)
+    pump(400)
+    return dock
+
+
+def begin_round(viewer, dock):
+    browser = session_of(viewer).browser
+    browser.show_field(browser.map.wells[0].path)
+    until(lambda: browser.position is not None and len(viewer.layers) > 1)
+    labels = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
+    viewer.layers.selection.active = labels
+    for name in CLASSES:
+        dock.classes.classes.add(name)
+    dock.round.start()
+    until(lambda: dock.round.annotation.fields)
+    pump(200)
+
+
+@pytest.mark.parametrize("size", [(1366, 768), (1200, 900), (1600, 1000)])
+def test_a_window_too_low_for_both_gets_tabs_with_all_that_annotating_needs(
+    viewer, tmp_path, size
+):
+    browser = open_plate(viewer, tmp_path, *size)
+    dock = open_dock(viewer)
+    begin_round(viewer, dock)
+    window = dock.window()
+    assert (window.width(), window.height()) == size, "it does not outgrow the screen"
+    assert seen(dock)
+    assert not seen(browser)
+    table = dock.classes.table
+    for row in range(len(CLASSES)):
+        whole = table.visualRect(table.model().index(row, 2))
+        assert table.viewport().visibleRegion().contains(whole), row
+    bar = dock.round
+    for widget in (bar.previous, bar.next, bar.todo, bar.state, bar.bar, bar.browse):
+        assert widget.visibleRegion().boundingRect() == widget.rect()
+
+
+def test_buttons_lead_from_the_map_to_the_classes_and_back(viewer, tmp_path):
+    browser = open_plate(viewer, tmp_path, 1200, 900)
+    QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
+    until(lambda: "annotate" in str(list(viewer.window.dock_widgets)))
+    dock = open_dock(viewer)
+    assert seen(dock)
+    begin_round(viewer, dock)
+    QTest.mouseClick(dock.round.browse, Qt.MouseButton.LeftButton)
+    until(lambda: seen(browser) and not seen(dock))
+    QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
+    until(lambda: seen(dock) and not seen(browser))
+
+
+def test_tabs_say_which_is_which(viewer, tmp_path):
+    open_plate(viewer, tmp_path, 1200, 900)
+    dock = open_dock(viewer)
+    bars = [b for b in dock.window().findChildren(QTabBar) if b.parent() is b.window()]
+    (bar,) = [b for b in bars if b.isVisible() and b.count() == 2]
+    texts = {bar.tabText(number) for number in range(2)}
+    assert texts == {"OME-Zarr browser", "OME-Zarr annotate"}
+    for number in range(2):
+        room = bar.tabRect(number).width()
+        assert room > bar.fontMetrics().horizontalAdvance(bar.tabText(number))
+
+
+def test_a_high_window_shows_both(viewer, tmp_path):
+    browser = open_plate(viewer, tmp_path, 1400, 1600)
+    dock = open_dock(viewer)
+    assert seen(dock)
+    assert seen(browser)
+    above = browser.mapToGlobal(QPoint(0, browser.height())).y()
+    assert above <= dock.mapToGlobal(QPoint(0, 0)).y()
+
+
+def test_a_dock_stays_where_the_user_puts_it(viewer, tmp_path):
+    browser = open_plate(viewer, tmp_path, 1200, 900)
+    dock = open_dock(viewer)
+    window = dock.window()
+    assert isinstance(window, QMainWindow)
+    window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock.parent())
+    dock.parent().hide()
+    pump(50)
+    dock.parent().show()
+    pump(200)
+    assert window.dockWidgetArea(dock.parent()) == Qt.DockWidgetArea.LeftDockWidgetArea
+    assert seen(dock)
+    assert seen(browser)
+
+
+def test_what_is_opened_again_is_in_front(viewer, tmp_path):
+    browser = open_plate(viewer, tmp_path, 1200, 900)
+    dock = open_dock(viewer)
+    browser.parent().hide()
+    pump(50)
+    assert show_browser(viewer) is browser
+    until(lambda: seen(browser) and not seen(dock))
