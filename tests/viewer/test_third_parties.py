@@ -1,7 +1,7 @@
 """Plugins of others, which know plain arrays only, on a region of an OME-Zarr.
 
-Skipped without them, unless REQUIRE_PLUGINS is set, as `.ci/run` does. Which versions is
-said in pyproject.toml.
+Skipped without them, unless REQUIRE_PLUGINS is set, as `.ci/run` does. pyproject.toml
+says which versions.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 
-from mouse import drag, press_save, pump
+from mouse import drag, press_save, pump, until
+from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -174,7 +175,7 @@ def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     asked = answer(monkeypatch, CANCEL)
     opened(viewer, folder)
     pump(50)
-    assert "Recover 1 edits of nuclei?" in asked[0]
+    assert "Recover 1 edit of nuclei, not saved when napari ended?" in asked[0]
     viewer.layers.clear()
     asked = answer(monkeypatch, RECOVER)
     layer = opened(viewer, folder)
@@ -192,6 +193,31 @@ def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     opened(viewer, folder)
     pump(50)
     assert asked == []
+
+
+@pytest.mark.parametrize("says", [RECOVER, DISCARD])
+def test_edits_that_another_window_took_meanwhile_are_its_own(
+    viewer, painted, folder, monkeypatch, says
+):
+    painted.saver.keep()
+    place, canvas = painted.saver.journal.place, painted.canvas
+    viewer.layers.clear()
+    taken = []
+
+    def ask(*_):
+        taken.extend(Journal(*place, canvas, one) for one in find_journals(*place))
+        return says
+
+    monkeypatch.setattr(dialogs, "ask", ask)
+    layer = opened(viewer, folder)
+    until(lambda: notification_manager.records)
+    last = notification_manager.records[-1]
+    assert "Another window has decided on the edits of nuclei" in last.message
+    assert not layer.unsaved
+    (theirs,) = taken
+    assert len(read_journal(theirs.folder).edits) == 1
+    theirs.remove()
+    notification_manager.records.clear()
 
 
 def test_discarded_edits_are_not_offered(viewer, painted, folder, monkeypatch):

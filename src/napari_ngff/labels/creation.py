@@ -8,7 +8,7 @@ cannot state where its pixels are, and so not that labels fit: docs/design/005.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from itertools import pairwise
@@ -20,6 +20,7 @@ from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.places.home import LabelHome, home_in
 from napari_ngff.labels.places.replacement import (
     UNFINISHED,
+    Claim,
     drop_replaced,
     make_room,
     put_back,
@@ -30,9 +31,10 @@ from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.creation import NewArray, group_documents
+from napari_ngff.store.holding import turn
 from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
-from napari_ngff.store.sink import sink_of
+from napari_ngff.store.sink import FolderSink, sink_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,12 +68,15 @@ class NewLabels:
         Its axes, which are the image's without the channel, and its levels.
     arrays
         As many as the image has levels.
+    claim
+        Keeps others from taking the place meanwhile.
     """
 
     home: LabelHome
     name: str
     multiscale: Multiscale
     arrays: tuple[ChunkedArray, ...]
+    claim: Claim
 
     @property
     def ratios(self) -> list[list[float]]:
@@ -111,12 +116,14 @@ class NewLabels:
         levels = (array.path for array in self.arrays)
         consolidate(sink, [home.group, path, *levels])
         drop_replaced(sink, path)
+        self.claim.release()
         sink.delete(f"{path}/{UNFINISHED}")
 
     def abandon(self) -> None:
         """Remove what is not registered; a label image that it replaces is back."""
         listed = self.name in self.home.names()
         path = self.home.path(self.name)
+        self.claim.release()
         put_back(sink_of(self.home.source), path, listed=listed)
 
 
@@ -171,13 +178,13 @@ def create_labels(
         raise ValueError(f"{name!r} is no name of a folder. Choose another.")
     path = home.path(name)
     make_room(sink, path, replace=replace, listed=name in home.names())
-    sink.put(f"{path}/{UNFINISHED}", b"")
+    claim = Claim(sink, path)
     for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
         array = NewArray(shape, size, dtype, multiscale.axis_names)
         put_array(sink, f"{path}/{one.path}", array, home)
     places = (f"{path}/{one.path}" for one in multiscale.levels)
     arrays = (open_array(home.source, place) for place in places)
-    return NewLabels(home, name, multiscale, tuple(arrays))
+    return NewLabels(home, name, multiscale, tuple(arrays), claim)
 
 
 def _planned(
@@ -271,6 +278,14 @@ def change_list(
     """
     document = ".zattrs" if home.zarr_format == 2 else "zarr.json"
     key = join(home.group, document)
+    alone = turn(sink.root) if isinstance(sink, FolderSink) else nullcontext()
+    with alone:
+        _change_list(sink, home, key, change)
+
+
+def _change_list(
+    sink: Sink, home: LabelHome, key: str, change: Callable[[list[str]], list[str]]
+) -> None:
     raw = home.source.get(key)
     if raw is None:
         attributes = dump_labels(change([]), home.version)
@@ -281,7 +296,10 @@ def change_list(
         content = json.loads(raw)
     try:
         place = content if home.zarr_format == 2 else _ome(content, home)
-        place["labels"] = change(place.get("labels", []))
+        listed = place.get("labels", [])
+        if not isinstance(listed, list):
+            raise TypeError(f"{listed!r} is no list")
+        place["labels"] = change(listed)
     except (AttributeError, KeyError, TypeError) as error:
         msg = (
             f"{sink.root}/{key} is no list of labels. Correct it; it is left as it is."

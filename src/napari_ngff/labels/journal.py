@@ -26,6 +26,8 @@ from napari_ngff.labels.edits import dump_edit, load_edit
 from napari_ngff.labels.saving.orphans import folder_of, remove_orphans
 from napari_ngff.labels.saving.progress import in_common
 from napari_ngff.labels.saving.retained import Retained
+from napari_ngff.store.growing import GrowingFile
+from napari_ngff.store.holding import hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +36,14 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
 
-__all__ = ["INTERVAL", "Journal", "Recovered", "find_journals", "journal_home"]
+__all__ = [
+    "INTERVAL",
+    "Journal",
+    "Recovered",
+    "discard",
+    "find_journals",
+    "journal_home",
+]
 
 INTERVAL = 0.5
 """Seconds between two looks at the log."""
@@ -111,33 +120,36 @@ class Journal:
         self._closed = False
         self._unsecured = False
         self._version = 0
-        self._file: IO[str] | None = None
+        self._file: GrowingFile | None = None
         self._open = contextlib.ExitStack()
         weakref.finalize(self, self._open.close)
         self.folder = folder or _folder(store, path) / uuid.uuid4().hex
         self.retained = Retained(self._open_before, durable=True)
         self.recovered = Recovered()
         if folder is not None:
-            self._open.enter_context(_hold(folder))
+            self._open.enter_context(hold(folder / LOCK))
             self.recovered = read_journal(folder)
             self._written = self.recovered.edits
-            self._file = self._open.enter_context(_appending(folder / EDITS))
+            self._file = GrowingFile(self._open.enter_context(_appending(folder)))
             self.retained.load()
         _watch(self)
 
     def _open_before(self) -> IO[bytes]:
         with self._guard:
             self._begin()
-            return (self.folder / BEFORE).open("a+b")
+            return (self.folder / BEFORE).open("a+b", buffering=0)
 
     def _begin(self) -> None:
         if self._file is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._open.enter_context(_hold(self.folder))
-            self._file = self._open.enter_context(_appending(self.folder / EDITS))
             above = folder_of(self.place[0])
             head = {"place": self.place, "shape": self.canvas.shape, "above": above}
-            self._append(head)
+            with contextlib.ExitStack() as opened:
+                opened.enter_context(hold(self.folder / LOCK))
+                file = GrowingFile(opened.enter_context(_appending(self.folder)))
+                file.append(_line(head))
+                self._open.enter_context(opened.pop_all())
+            self._file = file
 
     def sync(self) -> None:
         """Append what changed since; it is on the disk when this returns."""
@@ -150,12 +162,13 @@ class Journal:
             if same == len(written) == len(edits):
                 return
             self._begin()
+            records: list[dict[str, Any]] = []
             if same < len(written):
-                self._append({"end": same})
-            for edit in edits[same:]:
-                self._append({"edit": dump_edit(edit)})
-            self._flush()
+                records.append({"end": same})
+            records += [{"edit": dump_edit(edit)} for edit in edits[same:]]
+            self._append(*records)
             self._written = edits
+            self._flush()
             self._version = version
 
     def look(self) -> None:
@@ -201,17 +214,16 @@ class Journal:
             known = in_common(edits, self._written) == len(edits)
             extra = [] if known else [dump_edit(edit) for edit in edits]
             self._append({word: len(edits), "edits": extra, **(more or {})})
-            self._file.flush()
-            self._unsecured = True
 
-    def _append(self, record: dict[str, Any]) -> None:
+    def _append(self, *records: dict[str, Any]) -> None:
+        """Write all of some records, or none where that fails."""
         assert self._file is not None
-        self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
+        self._file.append(b"".join(map(_line, records)))
+        self._unsecured = True
 
     def _flush(self) -> None:
         assert self._file is not None
         self._file.flush()
-        os.fsync(self._file.fileno())
         self._unsecured = False
 
     def close(self) -> None:
@@ -243,15 +255,32 @@ def find_journals(store: str, path: str) -> list[Path]:
     found = []
     with contextlib.suppress(FileNotFoundError):
         for folder in sorted(_folder(store, path).iterdir()):
-            try:
-                held = _hold(folder)
-            except OSError:
-                continue  # of a window that is open
-            held.close()
-            if read_journal(folder).count:
-                found.append(folder)
-            else:
-                shutil.rmtree(folder, ignore_errors=True)
+            # Else it is of a window that is open.
+            with contextlib.suppress(OSError):
+                if read_journal(folder).count:
+                    hold(folder / LOCK).close()
+                    found.append(folder)
+                else:
+                    discard(folder)
+    return found
+
+
+def discard(folder: Path) -> Recovered:
+    """Delete a journal that nobody wants any more; return what it held.
+
+    Raises
+    ------
+    BlockingIOError
+        Where somebody holds it.
+    """
+    with hold(folder / LOCK):
+        found = read_journal(folder)
+        # Of what is open, Windows deletes nothing; others begin no new one meanwhile.
+        shutil.rmtree(folder, ignore_errors=True)
+    if sys.platform == "win32":
+        shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.parent.rmdir()
     return found
 
 
@@ -295,38 +324,19 @@ def _folder(store: str, path: str) -> Path:
     return journal_home() / hashlib.sha256(name).hexdigest()[:32]
 
 
-def _appending(path: Path) -> IO[str]:
-    """Open a file to append whole lines, also where a crash cut the last one off."""
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+def _appending(folder: Path) -> IO[bytes]:
+    """Open the edits to append whole lines, also where a crash cut the last one off."""
+    path = folder / EDITS
     if path.exists():
         data = path.read_bytes()
         if not data.endswith(b"\n"):
             with path.open("r+b") as file:
                 file.truncate(data.rfind(b"\n") + 1)
-    return path.open("a", encoding="utf-8")
-
-
-def _hold(folder: Path) -> IO[str]:
-    """Hold a journal open until the file is closed, or the process ends in any way.
-
-    Raises
-    ------
-    OSError
-        Where another holds it.
-    """
-    file = (folder / LOCK).open("a", encoding="utf-8")
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise
-    return file
+    return path.open("ab", buffering=0)
 
 
 _journals: weakref.WeakSet[Journal] = weakref.WeakSet()

@@ -7,10 +7,13 @@ them is not found, and what is outdated in them is taken for true.
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.document import written_like
+from napari_ngff.store.holding import turn
 from napari_ngff.store.objects import join
+from napari_ngff.store.sink import FolderSink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,6 +55,12 @@ def forget(sink: Sink, paths: Iterable[str]) -> None:
 
 
 def _change(sink: Sink, paths: list[str], *, forgets: bool) -> None:
+    alone = turn(sink.root) if isinstance(sink, FolderSink) else nullcontext()
+    with alone:
+        _change_alone(sink, paths, forgets=forgets)
+
+
+def _change_alone(sink: Sink, paths: list[str], *, forgets: bool) -> None:
     source = sink.source
     for above in sorted({folder for path in paths for folder in _above(path)}):
         below = [path for path in paths if above in _above(path)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import AccessError, CorruptDataError, UnsupportedError
 from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.holding import turn
 from napari_ngff.store.sink import FolderSink
 
 if TYPE_CHECKING:
@@ -121,9 +122,10 @@ def change_document(
         file = f"{source.name}/{key}"
     try:
         if isinstance(source, FolderSource):
-            text, attributes = _changed(read_text(file), node, put)
-            replace_text(file, text)
-            update_consolidated(source.root, node.location.path, attributes)
+            with turn(source.root):
+                text, attributes = _changed(read_text(file), node, put)
+                replace_text(file, text)
+                update_consolidated(source.root, node.location.path, attributes)
         elif sink is not None:
             raw = sink.source.get(key) or b""
             sink.put(key, _changed(raw.decode(), node, put)[0].encode())

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
+import weakref
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NameTakenError
+from napari_ngff.store.holding import hold, is_held
 from napari_ngff.store.sink import PART, FolderSink
 
 if TYPE_CHECKING:
@@ -20,7 +22,14 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sink import Sink
 
-__all__ = ["REPLACED", "UNFINISHED", "drop_replaced", "make_room", "put_back"]
+__all__ = [
+    "REPLACED",
+    "UNFINISHED",
+    "Claim",
+    "drop_replaced",
+    "make_room",
+    "put_back",
+]
 
 UNFINISHED = ".unfinished"
 """Stands in the folder of a label image that is not in the list yet."""
@@ -29,6 +38,33 @@ REPLACED = ".replaced"
 """Ends the name of the folder to which a label image is moved that is replaced."""
 
 DOCUMENTS = frozenset(("zarr.json", ".zattrs"))
+
+
+class Claim:
+    """The place of a label image that is not finished: nobody else may take it.
+
+    Whoever ends in any way has no claim any more, and what is there is put back. An
+    archive needs none: of two that write there the second is told.
+
+    Parameters
+    ----------
+    sink
+        Of the hierarchy.
+    path
+        Of the label image there.
+    """
+
+    def __init__(self, sink: Sink, path: str) -> None:
+        sink.put(f"{path}/{UNFINISHED}", b"")
+        self._files = ExitStack()
+        if isinstance(sink, FolderSink):
+            with suppress(OSError):  # where there are no locks
+                self._files.enter_context(hold(f"{sink.root}/{path}/{UNFINISHED}"))
+        weakref.finalize(self, self._files.close)
+
+    def release(self) -> None:
+        """Give it up: all is there, or nothing of it shall be."""
+        self._files.close()
 
 
 def make_room(sink: Sink, path: str, *, replace: bool, listed: bool = True) -> None:
@@ -66,10 +102,11 @@ def make_room(sink: Sink, path: str, *, replace: bool, listed: bool = True) -> N
     if not os.path.lexists(folder):
         return
     aside = f"{folder}{REPLACED}"
-    if replace and not os.path.lexists(aside):
+    claimed = is_held(f"{folder}/{UNFINISHED}")
+    if replace and not claimed and not os.path.lexists(aside):
         os.rename(folder, aside)
         return
-    what = f"{name}{REPLACED}" if replace else name
+    what = f"{name}{REPLACED}" if replace and not claimed else name
     parent = os.path.dirname(folder)
     raise _taken(name, parent, os.listdir(parent), what)
 
@@ -92,6 +129,8 @@ def put_back(sink: Sink, path: str, *, listed: bool = True) -> None:
     if not isinstance(sink, FolderSink):
         return
     folder = f"{sink.root}/{path}"
+    if is_held(f"{folder}/{UNFINISHED}"):
+        return
     is_folder = os.path.isdir(folder)
     names = set(os.listdir(folder)) if is_folder else set()
     # Of a creation that was killed at its very first step.

@@ -25,6 +25,7 @@ from numcodecs import Zstd
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray, open_array
+from napari_ngff.store.growing import GrowingFile
 from napari_ngff.store.layout import ChunkKeys, Layout
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.writing import Encoded
@@ -77,8 +78,9 @@ class Retained:
     Parameters
     ----------
     opener
-        Opens the file for reading and appending, in binary, when there is something to
-        keep; it is closed with this object. By default one that is gone then.
+        Opens the file for reading and appending, in binary and without a buffer, when
+        there is something to keep; it is closed with this object. By default one that
+        is gone then.
     durable
         Whether `secure` has to bring them to the disk.
     """
@@ -86,8 +88,9 @@ class Retained:
     def __init__(
         self, opener: Callable[[], IO[bytes]] | None = None, durable: bool = False
     ) -> None:
-        self._opener = opener or tempfile.TemporaryFile
+        self._opener = opener or _temporary
         self._opened: IO[bytes] | None = None
+        self._growing: GrowingFile | None = None
         self._finalizer: Any = None
         self._durable = durable
         self._unsecured = False
@@ -97,8 +100,8 @@ class Retained:
     @property
     def _file(self) -> IO[bytes]:
         if self._opened is None:
-            self._opened = self._opener()
-            self._finalizer = weakref.finalize(self, self._opened.close)
+            opened = self._opened = self._opener()
+            self._finalizer = weakref.finalize(self, opened.close)
         return self._opened
 
     def close(self) -> None:
@@ -143,9 +146,10 @@ class Retained:
     def _append(self, head: dict[str, Any], data: bytes) -> int:
         """Write a record; return where its bytes begin."""
         line = json.dumps(head).encode() + b"\n"
-        start = self._file.seek(0, os.SEEK_END)
-        self._file.write(line + data)
-        self._file.flush()
+        file = self._file
+        if self._growing is None:
+            self._growing = GrowingFile(file)
+        start = self._growing.append(line + data)
         self._unsecured = True
         return start + len(line)
 
@@ -191,24 +195,35 @@ class Retained:
 
     def load(self) -> None:
         """Take what is in the file, up to where a crash may have cut it off."""
-        self._file.seek(0)
+        with os.fdopen(os.dup(self._file.fileno()), "rb") as file:
+            end = self._load(file)
+        self._file.truncate(end)
+
+    def _load(self, file: IO[bytes]) -> int:
+        """Read all records that are whole; return where they end."""
+        file.seek(0)
         end = 0
-        while line := self._file.readline():
+        while line := file.readline():
             try:
                 head = json.loads(line)
-                start = self._file.tell()
-                data = self._file.read(head["length"])
+                start = file.tell()
+                data = file.read(head["length"])
                 if len(data) < head["length"] or zlib.crc32(data) != head["crc"]:
                     break
                 place = head["level"], tuple(head["cell"])
             except (ValueError, KeyError, TypeError):
                 break
-            end = self._file.tell()
+            end = file.tell()
             if "shape" not in head:
                 self._records.pop(place, None)
                 continue
             self._records[place] = _record(head, start)
-        self._file.truncate(end)
+        return end
+
+
+def _temporary() -> IO[bytes]:
+    file: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+    return file
 
 
 def _record(head: Mapping[str, Any], offset: int) -> _Record:

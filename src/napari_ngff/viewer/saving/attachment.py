@@ -97,6 +97,8 @@ def attach_new(
         assert saver is not None
         replace = chosen == saver.replaces
         dtype = layer.canvas.dtype
+        if saver.abandon is not None:
+            saver.abandon()  # what an attempt that failed has left
         made = create_labels(image, chosen, dtype, level, target, replace=replace)
         saver.abandon = made.abandon
         remember(image, target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import weakref
 from collections.abc import Callable
@@ -19,7 +18,12 @@ from napari_ngff.labels.description import (
     rebased,
     write_label_info,
 )
-from napari_ngff.labels.journal import Journal, find_journals, read_journal
+from napari_ngff.labels.journal import (
+    Journal,
+    discard,
+    find_journals,
+    read_journal,
+)
 from napari_ngff.labels.saving.progress import ARCHIVE
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -146,8 +150,10 @@ class LayerSaver:
         ------
         UnsupportedError
             Where the layer has edits of its own.
+        BlockingIOError
+            Where another window has taken it over.
         OSError
-            Where another window has taken it over, or it cannot be read.
+            Where it cannot be read.
         """
         layer = self._layer()
         if layer is None:
@@ -171,9 +177,14 @@ class LayerSaver:
         layer.refresh()
 
     def forget(self, folder: Path) -> None:
-        """Delete a journal that a crash has left, and blocks that it left aside."""
-        dead = read_journal(folder).tokens
-        shutil.rmtree(folder, ignore_errors=True)
+        """Delete a journal that a crash has left, and blocks that it left aside.
+
+        Raises
+        ------
+        BlockingIOError
+            Where another window has taken it over.
+        """
+        dead = discard(folder).tokens
         writer = self.writer
         if writer is not None and dead:
             frontend.run(lambda: writer.sweep(dead), lambda _: None)

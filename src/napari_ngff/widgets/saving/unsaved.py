@@ -7,6 +7,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from napari.utils.notifications import show_warning
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
@@ -158,15 +159,20 @@ class Guard(QObject):
         for folder in [] if saver is None or layer.canvas.log.end else saver.found():
             count = read_journal(folder).count
             text = (
-                f"Recover {count} edits of {layer.name}? They were not saved when"
-                " napari ended. Discard deletes them; Cancel asks again next time."
+                f"Recover {count} edit{'s' * (count != 1)} of {layer.name}, not saved"
+                " when napari ended? Discard deletes them; Cancel asks again next time."
             )
             answer = dialogs.ask(self.parent(), TITLE, text, [RECOVER, DISCARD])
-            if answer == RECOVER:
-                saver.recover(folder)
-                return
-            if answer == DISCARD:
-                saver.forget(folder)
+            try:
+                if answer == RECOVER:
+                    saver.recover(folder)
+                    return
+                if answer == DISCARD:
+                    saver.forget(folder)
+            except (BlockingIOError, FileNotFoundError):
+                show_warning(
+                    f"Another window has decided on the edits of {layer.name}."
+                )
 
     def name_for(self, layer: Any, error: NameTakenError) -> str:
         """Ask how new labels shall be called whose name is taken."""

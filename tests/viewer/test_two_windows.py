@@ -1,0 +1,110 @@
+"""Two windows, or two layers of one, that want the same place."""
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+
+from napari_ngff.labels.journal import Journal, find_journals
+from napari_ngff.labels.places import replacement
+from napari_ngff.plugin import get_reader
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.saving import report as save_report
+
+POINTS = np.zeros(4, int), np.array([5, 5, 200, 200]), np.array([5, 200, 5, 200])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "cells.ome.zarr"
+    write_image(path, shape=(1, 256, 256))
+    return path
+
+
+@pytest.fixture
+def told(monkeypatch):
+    messages = []
+    for name in ("show_error", "show_warning", "show_info"):
+        monkeypatch.setattr(save_report, name, messages.append)
+    return messages
+
+
+def window(folder):
+    model = ViewerModel()
+    for layer in get_reader(str(folder))(str(folder)):
+        model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
+    return model
+
+
+def painted(model, label):
+    layer = new_labels(model.layers[0], "mine")
+    model.add_layer(layer)
+    layer.data_setitem(POINTS, label)
+    return layer
+
+
+def begin(layer):
+    """Save, but not to the end."""
+    saver = layer.saver
+    plain = saver._progress
+
+    def progress(level, done, total):
+        plain(level, done, total)
+        saver.cancel()
+
+    saver._progress = progress
+    assert not saver.save_now()
+    saver._progress = plain
+
+
+def shown(folder, name):
+    return set(np.unique(np.asarray(window(folder).layers[name].data[0])).tolist())
+
+
+@pytest.mark.parametrize("replaces", ["", "mine"])
+@pytest.mark.parametrize("same", [True, False], ids=["one window", "two windows"])
+def test_new_labels_that_another_has_begun_to_save_stay(folder, told, same, replaces):
+    one = window(folder)
+    first = painted(one, 7)
+    second = painted(one if same else window(folder), 8)
+    begin(first)
+    second.saver.replaces = replaces
+    assert not second.saver.save_now()
+    assert "There is something named mine" in told[-1]
+    assert first.saver.save_now()
+    assert shown(folder, "mine") == {0, 7}
+    second.name = "mine-2"
+    assert second.saver.save_now()
+    assert shown(folder, "mine-2") == {0, 8}
+    assert not list(folder.rglob(replacement.UNFINISHED))
+
+
+def test_the_place_is_free_when_the_layer_goes(folder, told):
+    one, two = window(folder), window(folder)
+    first, second = painted(one, 7), painted(two, 8)
+    begin(first)
+    first.saver.discard()
+    assert second.saver.save_now(), told
+    assert shown(folder, "mine") == {0, 8}
+
+
+def test_edits_that_another_window_recovers_are_not_deleted(folder):
+    dead = window(folder).layers["nuclei"]
+    dead.data_setitem(POINTS, 7)
+    dead.saver.keep()
+    one, two = window(folder).layers["nuclei"], window(folder).layers["nuclei"]
+    (offered,), (again,) = one.saver.found(), two.saver.found()
+    assert offered == again
+    one.saver.recover(offered)
+    with pytest.raises(BlockingIOError):
+        two.saver.forget(again)
+    one.data_setitem(POINTS, 9)
+    one.saver.journal.sync()
+    one.saver.keep()
+    store, path = one.saver.journal.place
+    (left,) = find_journals(store, path)
+    journal = Journal(store, path, one.canvas, left)
+    assert len(journal.recovered.edits) == 2
+    journal.remove()
+    assert not one.saver.found()
