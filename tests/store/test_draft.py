@@ -12,6 +12,7 @@ import zipfile
 import pytest
 
 from napari_ngff.errors import AccessError
+from napari_ngff.store import draft as module
 from napari_ngff.store.creation import group_documents
 from napari_ngff.store.draft import LEFT_BEHIND, Draft
 
@@ -95,6 +96,88 @@ def test_no_permission(tmp_path):
     tmp_path.chmod(0o700)
 
 
+DIES = """
+import os, signal, sys
+from napari_ngff.store import draft as module
+plain, calls = os.rename, []
+
+def rename(*names):
+    calls.append(names)
+    if len(calls) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    plain(*names)
+
+os.rename = rename
+if sys.argv[2] == "no":
+    module.exchange = lambda *_: False
+with module.Draft(sys.argv[1], overwrite=True) as draft:
+    draft.put("zarr.json", b"{}")
+    draft.put("0/c/0", b"y")
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
+@pytest.mark.parametrize("swaps", ["yes", "no"])
+def test_killed_while_it_takes_the_place_nothing_is_lost(tmp_path, swaps):
+    target = write(tmp_path / "new.zarr")
+    command = [sys.executable, "-c", DIES, str(target), swaps]
+    died = subprocess.run(command).returncode != 0
+    assert died == (swaps == "no")
+    if died:
+        age(tmp_path)
+        with pytest.raises(ZeroDivisionError), Draft(target, overwrite=True):
+            raise ZeroDivisionError
+    chunk = target / "0" / "c" / "0"
+    assert chunk.read_bytes() == (b"x" if died else b"y")
+    assert [p.name for p in tmp_path.iterdir()] == ["new.zarr"]
+
+
+def test_a_place_that_cannot_be_taken_nor_given_back_loses_nothing(
+    tmp_path, monkeypatch
+):
+    target = write(tmp_path / "new.zarr")
+    plain, calls = os.rename, []
+
+    def rename(*names):
+        calls.append(names)
+        if len(calls) > 1:
+            raise OSError("The disk is gone.")
+        plain(*names)
+
+    monkeypatch.setattr(module, "exchange", lambda *_: False)
+    monkeypatch.setattr(os, "rename", rename)
+    with pytest.raises(OSError, match="The disk is gone"):
+        write(target, b"y", overwrite=True)
+    monkeypatch.undo()
+    (kept,) = tmp_path.glob(".new.zarr.*/old/0/c/0")
+    assert kept.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("name", ["new.zarr", "new.ozx"])
+def test_what_a_link_leads_to_is_replaced(tmp_path, name):
+    (tmp_path / "disk").mkdir()
+    target = write(tmp_path / "disk" / name)
+    link = tmp_path / name
+    link.symlink_to(target)
+    write(link, b"y", overwrite=True)
+    assert link.is_symlink()
+    if target.is_dir():
+        assert (target / "0" / "c" / "0").read_bytes() == b"y"
+    else:
+        with zipfile.ZipFile(target) as archive:
+            assert archive.read("0/c/0") == b"y"
+    assert [p.name for p in tmp_path.iterdir() if p != link] == ["disk"]
+    assert [p.name for p in target.parent.iterdir()] == [name]
+
+
+def age(folder):
+    """Take it that nobody has written there for long."""
+    before = time.time() - LEFT_BEHIND - 60
+    for above, folders, files in os.walk(folder, topdown=False):
+        for name in (*folders, *files):
+            os.utime(f"{above}/{name}", (before, before))
+
+
 KILLED = """
 import os, sys
 from napari_ngff.store.draft import Draft
@@ -124,10 +207,6 @@ def test_a_process_that_is_killed_leaves_the_old_one(tmp_path):
     assert left[0].name.startswith(".new.zarr.")
     write(target, b"y", overwrite=True)
     assert left[0].exists()  # as far as one can know, somebody is at work on it
-    before = time.time() - LEFT_BEHIND - 60
-    for folder, _, files in os.walk(left[0], topdown=False):
-        for name in files:
-            os.utime(f"{folder}/{name}", (before, before))
-        os.utime(folder, (before, before))
+    age(tmp_path)
     write(target, b"z", overwrite=True)
     assert not left[0].exists()

@@ -314,6 +314,17 @@ def test_nothing_is_replaced_unasked(tmp_path):
     np.testing.assert_array_equal(finest(opened(path)[0]), pixels(1))
 
 
+@pytest.mark.parametrize("from_link", [True, False])
+def test_a_link_to_what_is_read_is_not_written_over(tmp_path, from_link):
+    path = write(tmp_path / "a.zarr", [Image(pixels())])
+    link = tmp_path / "b.zarr"
+    link.symlink_to(path)
+    places = [link, path] if from_link else [path, link]
+    with pytest.raises(FileExistsError, match="is read from"):
+        write(places[1], opened(places[0]), overwrite=True)
+    np.testing.assert_array_equal(finest(opened(path)[0]), pixels())
+
+
 def test_nothing_is_written_into_or_over_what_is_read(tmp_path):
     path = write(tmp_path / "a.zarr", [Image(pixels())])
     with pytest.raises(FileExistsError, match="is inside of"):

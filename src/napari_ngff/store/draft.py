@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from napari_ngff.errors import AccessError
 from napari_ngff.store.archives.packing import pack
+from napari_ngff.store.exchange import exchange
 from napari_ngff.store.sink import PART
 from napari_ngff.store.workers import share
 
@@ -23,6 +24,9 @@ __all__ = ["SINGLE", "Draft"]
 
 SINGLE = ".ozx"
 """Ends the name of a single file."""
+
+OLD = "old"
+"""In a folder aside: what is replaced."""
 
 LEFT_BEHIND = 3600
 """Seconds for which nobody wrote to a draft that nobody finishes any more."""
@@ -44,7 +48,7 @@ class Draft:
     Parameters
     ----------
     target
-        Folder or file to write; its parents are made.
+        Folder or file to write; its parents are made. Of a link, what it leads to.
     overwrite
         Whether a zarr hierarchy or file of that name may be replaced.
 
@@ -62,17 +66,17 @@ class Draft:
     """
 
     def __init__(self, target: str | Path, *, overwrite: bool = False) -> None:
-        self.target = Path(os.path.abspath(target))
+        self.target = Path(os.path.realpath(target))
         self.overwrite = overwrite
         self.root = ""
         self._folders: set[str] = set()
 
     def __enter__(self) -> Self:
-        self._require_room()
         parent, name = self.target.parent, self.target.name
         try:
-            parent.mkdir(parents=True, exist_ok=True)
             _sweep(parent, name)
+            self._require_room()
+            parent.mkdir(parents=True, exist_ok=True)
             # Beside the target, so that renaming moves no bytes.
             self.root = tempfile.mkdtemp(PART, f".{name}.", parent)
         except PermissionError as error:
@@ -127,17 +131,24 @@ class Draft:
         self._require_room()
         if not os.path.lexists(self.target):
             os.rename(self.root, self.target)
-        else:
-            old = Path(tempfile.mkdtemp(PART, f".{self.target.name}.", self._parent))
-            os.rename(self.target, old / "old")
-            try:
-                os.rename(self.root, self.target)
-            except OSError:
-                os.rename(old / "old", self.target)
-                raise
-            finally:
-                shutil.rmtree(old, ignore_errors=True)
+        elif not exchange(self.root, str(self.target)):
+            self._replace()
         _sync_folder(self._parent)
+
+    def _replace(self) -> None:
+        """Take the place of what is there, where the system cannot swap the two.
+
+        Whoever is killed between the renames leaves what was there to `_sweep`.
+        """
+        aside = Path(tempfile.mkdtemp(PART, f".{self.target.name}.", self._parent))
+        os.rename(self.target, aside / OLD)
+        try:
+            os.rename(self.root, self.target)
+        except OSError:
+            os.rename(aside / OLD, self.target)
+            aside.rmdir()
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
 
     @property
     def _parent(self) -> str:
@@ -183,12 +194,17 @@ def _umask() -> int:
 
 
 def _sweep(parent: Path, name: str) -> None:
-    """Remove drafts of the same name that a killed process left."""
+    """Remove drafts of the same name that a killed process left.
+
+    What it was about to replace is put back.
+    """
     oldest = time.time() - LEFT_BEHIND
-    for other in parent.iterdir():
+    for other in parent.iterdir() if parent.is_dir() else ():
         if not (other.name.startswith(f".{name}.") and other.name.endswith(PART)):
             continue
         with suppress(OSError):
             times = [os.stat(path).st_mtime for path in _files(str(other))]
             if max([other.stat().st_mtime, *times]) < oldest:
+                if (other / OLD).exists() and not (parent / name).exists():
+                    os.rename(other / OLD, parent / name)
                 shutil.rmtree(other)

@@ -148,7 +148,8 @@ def _as_tuple(layer: Layer | LayerData) -> LayerData:
 
 def _require_place(target: Path, layers: Sequence[LayerData]) -> None:
     """Refuse a target inside of an OME-Zarr, or that layers are read from."""
-    for folder in target.parents:
+    real = Path(os.path.realpath(target))
+    for folder in (*target.parents, *real.parents):
         if any((folder / name).exists() for name in ("zarr.json", ".zgroup")):
             msg = f"{target} is inside of {folder}, which is a zarr. Choose another."
             raise FileExistsError(msg)
@@ -156,8 +157,8 @@ def _require_place(target: Path, layers: Sequence[LayerData]) -> None:
         origin = keywords.get("metadata", {}).get(KEY)
         if not isinstance(origin, LayerOrigin):
             continue
-        source = Path(origin.node.location.source.name)
-        if source in (target, *target.parents) or target in source.parents:
+        source = Path(os.path.realpath(origin.node.location.source.name))
+        if source in (real, *real.parents) or real in source.parents:
             msg = (
                 f"{keywords.get('name')} is read from {target}, which cannot be"
                 " replaced meanwhile. Choose another name; or press Ctrl+S on labels"
