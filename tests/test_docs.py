@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from napari_ngff import cli
-from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.samples import write_image, write_plate, write_stack
 from patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -47,6 +47,7 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def filled(folder: Path) -> Path:
     write_image(folder / "cells.ome.zarr")
+    write_stack(folder / "spheroid.ome.zarr")
     write_plate(folder / "plate.ome.zarr", grid=(2, 2), fields=1, shape=(64, 64))
     return folder
 

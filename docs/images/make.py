@@ -451,6 +451,30 @@ def bridge(folder: Path) -> None:
     save(viewer, "bridge", "cells")
 
 
+def volume(folder: Path) -> None:
+    """Draw a part of a stack in 3D, with the page that it was chosen on."""
+    from napari_ngff.plugin import view_region
+    from napari_ngff.viewer.samples import write_stack
+
+    viewer = open_sample(write_stack(folder / "spheroid.ome.zarr"))
+    viewer.layers.selection.active = viewer.layers[0]
+    for layer in viewer.layers[2:]:
+        layer.visible = False
+    viewer.scene.camera.zoom *= 1.6
+    view_region(viewer)
+    wait(1)
+    page = next(
+        one.volume
+        for name, one in viewer.window.dock_widgets.items()
+        if "annotate" in name
+    )
+    page.view()
+    while viewer.dims.ndisplay == 2:
+        wait(0.1)
+    viewer.scene.camera.angles = (10, -25, 50)
+    save(viewer, "volume", -2)
+
+
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
     """Serve a folder on this machine; gives its address."""
@@ -481,6 +505,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "annotate": annotate,
     "annotate-light": annotate_light,
     "bridge": bridge,
+    "volume": volume,
     "tables": tables,
 }
 

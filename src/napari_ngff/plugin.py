@@ -24,6 +24,7 @@ __all__ = [
     "sample_cells",
     "sample_plate",
     "sample_stack",
+    "view_region",
     "write_layers",
 ]
 
@@ -86,6 +87,14 @@ def edit_copy(viewer: Viewer) -> None:
 
     use_workers()
     start(viewer)
+
+
+def view_region(viewer: Viewer) -> None:
+    """Choose a region and a level, and view it in 3D."""
+    from napari_ngff.widgets.docking import ANNOTATE, show_dock
+
+    use_workers()
+    show_dock(viewer, ANNOTATE).showVolume()
 
 
 def measure_labels(viewer: Viewer) -> None:

@@ -133,14 +133,14 @@ def test_work_here_and_merge(viewer, dock, labels):
     dock.tabs.setCurrentIndex(2)
     pump()
     page = dock.bridge
-    assert "2 layers" in page.memory.text()
-    assert "MiB" in page.memory.text()
-    before = page.memory.text()
-    page.level.setCurrentIndex(1)
-    page.level.activated.emit(1)
-    assert page.memory.text() != before
-    page.level.setCurrentIndex(0)
-    page.level.activated.emit(0)
+    assert "2 layers" in page.form.memory.text()
+    assert "MiB" in page.form.memory.text()
+    before = page.form.memory.text()
+    page.form.level.setCurrentIndex(1)
+    page.form.level.activated.emit(1)
+    assert page.form.memory.text() != before
+    page.form.level.setCurrentIndex(0)
+    page.form.level.activated.emit(0)
     count = len(viewer.layers)
     press(page.take)
     until(lambda: len(viewer.layers) == count + 2)

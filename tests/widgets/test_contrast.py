@@ -43,7 +43,7 @@ from napari_ngff.widgets.colors import Colors
 from napari_ngff.widgets.docking import ANNOTATE, bring_forward
 
 THEMES = "dark", "light"
-PAGES = 3
+PAGES = 4
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from napari_ngff.viewer.moving import (
     remade,
     shown_system,
 )
-from napari_ngff.viewer.painting.volumes import fit_volumes
+from napari_ngff.viewer.painting.volumes import bring_back, fit_volumes
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.views import choices
@@ -66,6 +66,7 @@ class Session:
     def _on_ndisplay(self, event: Any = None) -> None:
         viewer = self._viewer()
         if viewer is not None:
+            bring_back(viewer)
             fit_volumes(viewer)
 
     def _on_removing(self, event: Any = None) -> None:

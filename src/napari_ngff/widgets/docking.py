@@ -120,7 +120,14 @@ def bring_forward(widget: Any) -> None:
         dock.raise_()
 
 
-def show_dock(viewer: Any, title: str) -> None:
-    """Show a dock of the manifest in the window of a viewer, in front of its tabs."""
+def show_dock(viewer: Any, title: str) -> Any:
+    """Show a dock of the manifest in the window of a viewer, in front of its tabs.
+
+    Returns
+    -------
+    QWidget
+        What the dock holds.
+    """
     _, widget = viewer.window.add_plugin_dock_widget(PLUGIN, title)
     bring_forward(widget)
+    return widget

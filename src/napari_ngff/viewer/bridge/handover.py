@@ -18,6 +18,7 @@ from napari_ngff.viewer.bridge.regions import (
 )
 from napari_ngff.viewer.bridge.work import WORK, work_here, work_size
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+from napari_ngff.viewer.painting.volumes import is_volume
 from napari_ngff.viewer.picture import KEY
 
 if TYPE_CHECKING:
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.grid import Box
 
-__all__ = ["REGIONS", "Handover", "RegionKind", "plan", "results", "sources"]
+__all__ = [
+    "REGIONS",
+    "Handover",
+    "RegionKind",
+    "hand_over",
+    "plan",
+    "region_of",
+    "results",
+    "sources",
+]
 
 RegionKind = Literal["view", "shapes", "label", "whole"]
 
@@ -87,7 +97,7 @@ def results(viewer: ViewerModel) -> list[Labels]:
     found = [
         layer
         for layer in viewer.layers
-        if isinstance(layer, Labels) and not layer.multiscale
+        if isinstance(layer, Labels) and not (layer.multiscale or is_volume(layer))
     ]
     return found[::-1]
 
@@ -111,10 +121,12 @@ def plan(
     ValueError
         Where there is no layer, no shape, or no such label; or nothing in sight.
     """
-    if not layers:
-        raise ValueError("Open an image of an OME-Zarr, and make it visible.")
+    return hand_over(layers, region_of(viewer, layers, kind), level)
+
+
+def hand_over(layers: Sequence[Layer], region: Box, level: int) -> Handover:
+    """Say what is to be read of a region of the first layer, without reading pixels."""
     first = layers[0]
-    region = _region(viewer, first, layers[-1], kind)
     regions = tuple(
         region if layer is first else same_region(first, region, layer)
         for layer in layers
@@ -127,7 +139,17 @@ def plan(
     return Handover(tuple(layers), regions, levels, sum(sizes))
 
 
-def _region(viewer: ViewerModel, first: Layer, last: Layer, kind: RegionKind) -> Box:
+def region_of(viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind) -> Box:
+    """Find the region that was chosen, in voxels of level 0 of the first layer.
+
+    Raises
+    ------
+    ValueError
+        See `plan`.
+    """
+    if not layers:
+        raise ValueError("Open an image of an OME-Zarr, and make it visible.")
+    first, last = layers[0], layers[-1]
     if kind == "view":
         return view_region(viewer, first)
     if kind == "whole":

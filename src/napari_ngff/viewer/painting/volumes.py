@@ -14,18 +14,31 @@ from napari_ngff.viewer.bridge.regions import level_shapes
 from napari_ngff.viewer.picture import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-__all__ = ["BUDGET", "SIDE", "finest_fitting", "fit_volume", "fit_volumes"]
+__all__ = [
+    "BUDGET",
+    "SIDE",
+    "VOLUME",
+    "bring_back",
+    "finest_fitting",
+    "fit_volume",
+    "fit_volumes",
+    "is_volume",
+    "set_aside",
+]
 
 BUDGET = 128 << 20
 """Bytes of one layer's volume. napari reads it in the main thread."""
 
 SIDE = 2048
 """Voxels per axis that a texture of three axes holds on most machines."""
+
+VOLUME = "ome-zarr-volume"
+"""Where the ``metadata`` of a region that is shown in 3D says of what."""
 
 
 def finest_fitting(layer: Layer, axes: Sequence[int], budget: int = BUDGET) -> int:
@@ -74,4 +87,26 @@ def fit_volumes(viewer: ViewerModel) -> None:
             fit_volume(viewer, layer)
 
 
+def is_volume(layer: Layer) -> bool:
+    """Tell whether a layer is a region that was taken out to be shown in 3D."""
+    return VOLUME in layer.metadata
+
+
+def set_aside(viewer: ViewerModel, layers: Iterable[Layer]) -> None:
+    """Hide layers until the viewer is switched to 2D."""
+    hidden = _aside[viewer] = weakref.WeakSet(layers)
+    for layer in hidden:
+        layer.visible = False
+
+
+def bring_back(viewer: ViewerModel) -> None:
+    """Show them again, and hide what was taken out of them."""
+    hidden = _aside.pop(viewer, ()) if viewer.dims.ndisplay == 2 else ()
+    for layer in [*hidden, *(filter(is_volume, viewer.layers) if hidden else ())]:
+        layer.visible = not is_volume(layer)
+
+
+_aside: weakref.WeakKeyDictionary[Any, weakref.WeakSet[Any]] = (
+    weakref.WeakKeyDictionary()
+)
 _fitted: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()

@@ -6,20 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
-    QComboBox,
     QFormLayout,
     QGroupBox,
-    QLabel,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
-from napari_ngff.viewer.bridge.handover import REGIONS, Handover, plan, results, sources
+from napari_ngff.viewer.bridge.handover import plan, results
 from napari_ngff.viewer.bridge.merging import HOW, Merging, prepare, worked_on
-from napari_ngff.viewer.bridge.regions import level_shapes
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
 from napari_ngff.widgets.annotate.export_box import ExportBox
+from napari_ngff.widgets.annotate.region_form import RegionForm, choice_box
 from napari_ngff.widgets.inquiry import Questions
 
 if TYPE_CHECKING:
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = ["BridgePage"]
-
-LARGE = 1 << 30
-"""Bytes above which the size is written in bold."""
 
 
 class BridgePage(QWidget):
@@ -44,18 +39,13 @@ class BridgePage(QWidget):
         self._viewer = viewer
         self._layer: OMEZarrLabels | None = None
         self._questions = Questions(self)
-        self.region = self._box("Region", "Which part the plain layers get.")
-        for kind, text in REGIONS.items():
-            self.region.addItem(text, kind)
-        self.level = self._box("Level", "A coarser one is smaller, and less exact.")
-        self.memory = QLabel(self)
-        self.memory.setWordWrap(True)
+        self.form = RegionForm(viewer, plan, self)
         self.take = QPushButton("&Work here", self)
         self.take.setToolTip(
             "Adds plain layers of the region, which every plugin can work on."
         )
-        self.result = self._box("Result", "Labels that a plugin has made.")
-        self.how = self._box("Merge", "What the result does to the labels there.")
+        self.result = choice_box(self, "Result", "Labels that a plugin has made.")
+        self.how = choice_box(self, "Merge", "What becomes of the labels there.")
         for how, text in HOW.items():
             self.how.addItem(text, how)
         self.put = QPushButton("&Merge result", self)
@@ -68,23 +58,12 @@ class BridgePage(QWidget):
         self._connect()
         self.setLayer(None)
 
-    def _box(self, name: str, tip: str) -> QComboBox:
-        box = QComboBox(self)
-        box.setAccessibleName(name)
-        box.setToolTip(tip)
-        box.setSizeAdjustPolicy(
-            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        )
-        box.setMinimumContentsLength(10)
-        return box
-
     def _arrange(self) -> None:
         out, back = QGroupBox("Take out", self), QGroupBox("Put back", self)
-        form = QFormLayout(out)
-        form.addRow("&Region", self.region)
-        form.addRow("&Level", self.level)
-        form.addRow(self.memory)
-        form.addRow(self.take)
+        taking = QVBoxLayout(out)
+        taking.addWidget(self.form)
+        taking.addWidget(self.form.memory)
+        taking.addWidget(self.take)
         form = QFormLayout(back)
         form.addRow("R&esult", self.result)
         form.addRow("&How", self.how)
@@ -98,20 +77,14 @@ class BridgePage(QWidget):
         layout.addStretch(1)
 
     def _connect(self) -> None:
-        self.region.activated.connect(self.measure)
-        self.level.activated.connect(self.measure)
+        self.form.possible.connect(self.take.setEnabled)
+        self.form.told.connect(self.told)
         self.take.clicked.connect(self.workHere)
         self.put.clicked.connect(self.mergeResult)
         self.shapes.clicked.connect(self.paintShapes)
         layers = self._viewer.layers.events
         layers.inserted.connect(self.refresh)
         layers.removed.connect(self.refresh)
-
-    def showEvent(self, event: Any) -> None:
-        """Offer what there is when this comes on the screen."""
-        self.refresh()
-        self.measure()
-        super().showEvent(event)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Merge into other labels, and export them."""
@@ -121,14 +94,7 @@ class BridgePage(QWidget):
 
     def refresh(self, event: Any = None) -> None:
         """Offer the levels and results that there are."""
-        found = sources(self._viewer)
-        shapes = level_shapes(found[0]) if found else []
-        with QSignalBlocker(self.level):
-            chosen = max(0, self.level.currentIndex())
-            self.level.clear()
-            for number, shape in enumerate(shapes):
-                self.level.addItem(f"{number}: {' x '.join(map(str, shape))}", number)
-            self.level.setCurrentIndex(min(chosen, self.level.count() - 1))
+        self.form.refresh()
         with QSignalBlocker(self.result):
             name = self.result.currentData()
             newest = self.result.itemData(0)
@@ -139,62 +105,16 @@ class BridgePage(QWidget):
             if self.result.itemData(0) == newest:
                 self.result.setCurrentIndex(max(0, self.result.findData(name)))
         editable = self._layer is not None and self._layer.editable
-        self.take.setEnabled(bool(found))
         self.put.setEnabled(editable and self.result.count() > 0)
         self.shapes.setEnabled(editable)
 
     # Out.
 
-    def measure(self) -> None:
-        """Say how large the region is, before anything is read."""
-        self._ask(self._show_size)
-
-    def _ask(self, done: Any) -> None:
-        viewer, layers = self._viewer, sources(self._viewer)
-        kind, level = self.region.currentData(), self.level.currentData() or 0
-
-        def work() -> Handover | str:
-            try:
-                return plan(viewer, layers, kind, level)
-            except ValueError as error:
-                return str(error)
-
-        if kind == "label":  # it has to be found
-            self._questions.ask("plan", work, done)
-        else:
-            done(work())
-
-    def _show_size(self, found: Handover | str) -> None:
-        self.take.setEnabled(not isinstance(found, str))
-        if isinstance(found, str):
-            self.memory.setText(found)
-            return
-        layers = "1 layer" if len(found.layers) == 1 else f"{len(found.layers)} layers"
-        text = f"{layers}, {size_text(found.nbytes)} of memory"
-        self.memory.setText(f"<b>{text}</b>" if found.nbytes > LARGE else text)
-
     def workHere(self) -> None:
         """Read the region in a worker, and add it as plain layers."""
-        self._ask(self._take)
-
-    def _take(self, found: Handover | str) -> None:
-        self._show_size(found)
-        if isinstance(found, str):
-            return
-        self.told.emit(f"Reading {size_text(found.nbytes)}…")
-
-        def work() -> Any:
-            try:
-                return found.take()
-            except (MemoryError, ValueError) as error:
-                return f"Not read: {error}"
-
-        self._questions.ask("take", work, self._taken)
+        self.form.read(self._taken)
 
     def _taken(self, layers: Any) -> None:
-        if isinstance(layers, str):
-            self.told.emit(layers)
-            return
         active = self._viewer.layers.selection.active
         for layer in layers:
             self._viewer.add_layer(layer)
@@ -250,13 +170,3 @@ class BridgePage(QWidget):
             self.told.emit(str(error))
             return
         self.told.emit(f"{number} shapes were painted; undo takes them back.")
-
-
-def size_text(nbytes: int) -> str:
-    """Write a number of bytes as people do."""
-    size = float(nbytes)
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

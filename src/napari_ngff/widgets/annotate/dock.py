@@ -26,6 +26,7 @@ from napari_ngff.widgets.annotate.bridge_page import BridgePage
 from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
 from napari_ngff.widgets.annotate.round_bar import RoundBar
+from napari_ngff.widgets.annotate.volume_page import VolumePage
 from napari_ngff.widgets.docking import Docking
 from napari_ngff.widgets.installation import install
 from napari_ngff.widgets.look import Look
@@ -67,6 +68,7 @@ class AnnotateDock(QWidget):
         self.classes = ClassPage(self)
         self.objects = ObjectPage(napari_viewer, self)
         self.bridge = BridgePage(napari_viewer, self)
+        self.volume = VolumePage(napari_viewer, self)
         self.tabs = QTabWidget(self)
         self.round = RoundBar(napari_viewer, self)
         self.status = QLabel(self)
@@ -83,6 +85,10 @@ class AnnotateDock(QWidget):
         lines = LINES * self.fontMetrics().lineSpacing()
         return hint.expandedTo(QSize(0, lines))
 
+    def showVolume(self) -> None:
+        """Bring the page about 3D in front."""
+        self.tabs.setCurrentIndex(self.tabs.count() - 1)
+
     def _arrange(self) -> None:
         self.title.setWordWrap(True)
         self.status.setWordWrap(True)
@@ -93,6 +99,7 @@ class AnnotateDock(QWidget):
             (self.classes, "Classes"),
             (self.objects, "Objects"),
             (self.bridge, "Other plugins"),
+            (self.volume, "3D"),
         )
         for page, title in pages:
             # Beside a browser there may be little room.
@@ -120,7 +127,13 @@ class AnnotateDock(QWidget):
         # Qt would keep what a lambda holds, and so this, for good.
         self.make.clicked.connect(self._on_make)
         self.autosave.toggled.connect(self._on_autosave)
-        for page in (self.classes, self.objects, self.bridge, self.round):
+        for page in (
+            self.classes,
+            self.objects,
+            self.bridge,
+            self.volume,
+            self.round,
+        ):
             page.told.connect(self.status.setText)
         self._viewer.layers.selection.events.active.connect(self._follow)
         # Labels are deselected before they are gone.

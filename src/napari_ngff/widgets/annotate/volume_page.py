@@ -1,0 +1,66 @@
+"""Shows a region in 3D, at a level of choice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+
+from napari_ngff.viewer.bridge.volume import plan_volume, show_volume
+from napari_ngff.widgets.annotate.region_form import RegionForm
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+
+__all__ = ["VolumePage"]
+
+HINT = (
+    "Visible images, and labels that are selected, through the whole depth. Switch back"
+    " to 2D, and all is as before."
+)
+
+
+class VolumePage(QWidget):
+    """A region, a level, what they take in memory, and a button."""
+
+    told = Signal(str)
+    """Emitted with what became of it."""
+
+    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._viewer = viewer
+        self.form = RegionForm(viewer, plan_volume, self)
+        self.form.region.setToolTip("Which part is shown in 3D.")
+        self.button = QPushButton("&View in 3D", self)
+        self.button.setToolTip("Reads the region at this level, and shows it in 3D.")
+        hint = QLabel(HINT, self)
+        hint.setWordWrap(True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 4, 0, 0)
+        layout.addWidget(self.form)
+        layout.addWidget(self.form.memory)
+        layout.addWidget(self.button)
+        layout.addWidget(hint)
+        layout.addStretch(1)
+        self.form.possible.connect(self.button.setEnabled)
+        self.form.told.connect(self.told)
+        self.button.clicked.connect(self.view)
+        layers, dims = viewer.layers.events, viewer.dims.events
+        for event in (layers.inserted, layers.removed, dims.ndisplay):
+            event.connect(self.refresh)
+
+    def refresh(self, event: Any = None) -> None:
+        """Offer what there is now."""
+        if self.isVisible():
+            self.form.refresh()
+            self.form.measure()
+
+    def view(self) -> None:
+        """Read the region in a worker, and show it in 3D."""
+        self.form.read(self._show)
+
+    def _show(self, layers: Any) -> None:
+        shown = show_volume(self._viewer, layers)
+        number = "1 layer is" if len(shown) == 1 else f"{len(shown)} layers are"
+        self.told.emit(f"{number} shown in 3D.")

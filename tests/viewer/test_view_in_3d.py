@@ -1,0 +1,119 @@
+"""A region at a chosen level in 3D, against plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image, Labels
+
+from napari_ngff.labels.canvas import Canvas
+from napari_ngff.viewer.bridge import volume
+from napari_ngff.viewer.bridge.handover import results, sources
+from napari_ngff.viewer.bridge.volume import plan_volume, view_in_3d
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import pyramid
+
+SHAPE = 3, 8, 40, 60
+COARSER = (3, 4, 20, 30), (3, 2, 10, 15)
+REGION = (0, 3), (2, 3), (4, 20), (10, 50)
+
+
+@pytest.fixture
+def viewer():
+    viewer = ViewerModel()
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 200, SHAPE).astype("u1")
+    levels = [one.pixels for one in pyramid(pixels, COARSER)]
+    place = {"scale": (1, 4, 0.5, 0.5), "translate": (0, 3, 1, 2)}
+    viewer.add_layer(Image(levels, multiscale=True, name="dapi", **place))
+    labels = random.integers(0, 6, SHAPE).astype("u2")
+    canvas = Canvas(pyramid(labels, COARSER))
+    viewer.add_layer(OMEZarrLabels(canvas, name="nuclei", **place))
+    viewer.dims.set_point(0, 1)
+    return viewer
+
+
+def test_the_whole_depth_of_a_region_is_shown_at_the_level(viewer):
+    image, labels = viewer.layers
+    shown = view_in_3d(viewer, [image, labels], REGION, level=1)
+    assert viewer.dims.ndisplay == 3
+    assert [type(one) for one in shown] == [Image, Labels]
+    for plain, lazy in zip(shown, (image, labels), strict=True):
+        assert type(plain.data) is np.ndarray
+        expected = np.asarray(lazy.data[1])[1, :, 2:10, 5:25]
+        np.testing.assert_array_equal(plain.data, expected)
+        assert plain.visible
+        assert "level 1" in plain.name
+    # It lies where the region lies: voxel 0 of it in the middle of voxels 0 and 1.
+    corner = shown[0].data_to_world((0, 0, 0))
+    np.testing.assert_allclose(corner, image.data_to_world((1, 0.5, 4.5, 10.5))[1:])
+
+
+def test_the_copies_are_for_looking_only(viewer):
+    shown = view_in_3d(viewer, list(viewer.layers), REGION)
+    assert not shown[1].editable
+    assert results(viewer) == []
+    assert not set(shown) & set(sources(viewer))
+
+
+def test_what_is_not_shown_is_not_read_and_comes_back_in_2d(viewer):
+    image, labels = viewer.layers
+    labels.visible = False
+    shown = view_in_3d(viewer, [image], REGION)
+    assert not image.visible
+    viewer.dims.ndisplay = 2
+    assert image.visible
+    assert not labels.visible, "hidden before"
+    assert not shown[0].visible
+    # Once: what is hidden later stays hidden.
+    image.visible = False
+    viewer.dims.ndisplay = 3
+    viewer.dims.ndisplay = 2
+    assert not image.visible
+
+
+def test_another_region_takes_the_place_of_the_last(viewer):
+    image, _ = list(viewer.layers)
+    first = view_in_3d(viewer, [image], REGION)
+    with pytest.raises(ValueError, match="Switch back to 2D"):
+        plan_volume(viewer, [image], "whole", 0)
+    viewer.dims.ndisplay = 2
+    view_in_3d(viewer, [image], REGION, level=1)
+    assert first[0] not in viewer.layers
+    assert [one.name for one in viewer.layers][2:] == ["dapi (3D, level 1)"]
+
+
+def test_what_takes_too_much_memory_is_refused_and_nothing_changes(viewer, monkeypatch):
+    image, labels = viewer.layers
+    size = 8 * 16 * 40
+    monkeypatch.setattr(volume, "BUDGET", 2 * size - 1)
+    with pytest.raises(ValueError, match=r"nuclei takes .* Choose a coarser level"):
+        view_in_3d(viewer, [image, labels], REGION)
+    assert list(viewer.layers) == [image, labels]
+    assert image.visible
+    assert viewer.dims.ndisplay == 2
+    view_in_3d(viewer, [image], REGION)
+
+
+def test_no_side_is_longer_than_a_texture(viewer, monkeypatch):
+    monkeypatch.setattr(volume, "SIDE", 39)
+    with pytest.raises(ValueError, match="dapi is 40 voxels long"):
+        view_in_3d(viewer, [viewer.layers[0]], REGION)
+    view_in_3d(viewer, [viewer.layers[0]], REGION, level=1)
+
+
+def test_flat_images_are_refused():
+    viewer = ViewerModel()
+    flat = [np.zeros((1, 64, 64), "u1"), np.zeros((1, 32, 32), "u1")]
+    layer = viewer.add_image(flat, multiscale=True, name="flat")
+    with pytest.raises(ValueError, match="flat is flat"):
+        view_in_3d(viewer, [layer])
+
+
+def test_the_plan_says_what_the_whole_depth_takes(viewer):
+    found = plan_volume(viewer, [viewer.layers[0]], "whole", 0)
+    assert found.regions == (((1, 2), (0, 8), (0, 40), (0, 60)),)
+    assert found.nbytes == 8 * 40 * 60
+    with pytest.raises(ValueError, match="Open an image"):
+        plan_volume(viewer, [], "whole", 0)
