@@ -366,3 +366,20 @@ def test_a_merge_that_ends_between_two_renames_is_finished(copy, monkeypatch, st
     assert same(levels(path, "labels/mine"), levels(sidecar, "mine"))
     assert main(["check", str(path)]) == 0
     assert not list(label.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../out", "../../../out", "a/../../out", "/out", "zarr.json", "a//b", "a\\b"],
+)
+def test_a_name_that_leads_out_of_the_list_is_refused(copy, tmp_path, name):
+    path = copy("0.5.ome.zarr")
+    place = sidecar_home(open_node(path)).source.name
+    create_labels(
+        open_node(path), "mine", np.dtype("u2"), 0, sidecar_home(open_node(path))
+    ).register()
+    shutil.rmtree(path / "labels")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match="is no name of a label image"):
+        merge(place, name=name)
+    assert sorted(tmp_path.rglob("*")) == before

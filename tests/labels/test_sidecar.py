@@ -12,6 +12,7 @@ import zarr
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.creation import create_labels
+from napari_ngff.labels.places import replacement, replica
 from napari_ngff.labels.places.replica import copy_labels
 from napari_ngff.labels.places.sidecar import (
     address_of,
@@ -251,3 +252,59 @@ def test_a_place_without_permission_is_left_alone(samples, tmp_path, monkeypatch
                 os.setresuid(0, 0, 0)
             for folder in (*folders, Path(path)):
                 folder.chmod(0o755)
+
+
+def pixels(node):
+    return zarr.open_array(f"{node}/0", mode="r")[:]
+
+
+def test_a_copy_that_did_not_get_into_the_list_is_made_anew(copy, monkeypatch):
+    image = open_node(copy("0.5.ome.zarr"))
+    label = image.child("labels/nuclei")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(replica, "enter", full)
+    with pytest.raises(OSError, match="No space left"):
+        copy_labels(label, image)
+    monkeypatch.undo()
+    assert attached_names(str(image)) == []
+    made = copy_labels(label, image)
+    np.testing.assert_array_equal(pixels(made), pixels(label))
+    assert attached_names(str(image)) == ["nuclei"]
+    assert not list(Path(str(made)).rglob(replacement.UNFINISHED))
+
+
+def test_what_another_window_copies_is_left_alone(copy):
+    image = open_node(copy("0.5.ome.zarr"))
+    label = image.child("labels/nuclei")
+    told = []
+
+    def other(done, total):
+        if not told:
+            with pytest.raises(FileExistsError) as caught:
+                copy_labels(label, image)
+            told.append(str(caught.value))
+        return True
+
+    made = copy_labels(label, image, goes_on=other)
+    assert "is being copied" in told[0]
+    np.testing.assert_array_equal(pixels(made), pixels(label))
+
+
+def test_new_labels_that_are_not_saved_yet_are_not_copied_over(copy):
+    image = open_node(copy("0.5.ome.zarr"))
+    home = sidecar_home(image)
+    new = create_labels(image, "nuclei", np.dtype("u2"), 0, home)
+    calls = []
+
+    def count(*some):
+        calls.append(some)
+        return True
+
+    with pytest.raises(FileExistsError, match="something named nuclei"):
+        copy_labels(image.child("labels/nuclei"), image, goes_on=count)
+    assert not calls  # told before hours of copying
+    new.register()
+    assert attached_names(str(image)) == ["nuclei"]

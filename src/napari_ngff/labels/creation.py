@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.labels.places.home import LabelHome, home_in
+from napari_ngff.labels.places.home import LabelHome, home_in, is_name
 from napari_ngff.labels.places.replacement import (
     UNFINISHED,
     Claim,
@@ -174,7 +174,7 @@ def create_labels(
     shapes, chunks, multiscale = _planned(pyramid, name, level)
     # Or refuse now.
     dump_image(Image((multiscale,), label=LabelInfo()), home.version)
-    if {"/", "\\"} & set(name) or not name.strip(". "):
+    if "/" in name or not is_name(name):
         raise ValueError(f"{name!r} is no name of a folder. Choose another.")
     path = home.path(name)
     make_room(sink, path, replace=replace, listed=name in home.names())

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
     from napari_ngff.store.source import Source
 
-__all__ = ["LabelHome", "home_in", "why_not_created", "written_version"]
+__all__ = ["LabelHome", "home_in", "is_name", "why_not_created", "written_version"]
+
+TAKEN = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
+"""Names of documents."""
 
 VERSIONS = ("0.4", "0.5", "0.6")
 
@@ -127,6 +130,18 @@ def home_in(image: Node) -> LabelHome:
         " where labels lie. Convert it to 0.4 or newer, and make labels for that."
     )
     raise UnsupportedError(msg)
+
+
+def is_name(path: str) -> bool:
+    """Whether a label image may be called so: a name, or a path of names.
+
+    It stays below its list, and is no document of it.
+    """
+    parts = path.split("/")
+    return not any(
+        not part.strip(". ") or part.startswith("__") or "\\" in part or part in TAKEN
+        for part in parts
+    )
 
 
 def why_not_created(source: Source) -> str:

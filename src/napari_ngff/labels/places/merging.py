@@ -20,7 +20,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.labels.creation import change_list, enter
 from napari_ngff.labels.journal import find_journals
-from napari_ngff.labels.places.home import LabelHome, home_in
+from napari_ngff.labels.places.home import LabelHome, home_in, is_name
 from napari_ngff.labels.places.replica import GoesOn, Replica
 from napari_ngff.labels.places.sidecar import forget as forget_sidecar
 from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
@@ -198,7 +198,7 @@ def _check(one: Merge, overwrite: bool) -> None:
     image = join(source.root, one.image.location.path)
     if not os.access(image, os.W_OK):
         raise UnsupportedError(f"No permission to write {image}.")
-    if one.name.startswith("__") or not one.name.strip(". /"):
+    if not is_name(one.name):
         raise ValueError(f"{one.name!r} is no name of a label image.")
     _check_fit(one)
     taken = one.name in home.names() or os.path.lexists(_folder(one))

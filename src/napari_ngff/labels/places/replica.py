@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -23,11 +22,13 @@ import numpy as np
 from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.labels.cells import box_of
 from napari_ngff.labels.creation import enter, put_array, put_group, stated
+from napari_ngff.labels.places.replacement import UNFINISHED, Claim, make_room
 from napari_ngff.labels.places.sidecar import remember, sidecar_home
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.creation import NewArray
+from napari_ngff.store.holding import is_held
 from napari_ngff.store.node import CLAIMS
 from napari_ngff.store.objects import DOCUMENTS, join
 from napari_ngff.store.sink import FolderSink
@@ -118,18 +119,25 @@ def copy_labels(
             " and open the copy, or make new labels and paint what is to change."
         )
         raise UnsupportedError(msg)
-    root, aside = home.source.name, f".{home.entry(name)}.copying"
-    place = f"{root}/{aside}"
-    shutil.rmtree(place, ignore_errors=True)
+    sink, path = FolderSink(home.source.name), home.path(name)
+    aside = f".{home.entry(name)}.copying"
+    if is_held(f"{sink.root}/{aside}/{UNFINISHED}"):
+        msg = f"{label} is being copied by another window. Open {image} again then."
+        raise FileExistsError(msg)
+    make_room(sink, path, replace=False, listed=False)
+    sink.clear(aside)
+    claim = Claim(sink, aside)
     try:
         if not Replica(label, home, name, aside).write(goes_on):
             return None
-        os.rename(place, f"{root}/{home.path(name)}")
-        enter(FolderSink(root), home, name)
+        os.rename(f"{sink.root}/{aside}", f"{sink.root}/{path}")
+        enter(sink, home, name)
+        sink.delete(f"{path}/{UNFINISHED}")
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        claim.release()
+        sink.clear(aside)
         with suppress(OSError):
-            os.rmdir(root)  # where it was made for this copy alone
+            os.rmdir(sink.root)  # where it was made for this copy alone
     remember(image, home)
     return home.node(name)
 

@@ -10,6 +10,7 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.blank import Blank
 from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.places.home import is_name
 from napari_ngff.labels.places.sidecar import attached, home_of_new
 from napari_ngff.store.lazy import LazyArray
 from napari_ngff.store.pyramid import LevelSource
@@ -77,9 +78,10 @@ def name_problem(name: str, taken: Sequence[str] = ()) -> str:
     """
     if not name.strip():
         return "A label image needs a name."
-    if set(name) & set('/\\:*?"<>|') or not name.isprintable() or name != name.strip():
+    odd = set(name) & set('/\\:*?"<>|') or not name.isprintable()
+    if odd or name.strip().rstrip(".") not in (name, ""):
         return f"{name!r} is no name that a folder can have everywhere."
-    if set(name) == {"."} or name.startswith("__"):
+    if not is_name(name):
         return f"{name!r} is no name that zarr allows."
     if name.lower() in (other.lower() for other in taken):
         return f"There is a label image {name!r} already. Choose another name."
