@@ -44,6 +44,7 @@ def pytest_runtest_setup() -> None:
     frontend = sys.modules.get("napari_ngff.viewer.frontend")
     if frontend is not None:
         frontend._runner[:] = [frontend.run_here]
+        frontend._later[:] = [frontend.do_here]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -81,7 +81,7 @@ class Blocks:
     def install(self) -> None:
         """Count what sessions do from now on."""
         from napari_ngff.viewer.frontend import set_runner
-        from napari_ngff.widgets.workers import run_in_worker
+        from napari_ngff.widgets.workers import run_in_worker, run_when_calm
 
         def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
             def timed(found: Any) -> None:
@@ -90,7 +90,7 @@ class Blocks:
 
             run_in_worker(work, timed)
 
-        set_runner(run)
+        set_runner(run, run_when_calm)
 
 
 MEMORY = {
@@ -106,7 +106,7 @@ def walking(rounds: int) -> Values:
     """Steps of ours and of the floor in turn, in a window each."""
     import napari
 
-    app = napari.qt.get_qapp()
+    napari.qt.get_qapp()
     rows = ("next field, in a window", "its longest block")
     found: Values = {row: {OURS: [], "floor": []} for row in rows}
     with tempfile.TemporaryDirectory() as folder:
@@ -114,7 +114,7 @@ def walking(rounds: int) -> Values:
         for who in (OURS, "floor"):
             viewer = napari.Viewer(show_welcome_screen=False)
             viewer.window.resize(1200, 900)
-            frames, blocks = Frames(viewer, app), Blocks()
+            frames, blocks = Frames(viewer), Blocks()
             step = begin(viewer, path, who, frames, blocks)
             for i in range(rounds + 1):
                 blocks.longest = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -42,10 +43,14 @@ class Zeros:
 
 
 class Frames:
-    """Counts the pictures of a viewer and notes when the last one was on the screen."""
+    """Counts the pictures of a viewer and notes when the last one was on the screen.
 
-    def __init__(self, viewer: Any, app: Any) -> None:
-        self.app = app
+    It waits in an event loop, as napari does: that leaves other threads alone while
+    nothing happens, and takes away what is done with. (Without one, the sign that a
+    file is being opened would turn for ever, and have the window drawn meanwhile.)
+    """
+
+    def __init__(self, viewer: Any) -> None:
         self.last = 0.0
         self.count = 0
         self._drawn = False
@@ -74,18 +79,26 @@ class Frames:
         start = time.perf_counter()
         action()
         while self.count == before and time.perf_counter() < start + MOST:
-            self.app.processEvents()
+            work(0.01)
         self.rest()
         return (self.last - start) * 1000
 
     def rest(self) -> None:
         """Let the window work until it has drawn nothing for a while."""
         start = time.perf_counter()
-        while time.perf_counter() < max(start, self.last) + SETTLED:
+        while (left := max(start, self.last) + SETTLED - time.perf_counter()) > 0:
             if time.perf_counter() > start + MOST:
                 raise TimeoutError("The window does not come to rest.")
-            self.app.processEvents()
-            time.sleep(0.001)
+            work(left)
+
+
+def work(seconds: float) -> None:
+    """Let the application answer events for a while."""
+    from qtpy.QtCore import QEventLoop, QTimer
+
+    loop = QEventLoop()
+    QTimer.singleShot(math.ceil(seconds * 1000), loop.quit)
+    loop.exec()
 
 
 def open_zeros(viewer: Any, path: str) -> None:
@@ -112,12 +125,12 @@ def measure(data: Path, who: str) -> dict[str, float]:
     """
     import napari
 
-    app = napari.qt.get_qapp()
+    napari.qt.get_qapp()
 
     def window() -> tuple[Any, Frames]:
         viewer = napari.Viewer(show_welcome_screen=False)
         viewer.window.resize(1200, 900)
-        return viewer, Frames(viewer, app)
+        return viewer, Frames(viewer)
 
     def open_file(name: str) -> None:
         if who == "zeros":

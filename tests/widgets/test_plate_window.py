@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import threading
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from mouse import until
+from mouse import pump, until
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
@@ -148,6 +149,43 @@ def test_walking_waits_for_no_file_in_the_main_thread(viewer, browser, monkeypat
     pixels = [np.asarray(layer._slice.image.raw) for layer in viewer.layers]
     assert all(np.count_nonzero(shown) for shown in pixels)
     assert not waited
+
+
+def test_the_next_field_takes_one_picture(viewer, browser, monkeypatch):
+    # However slow the machine is.
+    monkeypatch.setattr("napari_ngff.viewer.browsing.acting.SHORT", math.inf)
+    go(browser, lambda: browser.show_field("A/2"))
+    pump(300)
+    drawn = []
+    canvas = viewer.window._qt_viewer.canvas._scene_canvas
+
+    def draw(event):
+        text = viewer.canvas.overlays.text.text
+        levels = [layer.data_level for layer in viewer.layers]
+        shown = [np.array(layer._slice.image.raw) for layer in viewer.layers]
+        drawn.append((text, levels, shown))
+
+    canvas.events.draw.connect(draw)
+    before = [layer.data_level for layer in viewer.layers]
+    go(browser, lambda: browser.step_field(1))
+    pump(300)
+    canvas.events.draw.disconnect(draw)
+    assert [text for text, _, _ in drawn] == ["A02 - field 1 - acquisition 0"]
+    (_, levels, shown), *_ = drawn
+    assert levels == before == [0, 0, 0]
+    for layer, pixels in zip(viewer.layers, shown, strict=True):
+        np.testing.assert_array_equal(pixels, np.asarray(layer.data[0]))
+
+
+def test_what_is_read_at_once_is_not_shown_as_read(viewer, browser):
+    dock = browser_of(viewer)
+    go(browser, lambda: browser.show_field("A/2"))
+    until(lambda: not dock.cancel.isVisible())
+    seen = []
+    browser.busy.connect(lambda busy: seen.append((busy, dock.cancel.isVisible())))
+    go(browser, lambda: browser.step_field(1))
+    assert seen[0] == (True, False)
+    assert seen[-1] == (False, False)
 
 
 def files():

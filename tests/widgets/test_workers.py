@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from napari_ngff.widgets.workers import run_in_worker
+from napari_ngff.widgets.workers import run_in_worker, run_when_calm
 
 
 @pytest.mark.parametrize("given", [None, 3, OSError("returned"), RuntimeError("too")])
@@ -37,3 +37,17 @@ def test_what_is_raised_is_told(qtbot):
     qtbot.waitUntil(
         lambda: [str(error) for error in told] == ["raised"], timeout=20_000
     )
+
+
+def test_what_nobody_waits_for_comes_after_what_is_asked_for(qtbot):
+    threads, order = [], []
+
+    def work(name):
+        threads.append(threading.current_thread())
+        order.append(name)
+
+    run_when_calm(lambda: work("later"))
+    assert not order
+    run_in_worker(lambda: work("now"), lambda _: None)
+    qtbot.waitUntil(lambda: len(order) == 2, timeout=20_000)
+    assert threading.main_thread() not in threads

@@ -22,6 +22,7 @@ __all__ = [
     "name_taken",
     "run",
     "run_here",
+    "run_later",
     "set_attendant",
     "set_browser_host",
     "set_runner",
@@ -45,14 +46,37 @@ def run_here(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
 _runner: list[Runner] = [run_here]
 
 
-def set_runner(runner: Runner) -> None:
-    """Choose where work that reads data runs."""
-    _runner[0] = runner
+def do_here(work: Callable[[], Any]) -> None:
+    """Do the work at once, in this thread."""
+    work()
+
+
+_later: list[Callable[[Callable[[], Any]], None]] = [do_here]
+
+
+def set_runner(
+    runner: Runner, later: Callable[[Callable[[], Any]], None] = do_here
+) -> None:
+    """Choose where work that reads data runs.
+
+    Parameters
+    ----------
+    runner
+        See `run`.
+    later
+        See `run_later`.
+    """
+    _runner[0], _later[0] = runner, later
 
 
 def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
     """Do some work there; what to do with its result is called in the main thread."""
     _runner[0](work, done)
+
+
+def run_later(work: Callable[[], Any]) -> None:
+    """Do what nobody waits for, when the window has drawn what has just changed."""
+    _later[0](work)
 
 
 class Attendant(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.frontend import set_runner, show
@@ -11,13 +12,16 @@ from napari_ngff.viewer.frontend import set_runner, show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["install_runner", "run_in_worker"]
+__all__ = ["install_runner", "run_in_worker", "run_when_calm"]
+
+CALM = 100
+"""Milliseconds after which the window has drawn what was changed."""
 
 
 def install_runner() -> None:
     """Read in worker threads from now on, if there is an application."""
     if QApplication.instance() is not None:
-        set_runner(run_in_worker)
+        set_runner(run_in_worker, run_when_calm)
 
 
 def run_in_worker(
@@ -41,3 +45,12 @@ def run_in_worker(
             "errored": failed or tell,
         },
     )
+
+
+def run_when_calm(work: Callable[[], Any]) -> None:
+    """Run `work` in a thread, but not while the window draws what was just changed.
+
+    Of two threads that compute, Python lets the other wait for some milliseconds each
+    time, which would be seen.
+    """
+    QTimer.singleShot(CALM, lambda: run_in_worker(work, lambda _: None))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Acting"]
 
-SHORT = 0.02
+SHORT = 0.03
 """Seconds of changing layers after which napari may draw and answer in between."""
 
 

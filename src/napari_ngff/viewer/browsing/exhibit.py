@@ -202,7 +202,7 @@ class Exhibit:
                     fit(viewer, *images[0].extent.world[:, -2:])
             self._told.changed()
             seen, wanted = self._sights(), self.acting.since()
-            frontend.run(lambda: self._prefetch(position, seen, wanted), lambda _: None)
+            frontend.run_later(lambda: self._prefetch(position, seen, wanted))
 
         self.acting.do(work, steps)
 

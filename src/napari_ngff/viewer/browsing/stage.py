@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.blank import Blank
 from napari_ngff.store.lazy import LazyArray, Window
 from napari_ngff.viewer import frontend
+from napari_ngff.viewer.browsing.swap import swap
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.layers import image_layers
-from napari_ngff.viewer.painting.painted import as_layer, exchange
+from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
@@ -45,8 +43,6 @@ LOOK = (
     "mode",
 )
 """What labels keep when others take their place."""
-
-PLACEMENT = ("scale", "translate", "axis_labels", "units")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +138,13 @@ class Stage:
                 del self._layers[slot]
                 yield
         for slot in blank:
-            if template is not None and not _swap(here[slot], _emptied(template)):
+            if template is not None and not swap(here[slot], _emptied(template)):
                 viewer.layers.remove(here[slot])
                 del self._layers[slot]
             yield
         for slot, data in act.layers.items():
             old = here.get(slot)
-            if old is None or not _swap(old, data):
+            if old is None or not swap(old, data):
                 self._layers[slot] = self._replace(viewer, slot, old, data)
             elif slot[1] == "labels":
                 frontend.welcome(viewer, old)
@@ -183,42 +179,6 @@ class Stage:
         """Find where a new layer belongs: over what comes before it."""
         ours = [viewer.layers.index(x) for x in self.layers(viewer).values()]
         return max(ours) + 1 if ours else len(viewer.layers)
-
-
-def _swap(layer: Layer, data: LayerData) -> bool:
-    """Let a layer show something else; False where it cannot."""
-    levels, keywords, _ = data
-    levels = levels if isinstance(levels, list) else [levels]
-    if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
-        return False
-    # Each change would read, scale and upload the picture again (napari 0.9; without
-    # it, that is what happens).
-    with getattr(layer, "_block_refresh", nullcontext)():
-        if layer._type_string == "labels":
-            if not exchange(layer, data):
-                return False
-        else:
-            layer.metadata[KEY] = keywords["metadata"][KEY]
-            layer.data = levels if layer.multiscale else levels[0]
-        for name in PLACEMENT:
-            value = keywords.get(name)
-            if value is not None and not _equal(getattr(layer, name), value):
-                setattr(layer, name, value)
-        affine = keywords.get("affine", np.eye(layer.ndim + 1))
-        if not np.array_equal(layer.affine.affine_matrix, affine):
-            layer.affine = affine
-    layer.refresh()
-    if not layer.visible:
-        # What is hidden keeps its old extent, and with it the home of the camera,
-        # until it is placed anew (napari 0.9, unless it slices asynchronously).
-        layer.scale = layer.scale
-    return True
-
-
-def _equal(first: Any, second: Any) -> bool:
-    if isinstance(first, np.ndarray):
-        return bool(np.array_equal(first, np.asarray(second, float)))
-    return tuple(map(str, first)) == tuple(map(str, second))
 
 
 def _emptied(data: LayerData) -> LayerData:

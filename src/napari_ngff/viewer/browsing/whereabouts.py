@@ -70,6 +70,7 @@ class Whereabouts:
         self._shown = text
         overlay.text = text
         overlay.visible = bool(text)
+        _settle(viewer)
 
     def _here(self) -> str:
         """Say what is under the cursor, or else what is shown."""
@@ -118,6 +119,13 @@ def _overlay(viewer: Any) -> Any:
     canvas = getattr(viewer, "canvas", None)
     overlays = getattr(canvas, "overlays", None)
     return viewer.text_overlay if overlays is None else overlays.text
+
+
+def _settle(viewer: Any) -> None:
+    """Let overlays be placed before they are drawn; napari 0.9 would draw once more."""
+    tiling = getattr(getattr(viewer, "canvas", None), "overlay_tiling", None)
+    if tiling is not None:
+        tiling.events(type_name="placed")
 
 
 def _weakly(method: Any) -> Callable[..., None]:

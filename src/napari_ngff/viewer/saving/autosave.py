@@ -46,17 +46,17 @@ class Autosave:
         now
             In seconds, of a clock that never goes back.
         """
-        viewer, minutes = self._viewer(), autosave_minutes()
-        if viewer is None or minutes <= 0:
+        viewer = self._viewer()
+        layers = () if viewer is None else viewer.layers
+        unsaved = [layer for layer in layers if _is_unsaved(layer)]
+        # napari reads the manifests of all plugins when it is asked for the first time.
+        minutes = autosave_minutes() if unsaved else 0
+        if minutes <= 0:
             self._since.clear()
             return
-        for layer in viewer.layers:
-            saver = getattr(layer, "saver", None)
-            if saver is None or layer.read_only:
-                continue
-            if saver.running or not layer.unsaved:
-                self._since.pop(layer, None)
-                continue
+        for layer in set(self._since) - set(unsaved):
+            del self._since[layer]
+        for layer in unsaved:
             since = self._since.setdefault(layer, now)
             if now - since >= 60 * minutes and not layer.painting:
                 self._since[layer] = now
@@ -70,6 +70,13 @@ class Autosave:
         elif layer not in self._told:
             self._told.add(layer)
             show_info(LEFT.format(layer.name, archive.name, f"{size / 1e6:,.0f}"))
+
+
+def _is_unsaved(layer: Any) -> bool:
+    saver = getattr(layer, "saver", None)
+    if saver is None or layer.read_only or saver.running:
+        return False
+    return bool(layer.unsaved)
 
 
 def archive_of(store: str) -> Path | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QSize, Qt
+from qtpy.QtCore import QSize, Qt, QTimer
 from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -35,6 +35,9 @@ __all__ = ["BrowserPanel"]
 WIDTH = 460
 """Of a panel with 24 columns, in pixels."""
 
+PATIENCE = 200
+"""Milliseconds of reading before it is shown that something is read."""
+
 HINT = "Drop a plate, a well, a collection or a folder of images here."
 
 
@@ -56,6 +59,8 @@ class BrowserPanel(DropTarget):
         self.progress = QProgressBar(self)
         self.cancel = QPushButton("&Cancel", self)
         self.status = QLabel(self)
+        self._waited = QTimer(self)
+        self._waited.timeout.connect(self._show_progress)
         self.title.setWordWrap(True)
         self.status.setWordWrap(True)
         self.progress.setRange(0, 0)
@@ -112,9 +117,18 @@ class BrowserPanel(DropTarget):
         self.images.setVisible(kind not in (Kind.PLATE, Kind.WELL))
 
     def showBusy(self, busy: bool) -> None:
-        """Show that something is read, and let it be given up."""
-        self.progress.setVisible(busy)
-        self.cancel.setVisible(busy)
+        """Show that something is read, if it takes long, and let it be given up."""
+        if not busy:
+            self._waited.stop()
+            self.progress.hide()
+            self.cancel.hide()
+        elif not self._waited.isActive():
+            self._waited.start(PATIENCE)
+
+    def _show_progress(self) -> None:
+        self._waited.stop()
+        self.progress.show()
+        self.cancel.show()
 
     def setColors(self, colors: Colors) -> None:
         """Follow the theme."""

@@ -35,6 +35,7 @@ TITLE = "Unsaved labels"
 
 KEY = Qt.Key.Key_S
 CONTROL = Qt.KeyboardModifier.ControlModifier
+DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 AUTOSAVE = 5_000
 """Milliseconds between two looks at what autosave has to do."""
@@ -240,13 +241,13 @@ def _guard_of(viewer: Any) -> Guard | None:
     window = getattr(getattr(viewer, "window", None), "_qt_window", None)
     if window is None:
         return None
-    found: list[Guard] = window.findChildren(Guard)
-    return found[0] if found else Guard(viewer)
+    found: Guard | None = window.findChild(Guard, options=DIRECT)
+    return found or Guard(viewer)
 
 
 def _guards() -> Iterator[Guard]:
     for window in QApplication.topLevelWidgets():
-        yield from window.findChildren(Guard)
+        yield from window.findChildren(Guard, options=DIRECT)
 
 
 def _tell_status(saver: LayerSaver) -> None:
