@@ -306,13 +306,14 @@ class LabelWriter:
                 register()
             if self.describe is not None:
                 self.describe()
+        refused = done = False
         try:
             done = self.sink.commit(state.writes)
         except ConflictError as error:
             state.refuse(error)
             self._backlog.doubt(self.retained)
-            done = True
-        state.cancelled |= not done
+            refused = True
+        state.cancelled |= not (done or refused)
         if register is not None and done and not self._backlog:
             if in_folder:
                 register()
