@@ -176,7 +176,7 @@ def begin(viewer, dock, browser):
     viewer.window.resize(1500, 900)
     pump(200)
     add_classes(viewer, dock)
-    picture(viewer, "2-classes")
+    picture(viewer, "3-classes")
     press(dock.round.begin)
     until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
     assert dock.round.annotation.name == NAME_OF_LABELS
@@ -200,15 +200,20 @@ def annotate_fields(viewer, dock, browser):
             dock.round.state.setCurrentText("done")
             dock.round.state.activated.emit(dock.round.state.currentIndex())
             until(lambda: found.state == "done")
-        picture(viewer, f"3-field-{number}")
+        picture(viewer, "4-painted" if number == 0 else f"4-painted-{number}")
         go_on(dock, found)
-    picture(viewer, "4-next")
+    picture(viewer, "5-next")
     assert len(set(walked)) == FIELDS
     assert found.progress["done"] == 1
     assert found.progress["in progress"] == FIELDS - 1
     press(dock.round.todo)
     until(lambda: found.here not in walked and found.layer is not None)
     pump(500)
+    press(dock.round.browse)
+    until(lambda: not browser_of(viewer).visibleRegion().isEmpty())
+    picture(viewer, "6-map")
+    press(browser_of(viewer).annotate)
+    until(lambda: not dock.visibleRegion().isEmpty())
     return walked
 
 
@@ -256,7 +261,7 @@ def test_a_plate_is_annotated_closed_and_opened_again(
     press(dock.round.begin)
     until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
     assert dock.round.state.currentText() == "done"
-    picture(again, "5-again")
+    picture(again, "7-again")
     colors = [one.color for one in classes_of_layer(layer).items]
     for field in walked:
         same_as_painted(path, field, colors)

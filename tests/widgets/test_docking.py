@@ -120,6 +120,14 @@ def test_a_dock_stays_where_the_user_puts_it(viewer, tmp_path):
     assert seen(browser)
 
 
+def test_a_size_that_is_asked_for_meanwhile_stays(viewer, tmp_path):
+    open_plate(viewer, tmp_path, 1000, 750)
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", ANNOTATE)
+    viewer.window.resize(1300, 900)
+    pump(400)
+    assert (dock.window().width(), dock.window().height()) == (1300, 900)
+
+
 def test_what_is_opened_again_is_in_front(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)
     dock = open_dock(viewer)

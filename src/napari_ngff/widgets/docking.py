@@ -36,6 +36,7 @@ class Docking(QObject):
         super().__init__(widget)
         self._widget = widget
         self._before: QSize | None = None
+        self._grown: int | None = None
         self._is_placed = False
         widget.installEventFilter(self)
 
@@ -54,11 +55,13 @@ class Docking(QObject):
         return False
 
     def _place(self) -> None:
+        if not isalive(self._widget):  # type: ignore[no-untyped-call]
+            return
         dock = self._widget.parent()
-        if not isalive(self._widget) or not isinstance(dock, QDockWidget):  # type: ignore[no-untyped-call]
+        if not isinstance(dock, QDockWidget) or dock.isFloating():
             return
         window = dock.parent()
-        if dock.isFloating() or not isinstance(window, QMainWindow):
+        if not isinstance(window, QMainWindow):
             return
         if not self._is_placed:
             self._is_placed = True
@@ -69,7 +72,7 @@ class Docking(QObject):
 
     def _join(self, window: QMainWindow, dock: QDockWidget) -> None:
         """Make the dock a tab of another one of ours, where both do not fit."""
-        before, area = self._before, window.dockWidgetArea(dock)
+        area = window.dockWidgetArea(dock)
         beside = [
             other
             for other in window.findChildren(QDockWidget)
@@ -81,9 +84,13 @@ class Docking(QObject):
         ]
         ours = [other for other in beside if is_ours(other)]
         center = window.centralWidget()
-        if not ours or before is None or center is None:
+        if not ours or center is None:
             return
-        room = center.height() - (window.height() - before.height())
+        room, high = center.height(), window.height()
+        if self._before is not None and high <= window.minimumSize().height():
+            # It is no higher than it must be, and so has grown if it was lower before.
+            self._grown = high
+            room -= max(0, high - self._before.height())
         if sum(wanted(one) for one in (dock, *beside)) > room:
             window.tabifyDockWidget(ours[0], dock)
             QTimer.singleShot(0, self._shrink)
@@ -94,10 +101,12 @@ class Docking(QObject):
         if (
             window is not None
             and self._before is not None
+            and window.height() == self._grown  # nobody has resized it since
+            and self._before.height() < self._grown
             and not window.isMaximized()
             and not window.isFullScreen()
         ):
-            window.resize(self._before)
+            window.resize(window.width(), self._before.height())
 
 
 def is_ours(dock: QDockWidget) -> bool:
