@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import QEvent, QPointF, Qt, QThreadPool
-from qtpy.QtGui import QMouseEvent
+from qtpy.QtCore import QEvent, QMimeData, QPointF, Qt, QThreadPool, QUrl
+from qtpy.QtGui import QDragEnterEvent, QDropEvent, QMouseEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
@@ -72,6 +72,22 @@ def click(viewer, point, *, button=LEFT, modifiers=PLAIN, double=False):
         send(viewer, kind, at, button, button, modifiers)
         send(viewer, QEvent.Type.MouseButtonRelease, at, button, NONE, modifiers)
         pump()
+
+
+def drop(widget, *paths):
+    """Drop files, or addresses, on a widget, as from a file manager."""
+    urls = [QUrl(p) if "://" in str(p) else QUrl.fromLocalFile(str(p)) for p in paths]
+    data, at = QMimeData(), widget.rect().center()
+    data.setUrls(urls)
+    rest = Qt.DropAction.CopyAction, data, LEFT, PLAIN
+    over = QDragEnterEvent(at, *rest)
+    QApplication.sendEvent(widget, over)
+    assert over.isAccepted()
+    QApplication.sendEvent(widget, QDropEvent(QPointF(at), *rest))
+
+
+def drop_on_canvas(viewer, *paths):
+    drop(viewer.window._qt_viewer, *paths)
 
 
 def press_save(viewer, layer):

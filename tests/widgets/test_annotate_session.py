@@ -12,11 +12,10 @@ import shutil
 import numpy as np
 import pytest
 import zarr
-from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from qtpy.QtGui import QCursor, QDragEnterEvent, QDropEvent
+from qtpy.QtGui import QCursor
 from qtpy.QtWidgets import QApplication, QLineEdit, QScrollArea
 
-from mouse import canvas, on_canvas, pump, until
+from mouse import canvas, drop_on_canvas, on_canvas, pump, until
 from napari_ngff.cli import main
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.painting.classes import classes_of_layer
@@ -63,19 +62,6 @@ def picture(viewer, name):
     if folder:
         pump(400)
         viewer.window._qt_window.grab().save(os.path.join(folder, f"{name}.png"))
-
-
-def drop(viewer, path):
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path))])
-    qt_viewer = viewer.window._qt_viewer
-    at = QPoint(50, 50)
-    held = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    action = Qt.DropAction.CopyAction
-    over = QDragEnterEvent(at, action, data, *held)
-    QApplication.sendEvent(qt_viewer, over)
-    assert over.isAccepted()
-    QApplication.sendEvent(qt_viewer, QDropEvent(QPointF(at), action, data, *held))
 
 
 def show_dock(viewer):
@@ -149,7 +135,7 @@ def annotate_field(viewer, dock):
 
 def opened(viewer, path):
     """Drop the plate; gives the dock, and who walks."""
-    drop(viewer, path)
+    drop_on_canvas(viewer, path)
     until(lambda: len(viewer.layers) and browser_of(viewer) is not None)
     return show_dock(viewer), session_of(viewer).browser
 

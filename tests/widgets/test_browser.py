@@ -10,11 +10,10 @@ import weakref
 import numpy as np
 import pytest
 from napari.layers import Image
-from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from qtpy.QtGui import QDropEvent
+from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
-from mouse import pump, until
+from mouse import drop_on_canvas, pump, until
 from napari_ngff import open_node
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.samples import write_image
@@ -40,15 +39,6 @@ def plate(tmp_path_factory):
     return where
 
 
-def drop(viewer, path):
-    """Drop a path on napari's canvas, as from a file manager."""
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path))])
-    place = QPointF(QPoint(50, 50))
-    event = QDropEvent(place, Qt.DropAction.CopyAction, data, LEFT, PLAIN)
-    viewer.window._qt_viewer.dropEvent(event)
-
-
 def making():
     """Whether a thread makes thumbnails."""
     return any(t.name == "napari-ngff-preview" for t in threading.enumerate())
@@ -61,7 +51,7 @@ def dock_of(viewer):
 
 def opened(viewer, plate):
     """The browser that opens when a plate is dropped."""
-    drop(viewer, plate)
+    drop_on_canvas(viewer, plate)
     until(lambda: dock_of(viewer) is not None)
     found = dock_of(viewer)
     until(found.map.isVisible)
@@ -121,7 +111,7 @@ def test_it_opens_by_itself(viewer, dock):
 
 
 def test_it_does_not_open_for_images(viewer, tmp_path):
-    drop(viewer, write_image(tmp_path / "a.ome.zarr", shape=(32, 32)))
+    drop_on_canvas(viewer, write_image(tmp_path / "a.ome.zarr", shape=(32, 32)))
     until(lambda: bool(viewer.layers))
     pump(100)
     assert dock_of(viewer) is None
@@ -134,7 +124,7 @@ def test_a_closed_browser_opens_for_the_next_plate(viewer, plate):
     until(lambda: not making())
     until(lambda: gc.collect() and gone() is None)
     viewer.layers.clear()
-    drop(viewer, plate)
+    drop_on_canvas(viewer, plate)
     until(lambda: dock_of(viewer) is not None)
 
 
@@ -249,7 +239,7 @@ def test_acquisitions_are_chosen(viewer, tmp_path):
     where = write_plate(
         tmp_path / "runs.ome.zarr", grid=(2, 2), fields=2, acquisitions=2
     )
-    drop(viewer, where)
+    drop_on_canvas(viewer, where)
     until(lambda: dock_of(viewer) is not None)
     dock = dock_of(viewer)
     controls = dock.controls
@@ -272,7 +262,7 @@ def test_labels_are_chosen(viewer, tmp_path):
         fields=1,
         labelled=lambda well: ("nuclei", "cells") if well != "A/1" else (),
     )
-    drop(viewer, where)
+    drop_on_canvas(viewer, where)
     until(lambda: dock_of(viewer) is not None)
     dock = dock_of(viewer)
     box = dock.controls.labels
@@ -294,7 +284,7 @@ def test_hidden_layers_do_not_keep_the_extent_of_the_plate(viewer, dock):
 
 
 def test_a_well_of_its_own_shows_its_fields(viewer, plate):
-    drop(viewer, plate / "B" / "3")
+    drop_on_canvas(viewer, plate / "B" / "3")
     until(lambda: dock_of(viewer) is not None)
     dock = dock_of(viewer)
     until(lambda: dock.well.strip.count() == 4)

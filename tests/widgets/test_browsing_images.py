@@ -6,12 +6,11 @@ import json
 import shutil
 
 import pytest
-from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from qtpy.QtGui import QDropEvent
+from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
 import scenes
-from mouse import until
+from mouse import drop, until
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
 
@@ -37,14 +36,6 @@ def dock(viewer):
 def texts(dock):
     images = dock.images.list
     return [images.item(i).text() for i in range(images.count())]
-
-
-def drop(widget, path):
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path))])
-    place = QPointF(QPoint(9, 9))
-    action, none = Qt.DropAction.CopyAction, Qt.KeyboardModifier.NoModifier
-    widget.dropEvent(QDropEvent(place, action, data, LEFT, none))
 
 
 def test_a_folder_of_images_is_listed(viewer, dock, folder):

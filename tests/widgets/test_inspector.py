@@ -9,11 +9,11 @@ from collections import Counter
 import numpy as np
 import pytest
 import zarr
-from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from qtpy.QtGui import QDropEvent, QGuiApplication
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QDialog, QMessageBox, QPushButton
 
-from mouse import pump, until
+from mouse import drop, pump, until
 from napari_ngff import open_node
 from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.folder import FolderSource
@@ -231,17 +231,7 @@ def test_a_row_is_opened_as_layers(viewer, inspector, sample, qtbot):
 
 
 def test_a_folder_is_dropped(viewer, inspector, sample):
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(sample / "labels" / "cells"))])
-    inspector.dropEvent(
-        QDropEvent(
-            QPointF(QPoint(9, 9)),
-            Qt.DropAction.CopyAction,
-            data,
-            Qt.MouseButton.LeftButton,
-            Qt.KeyboardModifier.NoModifier,
-        )
-    )
+    drop(inspector, sample / "labels" / "cells")
     settle(inspector)
     assert inspector.tree.currentIndex().data() == "cells"
     assert inspector.model.index(0, 0).data() == "cells"

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from napari.layers import Labels
-from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from qtpy.QtGui import QColor, QDropEvent
+from qtpy.QtCore import QPoint, Qt
+from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
 
-from mouse import until
+from mouse import drop, until
 from napari_ngff.cli import main
 from napari_ngff.plate.previews import cache as preview_cache
 from napari_ngff.viewer.browsing.map_values import colors
@@ -57,13 +57,6 @@ def dropped(dock, tmp_path):
     drop(dock, path)
     until(lambda: dock.tables.table.currentText() == "conditions.csv")
     return dock
-
-
-def drop(dock, path):
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path))])
-    place = QPointF(QPoint(20, 20))
-    dock.dropEvent(QDropEvent(place, Qt.DropAction.CopyAction, data, LEFT, PLAIN))
 
 
 def color_at(dock, well, part=0.25):

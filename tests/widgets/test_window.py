@@ -20,10 +20,9 @@ import zarr
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from napari.layers import Image, Labels
 from napari.utils.notifications import notification_manager
-from qtpy.QtCore import QEvent, QMimeData, QPointF, Qt, QThreadPool, QUrl
-from qtpy.QtGui import QDropEvent
+from qtpy.QtCore import QEvent, QThreadPool
 
-from mouse import pump, until
+from mouse import drop_on_canvas, pump, until
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
@@ -47,22 +46,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_stack(folder / "stack.ome.zarr", shape=(6, 64, 64))
     write_plate(folder / "plate.ome.zarr", grid=(2, 2), shape=(64, 64))
     return folder
-
-
-def drop(viewer: Viewer, *paths: Path | str) -> None:
-    """Let go of files or addresses over the canvas."""
-    mime = QMimeData()
-    mime.setUrls(
-        [QUrl(p) if isinstance(p, str) else QUrl.fromLocalFile(str(p)) for p in paths]
-    )
-    event = QDropEvent(
-        QPointF(20, 20),
-        Qt.DropAction.CopyAction,
-        mime,
-        Qt.MouseButton.LeftButton,
-        Qt.KeyboardModifier.NoModifier,
-    )
-    viewer.window._qt_viewer.dropEvent(event)
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, reader: str) -> list[list[str]]:
@@ -99,7 +82,7 @@ PLACES = {
 
 def test_dropped_places_become_their_layers(viewer: Viewer, folder: Path) -> None:
     for place, expected in PLACES.items():
-        drop(viewer, folder / place)
+        drop_on_canvas(viewer, folder / place)
         layers = list(viewer.layers)
         assert [la.name.split(": ")[-1] for la in layers] == expected, place
         for layer in layers:
@@ -112,7 +95,7 @@ def test_dropped_places_become_their_layers(viewer: Viewer, folder: Path) -> Non
 
 
 def test_plate_is_as_large_as_its_wells(viewer: Viewer, folder: Path) -> None:
-    drop(viewer, folder / "plate.ome.zarr")
+    drop_on_canvas(viewer, folder / "plate.ome.zarr")
     height, width = viewer.layers[0].data[0].shape
     assert height >= 2 * 64
     assert width >= 2 * 64
@@ -125,7 +108,7 @@ def test_napari_asks_where_no_default_is_set(
 
     get_settings().plugins.extension2reader = {}
     asked = answer(monkeypatch, "OME-Zarr")
-    drop(viewer, folder / "cells.ome.zarr")
+    drop_on_canvas(viewer, folder / "cells.ome.zarr")
     assert asked
     assert asked[0][0] == "OME-Zarr"  # what Enter takes
     assert len(viewer.layers) == 5
@@ -163,13 +146,13 @@ def test_foreign_data_goes_to_another_reader(
 ) -> None:
     write(tmp_path / name)
     answer(monkeypatch, "napari builtins")
-    drop(viewer, tmp_path / name)
+    drop_on_canvas(viewer, tmp_path / name)
     assert viewer.layers[0].source.reader_plugin == "napari"
     assert viewer.layers[0].data.shape[-2:] == (16, 16)
 
 
 def test_several_paths_at_once(viewer: Viewer, folder: Path) -> None:
-    drop(viewer, folder / "cells.ozx", folder / "stack.ome.zarr")
+    drop_on_canvas(viewer, folder / "cells.ozx", folder / "stack.ome.zarr")
     assert len(viewer.layers) == 5 + 4
 
 
@@ -235,7 +218,7 @@ def quarters(tmp_path: Path) -> Path:
 
 
 def test_colours_on_the_canvas(viewer: Viewer, quarters: Path) -> None:
-    drop(viewer, quarters)
+    drop_on_canvas(viewer, quarters)
 
     def seen() -> list[tuple[int, ...]]:
         picture = viewer.screenshot(canvas_only=True, flash=False)
@@ -251,7 +234,7 @@ def test_colours_on_the_canvas(viewer: Viewer, quarters: Path) -> None:
 def test_contrast_sliders_span_the_window_of_the_file(
     viewer: Viewer, quarters: Path
 ) -> None:
-    drop(viewer, quarters)
+    drop_on_canvas(viewer, quarters)
     for layer in viewer.layers:
         assert layer.contrast_limits == [0, 1000]
         assert layer.contrast_limits_range == [0, 4000]
@@ -273,13 +256,13 @@ def test_contrast_that_the_file_lacks_arrives_from_a_worker(
         return estimate(data)
 
     monkeypatch.setattr(session, "estimate_contrast", noted)
-    drop(viewer, quarters)
+    drop_on_canvas(viewer, quarters)
     until(lambda: [la.contrast_limits for la in viewer.layers] == [[0, 1000]] * 2)
     assert threading.main_thread() not in threads
 
 
 def test_sliders_start_where_rdefs_say(viewer: Viewer, folder: Path) -> None:
-    drop(viewer, folder / "stack.ome.zarr")
+    drop_on_canvas(viewer, folder / "stack.ome.zarr")
     node = open_node(folder / "stack.ome.zarr")
     assert node.metadata.image.omero.default_z == 3
     assert viewer.dims.current_step[0] == 3
@@ -291,7 +274,7 @@ def test_layers_arrive_in_asynchronous_mode(
     from napari.settings import get_settings
 
     monkeypatch.setattr(get_settings().experimental, "async_", True)
-    drop(viewer, quarters)
+    drop_on_canvas(viewer, quarters)
 
     def centre() -> tuple[int, ...]:
         picture = viewer.screenshot(canvas_only=True, flash=False)
@@ -309,7 +292,7 @@ def test_corrupt_chunk_is_told_once_and_the_rest_is_shown(
     for chunk in broken:
         chunk.write_bytes(b"no chunk")
     notification_manager.records.clear()
-    drop(viewer, where)
+    drop_on_canvas(viewer, where)
     for t in (1, 2, 1, 3):
         viewer.dims.set_current_step(0, t)
         pump(50)
@@ -375,7 +358,7 @@ def test_a_million_chunks_open_with_a_read_per_level(
     viewer: Viewer, million: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = Reads(monkeypatch)
-    drop(viewer, million)
+    drop_on_canvas(viewer, million)
     assert len(viewer.layers) == 4
     QThreadPool.globalInstance().waitForDone()
     levels = [f"{level}/zarr.json" for level in range(4)]
