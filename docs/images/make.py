@@ -28,6 +28,18 @@ HERE = Path(__file__).parent
 SIZE = (1120, 720)
 COLORS = (256, 128, 96, 64)
 LIMIT = 300_000
+STEP_WIDTH = 900
+"""Pixels, of the pictures of a walk-through."""
+STEPS = (
+    "1-dropped",
+    "2-form",
+    "3-classes",
+    "4-painted",
+    "5-next",
+    "6-map",
+    "7-again",
+)
+STEPS_IN_LIGHT = "4-painted", "6-map"
 
 
 @contextmanager
@@ -89,10 +101,18 @@ def save(viewer: Any, name: str, active: int | str = 0) -> None:
     pixels = viewer.screenshot(canvas_only=False, flash=False)
     viewer.close()
     wait(0.2)
-    picture = Image.fromarray(pixels[..., :3])
+    write(Image.fromarray(pixels[..., :3]), name)
+
+
+def write(picture: Any, name: str) -> None:
+    """Write a picture as a PNG of few colours."""
+    from PIL import Image
+
     path = HERE / f"{name}.png"
     for colors in COLORS:
-        picture.quantize(colors, dither=Image.Dither.NONE).save(path, optimize=True)
+        # This method keeps the colours of small things, as of classes.
+        method, dither = Image.Quantize.FASTOCTREE, Image.Dither.NONE
+        picture.quantize(colors, method, dither=dither).save(path, optimize=True)
         size = path.stat().st_size
         if size <= LIMIT:
             break
@@ -451,6 +471,27 @@ def bridge(folder: Path) -> None:
     save(viewer, "bridge", "cells")
 
 
+def session(folder: Path, theme: str = "dark") -> None:
+    """Draw the steps of annotating a plate, by the test that takes them."""
+    from PIL import Image
+
+    test = HERE.parents[1] / "tests/widgets/test_annotate_session.py"
+    settings = {"ANNOTATE_PICTURES": str(folder), "ANNOTATE_THEME": theme}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [f"--basetemp={folder / 'files'}", str(test)]
+    subprocess.run(command, env=os.environ | settings, check=True, cwd=HERE.parents[1])
+    for step in STEPS if theme == "dark" else STEPS_IN_LIGHT:
+        picture = Image.open(folder / f"{step}.png").convert("RGB")
+        size = STEP_WIDTH, round(picture.height * STEP_WIDTH / picture.width)
+        name = f"annotate-{step}" + ("" if theme == "dark" else f"-{theme}")
+        write(picture.resize(size, Image.Resampling.LANCZOS), name)
+
+
+def session_light(folder: Path) -> None:
+    """Draw some of them in the light theme."""
+    session(folder, "light")
+
+
 def volume(folder: Path) -> None:
     """Draw a part of a stack in 3D, with the page that it was chosen on."""
     from napari_ngff.plugin import view_region
@@ -506,6 +547,8 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "annotate-light": annotate_light,
     "bridge": bridge,
     "volume": volume,
+    "session": session,
+    "session-light": session_light,
     "tables": tables,
 }
 
