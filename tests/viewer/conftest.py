@@ -9,3 +9,12 @@ import pytest
 def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave worker threads to tests of windows, which may have made an application."""
     monkeypatch.setattr("napari_ngff.plugin.use_workers", lambda: None)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Give what the user is told of saves."""
+    messages: list[str] = []
+    for name in ("show_error", "show_warning", "show_info"):
+        monkeypatch.setattr(f"napari_ngff.viewer.saving.report.{name}", messages.append)
+    return messages

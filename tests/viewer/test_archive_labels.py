@@ -18,7 +18,6 @@ from napari_ngff.store.node import open_node
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate
-from napari_ngff.viewer.saving import report as save_report
 
 
 def zipped(folder, path, root=""):
@@ -44,14 +43,6 @@ def samples(tmp_path_factory):
 @pytest.fixture
 def copy(samples, tmp_path):
     return lambda name: shutil.copy(samples / name, tmp_path / name)
-
-
-@pytest.fixture
-def told(monkeypatch):
-    messages = []
-    for name in ("show_error", "show_warning", "show_info"):
-        monkeypatch.setattr(save_report, name, messages.append)
-    return messages
 
 
 def layers_of(path):

@@ -13,7 +13,6 @@ from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import autosave as module
-from napari_ngff.viewer.saving import report as save_report
 from napari_ngff.viewer.saving.autosave import Autosave
 from napari_ngff.viewer.settings import set_autosave_minutes
 
@@ -35,14 +34,6 @@ def viewer(folder, monkeypatch):
     set_autosave_minutes(5)
     yield model
     set_autosave_minutes(0)
-
-
-@pytest.fixture
-def told(monkeypatch):
-    messages = []
-    for name in ("show_error", "show_warning", "show_info"):
-        monkeypatch.setattr(save_report, name, messages.append)
-    return messages
 
 
 def stored(folder, name="nuclei"):

@@ -19,7 +19,6 @@ from napari_ngff.store.node import open_node
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
-from napari_ngff.viewer.saving import report as save_report
 
 VERSIONS = ["0.4", "0.5", "0.6"]
 
@@ -45,14 +44,6 @@ def layers_of(path):
     for layer in get_reader(str(path))(str(path)):
         model.add_layer(as_layer(layer) if isinstance(layer, tuple) else layer)
     return model
-
-
-@pytest.fixture
-def told(monkeypatch):
-    messages = []
-    for name in ("show_error", "show_warning", "show_info"):
-        monkeypatch.setattr(save_report, name, messages.append)
-    return messages
 
 
 def painted(path, name="mine", **options):

@@ -10,7 +10,6 @@ from napari_ngff.plugin import get_reader
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving import report as save_report
 
 POINTS = np.zeros(4, int), np.array([5, 5, 200, 200]), np.array([5, 200, 5, 200])
 
@@ -20,14 +19,6 @@ def folder(tmp_path):
     path = tmp_path / "cells.ome.zarr"
     write_image(path, shape=(1, 256, 256))
     return path
-
-
-@pytest.fixture
-def told(monkeypatch):
-    messages = []
-    for name in ("show_error", "show_warning", "show_info"):
-        monkeypatch.setattr(save_report, name, messages.append)
-    return messages
 
 
 def window(folder):
