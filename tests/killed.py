@@ -27,9 +27,9 @@ from napari_ngff.labels.creation import METHOD, create_labels
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import Journal
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.labels.writer import LabelWriter
+from napari_ngff.store.growing import GrowingFile
 from napari_ngff.store.node import open_node
 from saving import open_canvas
 
@@ -156,8 +156,13 @@ class Steps:
         from napari_ngff.store import sink
 
         self.watch(sink, "exchange", "swap", lambda place, new: new)
-        self.note(Journal, "_append", lambda record: f"journal {next(iter(record))}")
-        self.note(Retained, "_append", lambda head, data: "keep block")
+        self.note(GrowingFile, "append", stage_of_record)
+
+
+def stage_of_record(record: bytes) -> str:
+    """Name the stage of what is appended to a journal, or to the blocks it keeps."""
+    first = next(iter(json.loads(record.partition(b"\n")[0])))
+    return "keep block" if first == "level" else f"journal {first}"
 
 
 def created(image: str, journal: Journal, canvas: Canvas) -> LabelWriter:
