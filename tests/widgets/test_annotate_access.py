@@ -15,10 +15,12 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from mouse import pump, until
+from mouse import canvas, pump, until
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.samples import write_plate
+from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.host import browser_of, show_browser
+from napari_ngff.widgets.docking import bring_forward
 
 TARGET = 20
 """Pixels that a control is at least wide and high, at a scale of 100 %."""
@@ -92,6 +94,52 @@ def test_tab_leads_to_every_control_and_each_says_what_it_is(dock, page):
         assert tips(widget, dock) or isinstance(widget, QTabBar), spoken(widget, dock)
 
 
+def test_tab_leads_through_the_browser_and_each_control_says_what_it_is(viewer, dock):
+    browser = browser_of(viewer)
+    bring_forward(browser)
+    pump(200)
+    wanted = set(controls(browser))
+    assert len(wanted) > 8
+    assert browser.map in wanted
+    browser.annotate.setFocus(Qt.FocusReason.TabFocusReason)
+    pump()
+    reached = set()
+    for _ in range(3 * len(wanted) + 60):
+        focus = QApplication.focusWidget()
+        reached.add(focus)
+        QTest.keyClick(focus, Qt.Key.Key_Tab)
+        if QApplication.focusWidget() is browser.annotate:
+            break
+    # Of buttons that exclude each other Qt leads to one, and arrows to the others.
+    modes = set(browser.controls.buttons.values())
+    assert modes & reached
+    missed = wanted - reached - modes
+    assert not {type(w).__name__ + spoken(w, browser) for w in missed}
+    assert all(spoken(widget, browser) for widget in wanted)
+
+
+def test_images_of_a_folder_are_chosen_and_opened_by_keys(viewer, tmp_path):
+    write_image(tmp_path / "images" / "a.ome.zarr", shape=(64, 96))
+    browser = show_browser(viewer)
+    browser.showPath(str(tmp_path / "images"))
+    until(lambda: browser.images.list.count() == 1)
+    viewer.window._qt_window.activateWindow()
+    canvas(viewer).native.setFocus()
+    until(lambda: QApplication.focusWidget() is canvas(viewer).native)
+
+    def found():
+        focus = QApplication.focusWidget()
+        if focus is not browser.images.list:
+            QTest.keyClick(focus, Qt.Key.Key_Tab)
+        return focus is browser.images.list
+
+    until(found)
+    QTest.keyClick(browser.images.list, Qt.Key.Key_Down)
+    QTest.keyClick(browser.images.list, Qt.Key.Key_Space)
+    QTest.keyClick(browser.images.list, Qt.Key.Key_Return)
+    until(lambda: len(viewer.layers))
+
+
 @pytest.mark.parametrize("size", [9, 20])
 def test_nothing_is_cut_off_with_large_letters(viewer, dock, size):
     from napari.settings import get_settings
@@ -116,6 +164,8 @@ def test_nothing_is_cut_off_with_large_letters(viewer, dock, size):
                 assert room <= button.width(), button.text()
                 assert button.fontMetrics().height() <= button.height(), button.text()
                 assert min(button.width(), button.height()) >= TARGET, button.text()
+            shown = dock.path.fontMetrics().horizontalAdvance(dock.path.text())
+            assert 0 < shown < dock.path.width()
     finally:
         appearance.font_size = before
 

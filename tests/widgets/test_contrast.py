@@ -41,6 +41,7 @@ from napari_ngff.widgets.browser.map_painting import Scale
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.colors import Colors
 from napari_ngff.widgets.docking import ANNOTATE, bring_forward
+from napari_ngff.widgets.new_labels_form import show_new_labels
 
 THEMES = "dark", "light"
 PAGES = 4
@@ -321,6 +322,24 @@ def test_all_of_the_docks_follows_the_size_of_letters(viewer, docks):
     item = strip.visualItemRect(strip.item(0))
     assert item.height() >= strip.iconSize().height() + strip.fontMetrics().height()
     assert browser.map.viewport().fontInfo().pointSize() == 20
+
+
+def test_forms_follow_letters_and_show_the_focus(viewer, docks):
+    from napari.settings import get_settings
+
+    form = show_new_labels(viewer)
+    pump(100)
+    line = form.called.native
+    form.native.setFocus()
+    before = pixels(line)
+    line.setFocus(Qt.FocusReason.TabFocusReason)
+    pump(20)
+    marked = (ratio(before, pixels(line)) >= SIGN).sum()
+    assert marked >= line.width() + 2 * line.height()
+    get_settings().appearance.font_size = 20
+    pump(200)
+    assert line.fontInfo().pointSize() == 20
+    viewer.window.remove_dock_widget(form.native)
 
 
 def test_luminance_is_that_of_the_standard():

@@ -38,11 +38,11 @@ QCheckBox:focus {{ border: 2px solid {chosen}; padding: -1px; }}
 QLineEdit {{ placeholder-text-color: {hint}; }}
 QTabBar::tab:selected {{ background: {current}; }}
 QTabBar::tab:selected:focus {{ border: 2px solid {text}; padding: 2px 5px; }}
-QTableView::item:selected {{
+QTableView::item:selected, QTreeView::item:selected {{
   color: {text}; background: {current};
   border-top: 1px solid {chosen}; border-bottom: 1px solid {chosen};
 }}
-QListView::item:selected, QTreeView::item:selected {{
+QListView::item:selected {{
   color: {text}; background: {current}; border: 1px solid {chosen};
 }}
 """

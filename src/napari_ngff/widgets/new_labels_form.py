@@ -27,6 +27,7 @@ from napari_ngff.viewer.painting.new_labels import (
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.saving.sidecars import home_choices
 from napari_ngff.widgets.dialogs import ask_name
+from napari_ngff.widgets.look import Look
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -67,6 +68,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             self.status,
         ]
         super().__init__(widgets=rows)
+        Look(self.native, viewer)
         self.where.changed.connect(self._on_where)
         self.image.changed.connect(self._on_image)
         self.button.changed.connect(self.create)

@@ -219,11 +219,19 @@ class PathLabel(QLabel):
         self._elide()
         super().resizeEvent(event)
 
+    def changeEvent(self, event: Any) -> None:
+        """Cut anew where letters have another size."""
+        super().changeEvent(event)
+        if event.type() in (event.Type.FontChange, event.Type.StyleChange):
+            self._elide()
+
     def mouseReleaseEvent(self, event: Any) -> None:
         """Show the folder in the system's file manager."""
         if self._folder:
             QDesktopServices.openUrl(QUrl.fromLocalFile(self._folder))
 
     def _elide(self) -> None:
-        mode = Qt.TextElideMode.ElideMiddle
-        self.setText(self.fontMetrics().elidedText(self._path, mode, self.width()))
+        mode, metrics = Qt.TextElideMode.ElideMiddle, self.fontMetrics()
+        # The stylesheet leaves a margin, of which Qt does not tell.
+        room = self.width() - metrics.averageCharWidth()
+        self.setText(metrics.elidedText(self._path, mode, room))

@@ -12,6 +12,7 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.viewer.painting.measuring import LayerMeasuring, nodes_of
+from napari_ngff.widgets.look import Look
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -47,6 +48,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
                 self.status,
             ]
         )
+        Look(self.native, viewer)
         self._timer = QTimer(self.native)
         self._timer.setInterval(INTERVAL)
         self._timer.timeout.connect(self._look)

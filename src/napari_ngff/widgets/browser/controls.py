@@ -80,10 +80,12 @@ class BrowserControls(QWidget):
         self.filter = QLineEdit(self)
         self.filter.setPlaceholderText("Filter wells: B3, C, A1:C4, ?0*, area > 200")
         self.filter.setClearButtonEnabled(True)
+        self.filter.setAccessibleName("Filter wells")
         self.filter.setToolTip("Others are dimmed; Enter selects those that are left.")
         self.filter.textChanged.connect(self.filter_changed)
         self.filter.returnPressed.connect(self.filter_applied)
         self.geometry_box = QComboBox(self)
+        self.geometry_box.setAccessibleName("Geometry")
         self.geometry_box.setToolTip("Number of wells of the plate")
         self.geometry_box.addItem("auto", None)
         for count in GEOMETRIES:
@@ -91,12 +93,18 @@ class BrowserControls(QWidget):
         self.geometry_box.activated.connect(self._on_geometry)
         self.acquisitions = QToolButton(self)
         self.acquisitions.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.acquisitions.setAccessibleName("Acquisitions")
         self.acquisitions.setToolTip("Several are shown as layers of their own.")
         self.menu = QMenu(self.acquisitions)
         self.acquisitions.setMenu(self.menu)
         self.labels = QComboBox(self)
+        self.labels.setAccessibleName("Labels")
         self.labels.setToolTip("Labels shown on the pictures of many fields")
         self.labels.activated.connect(self._on_labels)
+        self._arrange(modes)
+        self.setLabels((), None)
+
+    def _arrange(self, modes: QHBoxLayout) -> None:
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(modes)
@@ -109,7 +117,6 @@ class BrowserControls(QWidget):
                 line.addWidget(widget)
             line.setStretchFactor(row[0], 1)
             layout.addLayout(line)
-        self.setLabels((), None)
 
     def setMode(self, mode: Mode | None, can_select: bool, has_plate: bool) -> None:
         """Show what the canvas shows, and what it can show."""

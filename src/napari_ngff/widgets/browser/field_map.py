@@ -152,7 +152,6 @@ class ImageStrip(QListWidget):
         self._items: dict[str, QListWidgetItem] = {}
         self._flat = flat
         self.setIconSize(QSize(ICON, ICON))
-        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setUniformItemSizes(True)
         blank = QPixmap(ICON, ICON)
         blank.fill(Qt.GlobalColor.transparent)

@@ -77,6 +77,7 @@ class TableBar(QWidget):
         self.column = QComboBox(self)
         self.how = QComboBox(self)
         self.save_button = QPushButton("Save table…", self)
+        self.save_button.setToolTip("The chosen table as CSV or Parquet.")
         self.progress = QProgressBar(self)
         self.cancel = QPushButton("Cancel", self)
         self.note = QLabel(self)
@@ -86,13 +87,16 @@ class TableBar(QWidget):
         self._show()
 
     def _dress(self) -> None:
+        self.table.setAccessibleName("Table")
         self.table.setToolTip("Tables that were loaded or found; numbers of labels")
         self.load_button.setToolTip(
             "CSV or Parquet with a column 'well', or 'row' and 'column'"
         )
         self.measure.setToolTip("Size, place and intensities of labels")
         self.measure.setMenu(self.menu)
+        self.column.setAccessibleName("Column")
         self.column.setToolTip("What the map is coloured by")
+        self.how.setAccessibleName("Value of a well")
         self.how.setToolTip("How the rows of a well become one value")
         self.how.addItems(AGGREGATIONS)
         self.progress.setMaximumHeight(6)
