@@ -11,6 +11,7 @@ from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import open_mosaic
+from napari_ngff.plate.mosaic_level import planes
 from plates import pixels, write_group, write_image, write_plate
 
 
@@ -63,6 +64,19 @@ def test_a_window_over_borders_equals_the_whole(tmp_path):
     full = whole(source)
     fine = source.read(((0, 1), (7, 33), (15, 48)))
     np.testing.assert_array_equal(fine, full[:, 7:33, 15:48])
+
+
+def test_a_well_of_many_takes_no_memory_for_the_others(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(3, 4), shape=(1, 8, 8))
+    level = mosaic(root).pyramid.levels[0]
+    planes.clear()
+    (*lead, _, _) = ((0, size) for size in level.shape)
+    one = level.read((*lead, (16, 32), (32, 48)))
+    assert planes.nbytes == 0
+    np.testing.assert_array_equal(one[0, 8:, :8], stored(root / "B" / "3" / "2")[0])
+    everything = whole(level)
+    assert planes.nbytes == everything.nbytes
+    np.testing.assert_array_equal(everything[:, 16:32, 32:48], one)
 
 
 def test_sizes_that_do_not_halve_stay_aligned(tmp_path):

@@ -127,12 +127,20 @@ class MosaicLevel:
     def read(self, box: Box) -> Pixels:
         """Read a rectangle; only the wells that it meets are opened."""
         met = self.meeting(box)
-        nbytes = math.prod(self.shape[-2:]) * self.dtype.itemsize
-        if len(self.tiles.tiles) > FEW and nbytes <= PLANE_BYTES:
+        if self._by_planes(box, met):
             return self._read_planes(box, met)
         out = np.zeros([stop - start for start, stop in box], self.dtype)
         self._each(met, lambda number: self._paste(number, box, out))
         return out
+
+    def _by_planes(self, box: Box, met: list[int]) -> bool:
+        """Whether to keep whole planes: few wells are quickly read again."""
+        nbytes = math.prod(self.shape[-2:]) * self.dtype.itemsize
+        if len(self.tiles.tiles) <= FEW or nbytes > PLANE_BYTES:
+            return False
+        if len(met) > FEW or self.tiles.concurrency > 1:
+            return True
+        return any(planes.get((self._token, lead)) for lead in self._leads(box))
 
     def draw(self, box: Box, stop: Callable[[], bool] = lambda: False) -> bool:
         """Draw what a rectangle needs, so that reading it costs nothing.
@@ -156,9 +164,12 @@ class MosaicLevel:
 
     def meeting(self, box: Box) -> list[int]:
         """List the tiles that a rectangle meets, by number."""
-        low, high = np.transpose(box[-2:])
-        met = (self.edges[0] < high) & (self.edges[1] > low)
-        return [int(number) for number in np.flatnonzero(met.all(axis=1))]
+        (top, bottom), (left, right) = box[-2:]
+        first, behind = self.edges[0].T, self.edges[1].T
+        met = (first[0] < bottom) & (behind[0] > top)
+        met &= (first[1] < right) & (behind[1] > left)
+        found: list[int] = met.nonzero()[0].tolist()
+        return found
 
     def _leads(self, box: Box) -> Iterable[tuple[int, ...]]:
         return itertools.product(*(range(*span) for span in box[:-2]))

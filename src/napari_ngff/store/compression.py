@@ -74,9 +74,8 @@ def from_blosc(data: Buffer, size: int) -> Buffer:
         raise CorruptDataError(
             f"blosc frame cut off: {len(data)} of {compressed} bytes"
         )
-    out = np.empty(size, np.uint8)
-    blosc.decompress(data, out)
-    return out
+    found: bytes = blosc.decompress(data)
+    return found
 
 
 def zstd_content_size(data: Buffer) -> int | None:

@@ -71,6 +71,7 @@ class Region:
         self._missing = False
         self._indexes: dict[Shape, Index | None] = {}
         self._cells = covering(box, self.layout.chunks)
+        self._parts = meetings(self._cells, self.layout.chunks, box)
         count = math.prod(len(cells) for cells in self._cells)
         # What is larger than the cache would only push everything out of it.
         self._keep = keep and count * self.layout.chunk_nbytes <= cache.limit // 2
@@ -89,7 +90,7 @@ class Region:
             self.out[...] = reader.read(self.box)
         except CorruptDataError:
             for cell in self._until_failure(self._cells):
-                inside, target = overlap(cell, self.layout.chunks, self.box)
+                inside, target = self._overlap(cell)
                 part = tuple(
                     (c * n + at.start, c * n + at.stop)
                     for c, n, at in zip(cell, self.layout.chunks, inside, strict=True)
@@ -141,8 +142,16 @@ class Region:
             chunk = self._load(cell)
             if chunk is not None and self._keep:
                 cache.put(key, chunk, chunk.nbytes)
-        inside, target = overlap(cell, self.layout.chunks, self.box)
+        inside, target = self._overlap(cell)
         self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
+
+    def _overlap(self, cell: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+        """Where a cell and the box meet: inside the cell, and inside the box."""
+        if not cell:
+            return (), ()
+        parts = (axis[i] for axis, i in zip(self._parts, cell, strict=True))
+        inside, target = zip(*parts, strict=True)
+        return inside, target
 
     def _load(self, cell: Shape) -> Array | None:
         """Read and decode a chunk; None where it is missing or broken."""
@@ -194,15 +203,17 @@ def covering(box: Box, lengths: Shape) -> list[range]:
     ]
 
 
-def overlap(
-    cell: Shape, lengths: Shape, box: Box
-) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Where a cell and a box meet: inside the cell, and inside the box."""
-    inside: list[slice] = []
-    target: list[slice] = []
-    for position, n, (start, stop) in zip(cell, lengths, box, strict=True):
-        origin = position * n
-        low, high = max(start, origin), min(stop, origin + n)
-        inside.append(slice(low - origin, high - origin))
-        target.append(slice(low - start, high - start))
-    return tuple(inside), tuple(target)
+def meetings(
+    cells: Sequence[range], lengths: Shape, box: Box
+) -> list[dict[int, tuple[slice, slice]]]:
+    """Where cells and a box meet, per axis and cell: inside the cell, and the box."""
+    found: list[dict[int, tuple[slice, slice]]] = []
+    for positions, n, (start, stop) in zip(cells, lengths, box, strict=True):
+        axis: dict[int, tuple[slice, slice]] = {}
+        for position in positions:
+            origin = position * n
+            low, high = max(start, origin), min(stop, origin + n)
+            inside = slice(low - origin, high - origin)
+            axis[position] = inside, slice(low - start, high - start)
+        found.append(axis)
+    return found
