@@ -111,7 +111,7 @@ def test_kept_for_later_it_is_offered_when_opened_and_recovered(viewer, folder):
     user = Answer(RECOVER)
     again = opened(viewer, folder)
     pump(200)
-    assert "Recover 1 edits of nuclei?" in user.asked[0][0]
+    assert "Recover 1 edit of nuclei, not saved" in user.asked[0][0]
     assert (np.asarray(again.data[0]) == pixels).all()
     user = Answer(SAVE)
     viewer.layers.remove_selected()
@@ -301,7 +301,7 @@ def test_edits_come_to_the_disk_and_outlive_a_killed_napari(viewer, folder):
     user = Answer(RECOVER)
     layer = opened(viewer, folder)
     pump(200)
-    assert "Recover 4 edits of nuclei?" in user.asked[0][0]
+    assert "Recover 4 edits of nuclei, not saved" in user.asked[0][0]
     assert (np.asarray(layer.data[0]) == 77).sum() > 1000
     assert layer.saver.save_now()
     assert (stored(folder) == np.asarray(layer.data[0])).all()
