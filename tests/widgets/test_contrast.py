@@ -316,6 +316,9 @@ def test_all_of_the_docks_follows_the_size_of_letters(viewer, docks):
     table = dock.classes.table
     assert table.rowHeight(0) >= table.fontMetrics().height()
     assert table.horizontalHeader().height() >= table.fontMetrics().height()
+    header = pixels(table.horizontalHeader().viewport())
+    ink = (ratio(header, ground(header)) >= TEXT).any(axis=1).sum()
+    assert ink >= table.fontMetrics().height() / 2
     line = browser.controls.filter
     assert line.height() >= line.fontMetrics().height()
     strip = browser.well.strip

@@ -38,13 +38,11 @@ QCheckBox:focus {{ border: 2px solid {chosen}; padding: -1px; }}
 QLineEdit {{ placeholder-text-color: {hint}; }}
 QTabBar::tab:selected {{ background: {current}; }}
 QTabBar::tab:selected:focus {{ border: 2px solid {text}; padding: 2px 5px; }}
-QTableView::item:selected, QTreeView::item:selected {{
+QAbstractItemView::item:selected {{
   color: {text}; background: {current};
   border-top: 1px solid {chosen}; border-bottom: 1px solid {chosen};
 }}
-QListView::item:selected {{
-  color: {text}; background: {current}; border: 1px solid {chosen};
-}}
+QHeaderView::section {{ font-size: {size}pt; }}
 """
 HINT = 0.75
 """Share of the text's colour in the hint of an empty line."""
@@ -81,10 +79,10 @@ class Look(QObject):
         colors = Colors.of(self._viewer.theme)
         names = {name: getattr(colors, name).name() for name in SIGNS}
         hint = mixed(colors.text, colors.background, HINT).name()
-        font = self._widget.font()
-        font.setPointSize(settings.letter_size())
+        size, font = settings.letter_size(), self._widget.font()
+        font.setPointSize(size)
         self._widget.setFont(font)
-        self._widget.setStyleSheet(SHEET.format(hint=hint, **names))
+        self._widget.setStyleSheet(SHEET.format(hint=hint, size=size, **names))
         if self._tell is not None:
             self._tell(colors)
 
