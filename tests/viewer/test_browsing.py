@@ -11,9 +11,11 @@ from napari.components import ViewerModel
 from napari_ngff import open_node
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.folder import FolderSource
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import frontend, reader
+from napari_ngff.viewer.browsing import exhibit
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.reader import browsable
 from napari_ngff.viewer.session import session_of
 from plates import pixels, write_group, write_image, write_plate
@@ -310,6 +312,22 @@ def test_pins_stand_beside_and_share_the_contrast(root, viewer):
     browser.pin("C/4", "2")
     assert browser.pinned == ()
     assert len(viewer.layers) == 3
+
+
+def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypatch):
+    monkeypatch.setattr(reader, "current_viewer", lambda: viewer)
+    session = session_of(viewer)
+    session.add(reader.read_node(open_node(root)), str(root))
+    # In a long session memory is used again: what is new lies where an opened one lay.
+    place = id(viewer.layers[0].metadata[KEY].picture)
+    browser = session.browser
+    browser.show_field("C/1")
+    own = list(viewer.layers)
+    monkeypatch.setattr(exhibit, "id", lambda _: place, raising=False)
+    browser.pin("A/2")
+    assert not any(map(browser.owns, viewer.layers[len(own) :]))
+    browser.unpin_all()
+    assert list(viewer.layers) == own
 
 
 def test_where_the_cursor_is_stands_on_the_canvas_and_in_the_status(root, viewer):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.stage import Slot
     from napari_ngff.viewer.groups import Group
+    from napari_ngff.viewer.picture import Picture
 
 __all__ = ["Exhibit", "Told"]
 
@@ -87,7 +88,8 @@ class Exhibit:
         self._refitted: frozenset[str | None] = frozenset()
         self._mosaics: list[Tiles] = []
         self._ready: dict[Position, Act] = {}
-        self._adopted: dict[int, tuple[int, str, str]] = {}
+        # By identity; they are kept, so that no other picture can get theirs.
+        self._adopted: dict[int, tuple[Picture, int, str]] = {}
         self.position: Position | None = None
         self.shown: tuple[str, ...] = ()
         self.runs: tuple[int, ...] = ()
@@ -244,6 +246,7 @@ class Exhibit:
         ours = [s for s in self._stage.layers(viewer).items() if s[0][1] == "labels"]
         if not frontend.settle(viewer, [layer for _, layer in ours]):
             return False
+        self._adopted.clear()
         frontend.show(act.messages)
         yield from self._stage.show(viewer, act)
         return True
@@ -318,7 +321,7 @@ class Exhibit:
                 if picture is None or not isinstance(level, MosaicLevel):
                     continue
                 kind = "image" if picture is group.image else "labels"
-                self._adopted[id(picture)] = number, kind, picture.name
+                self._adopted[id(picture)] = picture, number, kind
                 joined.append(level.tiles)
             if group.labels:
                 self.labels = group.labels[0].name
@@ -335,6 +338,6 @@ class Exhibit:
         picture = origin.picture if isinstance(origin, LayerOrigin) else None
         found = self._adopted.get(id(picture))
         if found is not None and picture is not None:
-            number, kind, name = found
-            at: int | str = name if kind == "labels" else origin.channel or 0
+            _, number, kind = found
+            at: int | str = picture.name if kind == "labels" else origin.channel or 0
             self._stage.take((number, kind, at), event.value)

@@ -24,7 +24,7 @@ __all__ = ["PictureFeed"]
 class PictureFeed(QObject):
     """Asks for what is in view, fields before wells, and hands out what arrives."""
 
-    failed = Signal(dict)
+    failed = Signal(object)
     """Path of a well -> why it has no thumbnail."""
 
     def __init__(

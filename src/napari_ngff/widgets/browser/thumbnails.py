@@ -24,7 +24,7 @@ PAUSE = 40
 class ThumbnailLoader(QObject):
     """Asks for thumbnails of one hierarchy; ends with its parent, or `close`."""
 
-    arrived = Signal(dict)
+    arrived = Signal(object)
     """`Place` -> `Thumbnail` of what was made since."""
 
     _ready = Signal()
