@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +64,16 @@ class Ours:
         from contenders import OPENERS
 
         self.levels = OPENERS[OURS](self.path)[0][0]
+        return self.levels
+
+    @cached_property
+    def corner(self) -> tuple[int, int]:
+        """Of the well in the middle, in the picture of all."""
         well, size = self.wells[len(self.wells) // 2], self.levels[0].shape[-2:]
         rows, columns = (
             1 + max(getattr(w, side) for w in self.wells) for side in ("row", "column")
         )
-        self.corner = well.row * (size[0] // rows), well.column * (size[1] // columns)
-        return self.levels
+        return well.row * (size[0] // rows), well.column * (size[1] // columns)
 
     def overview(self) -> Any:
         return np.asarray(self.levels[-1])
@@ -226,6 +230,7 @@ def plate(data: Path, rounds: int, name: str, who: str) -> Values:
         note("picture of all wells", opened + drawn)
         del picture
         clear_caches()
+        assert who != OURS or one.corner  # known from now on
         warm = timed(one.opened_well)[1]
         note("one well, warm", warm)
         clear_caches()
