@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from qtpy.QtGui import QImage
+from superqt.utils import qimage_to_array
 
 TEXT, SIGN = 4.5, 3.0
 """What WCAG asks of text, and of signs and of the focus."""
@@ -12,11 +12,7 @@ TEXT, SIGN = 4.5, 3.0
 def pixels(widget, rect=None):
     """Colours of a widget as it is drawn, float 0-1: height, width, red green blue."""
     grabbed = widget.grab() if rect is None else widget.grab(rect)
-    image = grabbed.toImage().convertToFormat(QImage.Format.Format_RGB32)
-    bits = image.constBits()
-    bits.setsize(image.sizeInBytes())
-    flat = np.frombuffer(bits, np.uint8).reshape(image.height(), -1, 4)
-    return flat[:, : image.width(), 2::-1] / 255
+    return qimage_to_array(grabbed.toImage())[..., :3] / 255
 
 
 def luminance(colors):
