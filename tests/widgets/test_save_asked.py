@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
 from mouse import drag, pump, until
-from napari_ngff.labels.journal import find_journals, read_journal
+from napari_ngff.labels.journal import INTERVAL, find_journals, read_journal
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer import frontend
@@ -290,6 +291,9 @@ def test_edits_come_to_the_disk_and_outlive_a_killed_napari(viewer, folder):
             told.append(int(line))
             until(lambda: journal_lines(folder) >= told[-1])
         assert told == [1, 2, 3, 4]
+        # What was looked at in the middle of a stroke is in pieces for that long.
+        time.sleep(2 * INTERVAL)
+        until(lambda: journal_lines(folder) == 4)
         assert journals(folder) == []  # held by that window
     finally:
         os.kill(napari.pid, signal.SIGKILL)
