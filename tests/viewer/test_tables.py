@@ -73,7 +73,7 @@ def labels_of(tables):
 def test_a_file_colours_the_map(loaded):
     assert loaded.chosen == Offer(Source.FILE, "conditions.csv")
     assert loaded.columns == ("dose", "drug", "n")
-    assert loaded.said == ["1 wells of conditions.csv are not on this plate."]
+    assert loaded.said == ["Wells of conditions.csv not on this plate: 1."]
     loaded.color_by("n", "mean")
     shown = loaded.coloring()
     assert shown.values == {

@@ -77,7 +77,7 @@ def test_address_typed_into_the_form_is_opened(
     qtbot.keyClick(form.address.native, Qt.Key.Key_Return)
     assert not form.button.enabled
     until(lambda: form.button.enabled)
-    assert form.status.value == "5 layers opened."
+    assert form.status.value == "Layers opened: 5."
     assert [layer.name for layer in viewer.layers][-2:] == ["nuclei", "cells"]
     assert {layer.source.path for layer in viewer.layers} == {url}
     assert {layer.source.reader_plugin for layer in viewer.layers} == {"napari-ngff"}

@@ -66,7 +66,7 @@ class UrlForm(Container):  # type: ignore[type-arg]
     def _add(self, url: str, layers: list[Any]) -> None:
         if self._is_alive():
             session_of(self._viewer).add(layers, url)
-            self._finish(f"{len(layers)} layers opened.")
+            self._finish(f"Layers opened: {len(layers)}.")
 
     def _finish(self, text: str) -> None:
         if self._is_alive():

@@ -265,7 +265,7 @@ class Tables:
             set(table.frame[WELL].unique()) - set(table.on(self.wells)) - {""}
         )
         if strangers and self.wells:
-            self.told.emit(f"{strangers} wells of {offer.title} are not on this plate.")
+            self.told.emit(f"Wells of {offer.title} not on this plate: {strangers}.")
         self._show(offer)
 
     def _show(self, offer: Offer | None) -> None:

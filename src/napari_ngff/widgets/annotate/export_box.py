@@ -111,7 +111,7 @@ class ExportBox(QGroupBox):
                 return f"Not exported: {error}"
             if stop.is_set():
                 return "Nothing was written."
-            return f"{count} objects were written to {path}."
+            return f"Objects written to {path}: {count}."
 
         self._show_busy(True)
         self.told.emit(f"Writing {path}…")
