@@ -195,7 +195,7 @@ def test_labels_are_exported_with_what_is_not_saved(
             QFileDialog, "getSaveFileName", lambda *_, n=name: (str(tmp_path / n), "")
         )
         press(button)
-        until(lambda: "were written" in dock.status.text())
+        until(lambda: "written to" in dock.status.text())
         assert box.outlines.isEnabled()
         dock.status.setText("")
     found = json.loads((tmp_path / "out.geojson").read_text())["features"]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from qtpy.QtCore import QCoreApplication, QEvent, Qt
+from qtpy.QtCore import QCoreApplication, QEvent, Qt, QThreadPool
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
@@ -25,6 +25,7 @@ from mouse import until
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import Mode
 from napari_ngff.widgets.browser.host import show_browser
+from napari_ngff.widgets.workers import CALM
 from plates import write_plate
 
 LOG = logging.getLogger(__name__)
@@ -60,12 +61,14 @@ def resident():
 
 
 def settled(dock):
-    """Let all that was asked for arrive."""
-    QTest.qWait(50)
-    until(lambda: not dock.progress.isVisible() and not previews())
-    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    gc.collect()
-    QTest.qWait(50)
+    """Let all that was asked for arrive, also by docks that were closed."""
+    QTest.qWait(2 * CALM)  # what is read ahead begins a moment later
+    workers = QThreadPool.globalInstance()
+    until(lambda: not (dock.isBusy() or previews() or workers.activeThreadCount()))
+    for _ in range(2):
+        QTest.qWait(50)
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        gc.collect()
 
 
 def previews():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from qtpy.compat import isalive
 from qtpy.QtCore import QSize, Qt, QUrl
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
@@ -183,6 +184,8 @@ class AnnotateDock(QWidget):
             settings.set_autosave_minutes(AUTOSAVE_MINUTES if on else 0)
 
     def _on_settings(self, *_: Any) -> None:
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
         minutes = settings.autosave_minutes()
         self.autosave.setChecked(minutes > 0)
         self.autosave.setText(f"Save every {minutes or AUTOSAVE_MINUTES} min")

@@ -125,6 +125,10 @@ class BrowserPanel(DropTarget):
         elif not self._waited.isActive():
             self._waited.start(PATIENCE)
 
+    def isBusy(self) -> bool:
+        """Whether something is read, shown or not yet."""
+        return self._waited.isActive() or self.progress.isVisible()
+
     def _show_progress(self) -> None:
         self._waited.stop()
         self.progress.show()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qtpy.compat import isalive
 from qtpy.QtCore import QObject, QTimer, Signal  # type: ignore[attr-defined]
 
 from napari_ngff.plate.previews.preview import Place
@@ -90,6 +91,11 @@ class PictureFeed(QObject):
         return f"{above}/" if above else ""
 
     def _on_arrived(self, found: dict[Place, Thumbnail]) -> None:
+        # Else the dock is being taken apart.
+        if isalive(self._map):  # type: ignore[no-untyped-call]
+            self._hand_out(found)
+
+    def _hand_out(self, found: dict[Place, Thumbnail]) -> None:
         wells: dict[str, QImage] = {}
         fields: dict[str, QImage] = {}
         broken: dict[str, str] = {}
