@@ -32,7 +32,8 @@ LOG = logging.getLogger(__name__)
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "300" if os.environ.get("CI") else "60"))
 MEGABYTES = 24
-"""May come and go; a leak of one picture per step would be ten times as much."""
+"""May come and go in 1000 steps or fewer; a leak of one picture per step would be ten
+times as much. Some is known to go: see the limits in docs/plates.md."""
 
 SLACK = {"widgets": 4, "threads": 2, "files": 2, "layers": 0}
 """Between the fewest of the first laps and the fewest of the last ones: what may still
@@ -153,5 +154,6 @@ def test_nothing_piles_up(viewer, tmp_path):
     memory = [megabytes for _, megabytes in laps[len(laps) // 3 :]]
     slope = np.polyfit(range(len(memory)), memory, 1)[0] / (SECONDS / 12)
     LOG.info("%s steps; %s; %+.0f MB an hour", steps, memory, 3600 * slope)
-    assert memory[-1] - memory[0] < MEGABYTES, f"{memory} after {steps} steps"
+    most = MEGABYTES * max(1, steps * len(memory) / len(laps) / 1000)
+    assert memory[-1] - memory[0] < most, f"{memory} after {steps} steps"
     assert session_of(viewer).browser is dock.browser()
