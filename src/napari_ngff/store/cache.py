@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["ByteCache"]
+__all__ = ["ENTRY", "ByteCache"]
 
 Value = TypeVar("Value")
 
+ENTRY = 600
+"""Bytes that a value takes beside its content: its key, and the objects around both.
+
+Measured: 520 to 575 for a chunk. A chunk of 8 x 8 voxels has no more than 128 itself.
+"""
+
 
 class ByteCache(Generic[Value]):
-    """A mapping that holds at most `limit` bytes; safe to use from many threads.
+    """A mapping that takes at most `limit` bytes; safe to use from many threads.
+
+    Each value counts its content, as `put` is told, and `ENTRY`.
 
     Parameters
     ----------
@@ -45,7 +53,7 @@ class ByteCache(Generic[Value]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now."""
+        """Bytes taken now."""
         return self._nbytes
 
     def get(self, key: Hashable) -> Value | None:
@@ -58,9 +66,10 @@ class ByteCache(Generic[Value]):
             return item[0]
 
     def put(self, key: Hashable, value: Value, nbytes: int) -> None:
-        """Keep `value`, which takes `nbytes`, unless it is too large."""
+        """Keep `value`, whose content has `nbytes`, unless it is too large."""
         if nbytes > self._limit // self._least:
             return
+        nbytes += ENTRY
         with self._lock:
             replaced = self._items.pop(key, None)
             if replaced is not None:

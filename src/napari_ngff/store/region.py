@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.errors import ChunkError, CorruptDataError
-from napari_ngff.store.cache import ByteCache
+from napari_ngff.store.cache import ENTRY, ByteCache
 from napari_ngff.store.layout import ABSENT, Shape
 from napari_ngff.store.objects import DOCUMENTS, Index, Objects
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
@@ -74,7 +74,8 @@ class Region:
         self._parts = meetings(self._cells, self.layout.chunks, box)
         count = math.prod(len(cells) for cells in self._cells)
         # What is larger than the cache would only push everything out of it.
-        self._keep = keep and count * self.layout.chunk_nbytes <= cache.limit // 2
+        taken = count * (self.layout.chunk_nbytes + ENTRY)
+        self._keep = keep and taken <= cache.limit // 2
 
     def read(self) -> None:
         """Fill `out` by decoding chunks."""
