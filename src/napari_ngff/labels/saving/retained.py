@@ -95,6 +95,7 @@ class Retained:
         self._durable = durable
         self._unsecured = False
         self._lock = threading.Lock()
+        self._securing = threading.Lock()
         self._records: dict[tuple[int, Cell], _Record] = {}
 
     @property
@@ -155,15 +156,19 @@ class Retained:
 
     def secure(self) -> None:
         """Return once all that was kept is on the disk."""
-        with self._lock:
-            waiting, self._unsecured = self._unsecured, False
-        if not waiting or not self._durable:
+        if not self._durable:
             return
-        try:
-            os.fsync(self._file.fileno())
-        except BaseException:
-            self._unsecured = True
-            raise
+        # What another thread is bringing there is not there yet.
+        with self._securing:
+            with self._lock:
+                waiting, self._unsecured = self._unsecured, False
+            if not waiting:
+                return
+            try:
+                os.fsync(self._file.fileno())
+            except BaseException:
+                self._unsecured = True
+                raise
 
     def get(self, level: int, cell: Cell) -> Array | None:
         """Return a block as it was; None where it was never overwritten."""
