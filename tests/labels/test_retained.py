@@ -7,7 +7,8 @@ from napari_ngff.labels.saving.retained import Retained
 
 
 def test_nobody_goes_on_before_the_disk_has_it(tmp_path, monkeypatch):
-    retained = Retained(lambda: open(tmp_path / "kept", "w+b", 0), durable=True)
+    opened = (tmp_path / "kept").open("w+b", 0)
+    retained = Retained(lambda: opened, durable=True)
     flushing, allowed, done = (threading.Event() for _ in range(3))
 
     def fsync(handle):
