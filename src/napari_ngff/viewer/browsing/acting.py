@@ -64,10 +64,15 @@ class Acting:
         self._busy(True)
 
         def safely() -> Any:
+            if mine != self._generation:
+                return None  # it had to wait for its turn too long
             try:
                 return work()
             except (OMEZarrError, OSError) as error:
                 return error
+            except Exception as error:  # noqa: BLE001
+                # Codecs raise whatever they like; nobody else would tell of the end.
+                return RuntimeError(f"It cannot be shown: {error!r}")
 
         def done(found: Any) -> None:
             if mine != self._generation:

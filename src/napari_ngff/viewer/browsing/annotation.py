@@ -95,12 +95,14 @@ class Annotation:
         self._places: dict[str, Position] = {}
         self.states = FieldStates(browser.node)
         self._tools: dict[str, Any] = {}
+        self._closed = False
         browser.position_changed.connect(self._arrive)
         frontend.run(self._list, self._listed)
         self._arrive(browser.position)
 
     def close(self) -> None:
         """Walk no more; layers and labels stay."""
+        self._closed = True
         self.browser.position_changed.disconnect(self._arrive)
 
     def _list(self) -> dict[str, Position]:
@@ -116,6 +118,8 @@ class Annotation:
         return found
 
     def _listed(self, places: dict[str, Position]) -> None:
+        if self._closed:
+            return
         self._places = places
         self.fields = tuple(places)
         if self.here is None and places:
@@ -218,8 +222,8 @@ class Annotation:
         def done(_: Any) -> None:
             if layer.unsaved:
                 show_warning(f"{layer.name} is not saved; the field stays.")
-            else:
-                go()
+            elif self.here == here and not self._closed:
+                go()  # else the user went elsewhere meanwhile
 
         def wait() -> None:
             while saver.running:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from psygnal import Signal
 
+from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.layout import MapWell, PlateMap, map_plate
 from napari_ngff.viewer import session
 from napari_ngff.viewer.browsing.camera import camera_of
@@ -25,11 +26,10 @@ from napari_ngff.viewer.browsing.positions import (
     fields_of,
     label_names,
 )
-from napari_ngff.viewer.browsing.stage import Act, act_of
 from napari_ngff.viewer.browsing.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -62,15 +62,18 @@ class Browser:
         self._geometry: int | None = None
         self._map: PlateMap | None = None
         self._problems = 0
-        self._exhibit = Exhibit(viewer, node, self.map.wells, _Listener(self))
+        listener = _Listener(self)
+        self._exhibit = Exhibit(viewer, node, self.map.wells, listener)
         runs = self.acquisitions
         self._exhibit.runs = (runs[0].id,) if len(runs) > 1 else ()
-        self._pins = Pins()
+        pinning, pinned = listener.pinning, listener.pinned
+        self._pins = Pins(self._exhibit, listener.title, pinning, pinned)
         self._whereabouts = Whereabouts(viewer, self)
 
     def close(self) -> None:
         """Let the viewer alone; the layers stay."""
         self._exhibit.close()
+        self._pins.stop()
         self._whereabouts.close()
 
     @property
@@ -144,7 +147,8 @@ class Browser:
     @property
     def pinned(self) -> tuple[Position, ...]:
         """What is shown beside for comparison."""
-        return self._pins.positions
+        viewer = self._viewer()
+        return self._pins.positions(viewer) if viewer is not None else ()
 
     # Questions: they read.
 
@@ -177,45 +181,61 @@ class Browser:
 
         What is shown of another image already is replaced under the same layers.
         """
+        runs = self._exhibit.runs
         self._exhibit.go(
-            lambda: self._exhibit.route.entry(well, field, self._exhibit.runs)
+            lambda: self._exhibit.route.entry(well, field, runs),
+            switch=field is not None,
         )
 
     def step_well(self, rows: int, columns: int) -> None:
-        """Go to the next well in a direction, over gaps; to the field like this one.
+        """Go to the next well in a direction, over gaps and wells that cannot be read;
+        to the field like this one.
 
         In a mosaic: from the well in the middle of the view to the next.
         """
-        here = self.position
-        path = here.well if here is not None else self._middle()
+        start = self._exhibit.heading
+        if start is not None:
+            self._exhibit.go(lambda: self._beside(start(), rows, columns), step=True)
+            return
+        path = self._middle()
         well = self.well_at(path) if path is not None else None
         target = self.map.neighbour(well, rows, columns) if well is not None else None
-        if target is None:
-            return
-        if here is None:
+        if target is not None:
             self.zoom_to(target.path)
-            return
-        self._exhibit.go(lambda: self._exhibit.route.alike(target.path, here))
+
+    def _beside(self, here: Position, rows: int, columns: int) -> Position:
+        """Find the image like one in the next well of a direction; reads."""
+        well = self.well_at(here.well) if here.well is not None else None
+        failed: Exception | None = None
+        while well is not None:
+            well = self.map.neighbour(well, rows, columns)
+            try:
+                if well is not None:
+                    return self._exhibit.route.alike(well.path, here, self.chosen)
+            except (OMEZarrError, OSError) as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return here
 
     def step_field(self, step: int) -> None:
         """Go to the next field (1) or the one before (-1), over the well's borders."""
-        here = self.position
-        if here is None:
+        start = self._exhibit.heading
+        if start is None:
             path = self.shown_wells[0] if len(self.shown_wells) == 1 else self._middle()
             if path is not None or self._exhibit.order == [None]:
                 self.show_field(path)
             return
         order, runs = self._exhibit.order, self.chosen
-        self._exhibit.go(lambda: self._exhibit.route.stepped(here, step, order, runs))
+        route = self._exhibit.route
+        self._exhibit.go(lambda: route.stepped(start(), step, order, runs), step=True)
 
     def choose_acquisitions(self, ids: Sequence[int]) -> None:
         """Show the fields of one acquisition, or of several as layers of their own."""
-        self._exhibit.runs = tuple(ids)
-        here = self.position
-        if here is not None:
-            self._exhibit.go(
-                lambda: self._exhibit.route.in_run(here, self._exhibit.runs)
-            )
+        runs = self._exhibit.runs = tuple(ids)
+        start = self._exhibit.heading
+        if start is not None:
+            self._exhibit.go(lambda: self._exhibit.route.in_run(start(), runs))
         else:
             self._exhibit.again()
         self.layers_changed.emit()
@@ -228,21 +248,9 @@ class Browser:
 
     def pin(self, well: str | None, field: str | None = None) -> None:
         """Show a further image beside what is shown, or take it away if it is there."""
-
-        def work() -> tuple[Position, Act]:
-            position = self._exhibit.route.entry(well, field, self._exhibit.runs)
-            groups = self._exhibit.scenery.field(
-                self.title(position), well, position.field
-            )
-            return position, act_of(groups, estimate=False)
-
-        def steps(found: tuple[Position, Act]) -> Iterator[None]:
-            viewer = self._viewer()
-            if viewer is not None:
-                yield from self._pins.toggle(viewer, *found, self._exhibit.images())
-                self.layers_changed.emit()
-
-        self._exhibit.acting.do(work, steps)
+        viewer = self._viewer()
+        if viewer is not None:
+            self._pins.toggle(viewer, well, field)
 
     def unpin_all(self) -> None:
         """Take away all that is shown for comparison."""
@@ -260,8 +268,8 @@ class Browser:
 
     def cancel(self) -> None:
         """Give up what is being read; what is shown stays."""
-        self._exhibit.acting.stop()
-        self.busy.emit(False)
+        self._pins.stop()
+        self._exhibit.stop()
 
     # Where things are.
 
@@ -330,10 +338,19 @@ class _Listener:
 
     def __init__(self, browser: Browser) -> None:
         self._browser = weakref.ref(browser)
+        self._reading: set[str] = set()
 
     def busy(self, busy: bool) -> None:
+        self._tell("shown", busy)
+
+    def pinning(self, busy: bool) -> None:
+        self._tell("pinned", busy)
+
+    def _tell(self, what: str, busy: bool) -> None:
+        """Tell of an end when nothing is read any more."""
+        (self._reading.add if busy else self._reading.discard)(what)
         browser = self._browser()
-        if browser is not None:
+        if browser is not None and (busy or not self._reading):
             browser.busy.emit(busy)
 
     def changed(self) -> None:
@@ -341,11 +358,23 @@ class _Listener:
         if browser is None:
             return
         position = browser.position
+        viewer = browser._viewer()
+        if viewer is not None:
+            browser._pins.arrange(viewer)
         title = browser.title(position) if position is not None else ""
         browser._whereabouts.say(title)
         browser.position_changed.emit(position)
         browser.layers_changed.emit()
         self.noticed()
+
+    def title(self, position: Position) -> str:
+        browser = self._browser()
+        return "" if browser is None else browser.title(position)
+
+    def pinned(self) -> None:
+        browser = self._browser()
+        if browser is not None:
+            browser.layers_changed.emit()
 
     def noticed(self) -> None:
         browser = self._browser()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-__all__ = ["camera_of", "fit", "follow", "is_fitted", "place_of"]
+__all__ = ["camera_of", "fit", "follow", "is_fitted", "is_whole", "place_of"]
 
 
 def camera_of(viewer: ViewerModel) -> Any:
@@ -64,6 +64,17 @@ def is_fitted(viewer: ViewerModel) -> bool:
     fitted = np.allclose(center, camera.center) and np.allclose(angles, camera.angles)
     camera.zoom, camera.center, camera.angles = zoom, center, angles
     return fitted
+
+
+def is_whole(layers: Sequence[Layer]) -> bool:
+    """Tell whether the first of some layers is in view from edge to edge."""
+    for layer in layers:
+        shape = layer.level_shapes[layer.data_level] if layer.multiscale else None
+        if shape is None:
+            return False
+        first, last = np.asarray(layer.corner_pixels)[:, -2:]
+        return bool((first <= 0).all() and (last >= np.asarray(shape)[-2:] - 1).all())
+    return False
 
 
 def fit(viewer: ViewerModel, low: Sequence[float], high: Sequence[float]) -> None:

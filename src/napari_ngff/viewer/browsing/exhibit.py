@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import OMEZarrError
-from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.acting import Acting
-from napari_ngff.viewer.browsing.camera import fit, follow, place_of
+from napari_ngff.viewer.browsing.adoption import Adoption
+from napari_ngff.viewer.browsing.backstage import Backstage
+from napari_ngff.viewer.browsing.camera import (
+    camera_of,
+    fit,
+    follow,
+    is_whole,
+    place_of,
+)
 from napari_ngff.viewer.browsing.foresight import foresee, sights_of
+from napari_ngff.viewer.browsing.places import corners_of, image_at
 from napari_ngff.viewer.browsing.route import Route
 from napari_ngff.viewer.browsing.scenery import Scenery
 from napari_ngff.viewer.browsing.stage import Act, Stage, act_of
 from napari_ngff.viewer.browsing.streaming import Stream, reread
-from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.browsing.wishes import Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -27,29 +35,15 @@ if TYPE_CHECKING:
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.tiles import Tiles
     from napari_ngff.store.node import Node
+    from napari_ngff.viewer.browsing.audience import Told
     from napari_ngff.viewer.browsing.foresight import Sight
+    from napari_ngff.viewer.browsing.places import Corners
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.stage import Slot
+    from napari_ngff.viewer.browsing.wishes import Wish
     from napari_ngff.viewer.groups import Group
-    from napari_ngff.viewer.picture import Picture
 
-__all__ = ["Exhibit", "Told"]
-
-READY = 4
-"""So many images are kept prepared."""
-
-
-class Told(Protocol):
-    """Who is told of what an exhibit does; in the main thread."""
-
-    def busy(self, busy: bool) -> None:
-        """Hear that an action begins, or ends."""
-
-    def changed(self) -> None:
-        """Hear that something else is shown."""
-
-    def noticed(self) -> None:
-        """Hear that wells may have been found broken."""
+__all__ = ["Exhibit"]
 
 
 class Exhibit:
@@ -85,29 +79,47 @@ class Exhibit:
         self._node = node
         self._wells = tuple(wells)
         self._told = told
-        self._refitted: frozenset[str | None] = frozenset()
+        self._refitted: frozenset[Any] = frozenset()
+        self._wishes = Wishes()
+        self._closed = False
         self._mosaics: list[Tiles] = []
-        self._ready: dict[Position, Act] = {}
-        # By identity; they are kept, so that no other picture can get theirs.
-        self._adopted: dict[int, tuple[Picture, int, str]] = {}
+        self._adoption = Adoption()
         self.position: Position | None = None
         self.shown: tuple[str, ...] = ()
         self.runs: tuple[int, ...] = ()
         self.labels: str | None = None
         self.scenery = Scenery(node, frontend.ErrorReport())
         self.route = Route(self.scenery.arrangements.screen)
-        self.acting = Acting(told.busy)
+        self.acting = Acting(self._busy)
         self._stage = Stage()
+        self._backstage = Backstage(self.scenery, self._title)
         self._stream = Stream(self._redraw, self._complete)
         viewer.layers.events.inserted.connect(self._on_inserted)
 
     def close(self) -> None:
-        """Let the viewer alone; the layers stay."""
+        """Let the viewer alone, from now on; the layers stay."""
+        self._closed = True
         self.acting.stop()
         self._stream.close()
         viewer = self._viewer()
         if viewer is not None:
             viewer.layers.events.inserted.disconnect(self._on_inserted)
+
+    def stop(self) -> None:
+        """Give up what is being read; what is shown stays."""
+        self.acting.stop()
+        self._wishes.give_up()
+        self._told.busy(False)
+
+    def _busy(self, busy: bool) -> None:
+        if not busy:
+            self._wishes.end()
+        self._told.busy(busy)
+
+    @property
+    def heading(self) -> Callable[[], Position] | None:
+        """Finds the image that is shown, or that will be; see `Wishes.heading`."""
+        return self._wishes.heading(self.position)
 
     @property
     def order(self) -> Sequence[str | None]:
@@ -132,15 +144,23 @@ class Exhibit:
         """List the layers of channels that are shown."""
         viewer = self._viewer()
         found = self._stage.layers(viewer) if viewer is not None else {}
-        return [found[slot] for slot in sorted(found, key=str) if slot[1] == "image"]
+        slots = [slot for slot in found if slot[1] == "image"]
+        return [found[slot] for slot in sorted(slots, key=lambda s: (s[0], int(s[2])))]
+
+    def channels(self) -> dict[int, Layer]:
+        """Give the layers of channels, of the first of several acquisitions."""
+        viewer = self._viewer()
+        found = self._stage.layers(viewer) if viewer is not None else {}
+        slots = [slot for slot in sorted(found, key=str) if slot[:2] == (0, "image")]
+        return {int(slot[2]): found[slot] for slot in slots}
 
     def _title(self, run: int | None) -> str:
-        name = self._node.metadata.plate.name if self._node.metadata.plate else ""
-        name = name or self._node.name
+        plate = self._node.metadata.plate
+        name = (plate.name if plate is not None else "") or self._node.name
         return name if len(self.runs) < 2 else f"{name} acquisition {run}"
 
     def show_mosaic(
-        self, paths: Sequence[str] | None, look: Callable[[], None] = lambda: None
+        self, paths: Sequence[str] | None, look: Callable[[], None] | None = None
     ) -> None:
         """Show wells as one picture.
 
@@ -149,52 +169,77 @@ class Exhibit:
         paths
             Of the wells; None for all.
         look
-            Moves the camera when they are there.
+            Moves the camera when they are there; it stays in its well if None.
         """
+        if self._closed:
+            return
+        wish = self._wishes.mosaic(paths, look)
         wells = [w for w in self._wells if paths is None or w.path in paths]
         given = wells if self._wells else None
 
+        runs, labels = self.runs or (None,), self.labels
+
         def work() -> tuple[Act, list[Tiles]]:
             groups, tiles = [], []
-            for run in self.runs or (None,):
+            for run in runs:
                 title = self._title(run)
-                found = self.scenery.mosaic(title, given, run, self.labels)
+                found = self.scenery.mosaic(title, given, run, labels)
                 groups.append(found[0])
                 tiles += found[1]
             return act_of(groups, estimate=True), tiles
 
         def steps(found: tuple[Act, list[Tiles]]) -> Iterator[None]:
             act, tiles = found
-            self._stream.connect(tiles)
-            if not (yield from self._change(act)):
+            stay = self._anchored()
+            if not (yield from self._change(act, wish, tiles)):
                 return
             self._mosaics, self.position = tiles, None
             self.shown = tuple(well.path for well in wells)
-            look()
+            (look or stay)()
             self._redraw()
             self._told.changed()
             self._complete()
 
         self.acting.do(work, steps)
 
-    def go(self, find: Callable[[], Position]) -> None:
-        """Show the image that `find`, in a worker, finds."""
-        sights = self._sights()
+    def go(
+        self, find: Callable[[], Position], *, step: bool = False, switch: bool = False
+    ) -> None:
+        """Show the image that `find`, in a worker, finds.
+
+        Parameters
+        ----------
+        step
+            Whether nothing is to be done where it is shown already.
+        switch
+            Whether to choose its acquisition if that is not among the chosen.
+        """
+        if self._closed:
+            return
+        sights, runs = self._sights(), self.runs
+        wish = self._wishes.image(find)
 
         def work() -> tuple[Position, Act]:
-            position = find()
-            act = self._ready.pop(position, None) or self._prepared(position)
+            position = wish.go()
+            if step and position == self.position:
+                return position, Act()
+            act = self._backstage.take(self.route, position, runs)
             foresee(act, sights, self.acting.since())
             return position, act
 
         def steps(found: tuple[Position, Act]) -> Iterator[None]:
             position, act = found
+            if not act.layers:
+                self._wishes.grant(wish)
+                return
             viewer, images = self._viewer(), self.images()
             before = place_of(images[0]) if images and self.position else None
-            self._stream.close()
-            if not (yield from self._change(act)):
+            if not (yield from self._change(act, wish)):
                 return
             self._mosaics, self.position = [], position
+            run = position.acquisition
+            if switch and self.runs and run is not None and run not in self.runs:
+                self.runs = (run,)
             self.shown = () if position.well is None else (position.well,)
             images = self.images()
             if viewer is not None and images:
@@ -203,52 +248,42 @@ class Exhibit:
                 else:
                     fit(viewer, *images[0].extent.world[:, -2:])
             self._told.changed()
-            seen, wanted = self._sights(), self.acting.since()
-            frontend.run_later(lambda: self._prefetch(position, seen, wanted))
+            self._foresee(position)
 
         self.acting.do(work, steps)
-
-    def _prepared(self, position: Position) -> Act:
-        """Read what the layers of an image need; several where acquisitions are."""
-        groups = []
-        for run in self.runs or (position.acquisition,):
-            at = self.route.in_run(position, () if run is None else (run,))
-            title = self._title(run)
-            groups += self.scenery.field(title, at.well, at.field)
-        return act_of(groups, estimate=True)
 
     def _sights(self) -> dict[Slot, Sight]:
         viewer = self._viewer()
         return {} if viewer is None else sights_of(viewer, self._stage.layers(viewer))
 
-    def _prefetch(
-        self, here: Position, sights: dict[Slot, Sight], wanted: Callable[[], bool]
-    ) -> None:
-        """Prepare the images before and after one, until something else is asked."""
-        for step in (1, -1):
-            if not wanted():
-                return
-            try:
-                position = self.route.stepped(here, step, self.order, self.runs)
-                act = self._ready.get(position) or self._prepared(position)
-            except (OMEZarrError, OSError):
-                continue  # told when one goes there
-            self._ready[position] = act
-            foresee(act, sights, wanted)
-        for old in list(self._ready)[:-READY]:
-            self._ready.pop(old, None)
+    def _foresee(self, here: Position) -> None:
+        """Let the images before and after one be prepared, until another is asked."""
+        order, runs, route = self.order, self.runs, self.route
+        sights, wanted = self._sights(), self.acting.since()
+        nexts = [
+            functools.partial(route.stepped, here, step, order, runs)
+            for step in (1, -1)
+        ]
+        frontend.run_later(
+            lambda: self._backstage.foresee(route, nexts, runs, sights, wanted)
+        )
 
-    def _change(self, act: Act) -> Generator[None, None, bool]:
+    def _change(
+        self, act: Act, wish: Wish, tiles: Sequence[Tiles] = ()
+    ) -> Generator[None, None, bool]:
         """Exchange what is shown; False where the user keeps what is there."""
         viewer = self._viewer()
         if viewer is None:
             return False
         ours = [s for s in self._stage.layers(viewer).items() if s[0][1] == "labels"]
         if not frontend.settle(viewer, [layer for _, layer in ours]):
+            self._wishes.grant(wish)
             return False
-        self._adopted.clear()
+        self._adoption.clear()
+        self._stream.connect(tiles)
         frontend.show(act.messages)
         yield from self._stage.show(viewer, act)
+        self._wishes.grant(wish)
         return True
 
     def _redraw(self) -> None:
@@ -260,9 +295,14 @@ class Exhibit:
 
     def _complete(self) -> None:
         """Make room where wells were found that do not fit."""
-        misfits = frozenset().union(*(tiles.misfits for tiles in self._mosaics))
+        misfits = frozenset(
+            (tiles.acquisition, tiles.inside, well)
+            for tiles in self._mosaics
+            for well in tiles.misfits
+        )
         self._told.noticed()
-        if misfits - self._refitted:
+        # What was asked for meanwhile will not be given up for it.
+        if self._wishes.open is None and misfits - self._refitted:
             self._refitted |= misfits
             self.again()
 
@@ -274,27 +314,53 @@ class Exhibit:
 
     def fit_well(self, well: str) -> None:
         """Bring a well of the mosaic in view."""
-        viewer, images = self._viewer(), self.images()
-        box = self._mosaics[0].box(well) if self._mosaics else None
-        if viewer is not None and images and box is not None:
-            lead = (0.0,) * (images[0].ndim - 2)
-            low, high = (images[0].data_to_world((*lead, *at))[-2:] for at in box)
-            fit(viewer, low, high)
+        viewer, corners = self._viewer(), self._corners(well)
+        if viewer is not None and corners is not None:
+            fit(viewer, *corners)
 
     def again(self) -> None:
         """Show the same wells once more, with what was chosen or found since."""
-        if self._mosaics and self.position is None:
+        wish = self._wishes.open
+        if wish is not None and wish.find is None:
+            self.show_mosaic(wish.paths, wish.look)
+        elif wish is None and self._mosaics and self.position is None:
             whole = len(self.shown) == len(self._wells)
             self.show_mosaic(None if whole else self.shown)
+
+    def _anchored(self) -> Callable[[], None]:
+        """Note what is looked at, to look there when wells lie elsewhere."""
+        viewer = self._viewer()
+        found = None if viewer is None else self.at(camera_of(viewer).center[-2:])
+        well = found[0] if found is not None else None
+        before, whole = self._corners(well), is_whole(self.images())
+
+        def look() -> None:
+            after = self._corners(well)
+            if viewer is None or before is None or after is None:
+                return
+            if before[0] == after[0]:
+                return
+            if whole:
+                self.fit_all()
+            else:
+                follow(viewer, before[0], after[0])
+
+        return look
+
+    def _corners(self, well: str | None) -> Corners | None:
+        images = self.images()
+        return (
+            corners_of(images[0], self._mosaics[0], well)
+            if images and self._mosaics
+            else None
+        )
 
     def at(self, world: Sequence[float]) -> tuple[str | None, Field | None] | None:
         """Tell which image of a mosaic lies at a world coordinate; reads nothing."""
         layer = next(iter(self.images()), None)
         if layer is None or not self._mosaics or self.position is not None:
             return None
-        lead = (0.0,) * max(0, layer.ndim - len(world))
-        place = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))
-        found = self._mosaics[0].at(*place[-2:])
+        found = image_at(layer, self._mosaics[0], world)
         if found is not None and found[0] is None and len(self.shown) == 1:
             return self.shown[0], found[1]
         return found
@@ -313,16 +379,8 @@ class Exhibit:
         wells
             Paths of the wells they show; all by default.
         """
-        joined = []
-        for number, group in enumerate(groups):
-            pictures = [group.image, *group.labels]
-            for picture in pictures:
-                level = picture.pyramid.levels[0] if picture is not None else None
-                if picture is None or not isinstance(level, MosaicLevel):
-                    continue
-                kind = "image" if picture is group.image else "labels"
-                self._adopted[id(picture)] = picture, number, kind
-                joined.append(level.tiles)
+        joined = self._adoption.add(groups)
+        for group in groups:
             if group.labels:
                 self.labels = group.labels[0].name
         if joined and str(joined[0].arrangements.screen.node) == str(self._node):
@@ -334,10 +392,6 @@ class Exhibit:
         self._stream.connect(joined)
 
     def _on_inserted(self, event: Any) -> None:
-        origin = event.value.metadata.get(KEY)
-        picture = origin.picture if isinstance(origin, LayerOrigin) else None
-        found = self._adopted.get(id(picture))
-        if found is not None and picture is not None:
-            _, number, kind = found
-            at: int | str = picture.name if kind == "labels" else origin.channel or 0
-            self._stage.take((number, kind, at), event.value)
+        slot = self._adoption.slot(event.value)
+        if slot is not None:
+            self._stage.take(slot, event.value)

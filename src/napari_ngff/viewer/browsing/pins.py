@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer.browsing.acting import Acting
+from napari_ngff.viewer.browsing.stage import act_of
 from napari_ngff.viewer.painting.painted import as_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
 
+    from napari_ngff.viewer.browsing.exhibit import Exhibit
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.stage import Act
 
@@ -24,68 +29,160 @@ GAP = 0.05
 
 LINKED = ("contrast_limits", "colormap", "gamma", "opacity")
 
+Wanted = tuple[str | None, str | None]
+"""Path of a well, and of an image in it or None."""
+
 
 class Pins:
-    """The layers of each image that is pinned."""
+    """The layers of each image that is pinned.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    exhibit
+        What they stand beside.
+    title
+        Names an image.
+    busy
+        Told of the beginning and of the end of reading.
+    changed
+        Called when others are pinned.
+    """
+
+    def __init__(
+        self,
+        exhibit: Exhibit,
+        title: Callable[[Position], str],
+        busy: Callable[[bool], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._exhibit = exhibit
+        self._title = title
+        self._busy = busy
+        self._changed = changed
+        self._acting = Acting(busy)
+        self._wanted: list[Wanted] = []
         self._layers: dict[Position, list[Layer]] = {}
 
-    @property
-    def positions(self) -> tuple[Position, ...]:
-        """What is pinned, in the order in which it was."""
+    def positions(self, viewer: ViewerModel) -> tuple[Position, ...]:
+        """Return what is pinned, in the order in which it was."""
+        there = set(viewer.layers)
+        for position, layers in list(self._layers.items()):
+            if layers and not there.intersection(layers):
+                del self._layers[position]  # the user has removed them
         return tuple(self._layers)
 
-    def toggle(
-        self,
-        viewer: ViewerModel,
-        position: Position,
-        act: Act,
-        images: Sequence[Layer],
-    ) -> Iterator[None]:
-        """Put an image to the right of all others, or take it away if it is there.
+    def stop(self) -> None:
+        """Give up what is being read."""
+        self._wanted.clear()
+        self._acting.stop()
+        self._busy(False)
 
-        Parameters
-        ----------
-        act
-            What to show.
-        images
-            The layers, one per channel, with which its own share contrast and colour.
-        """
-        if position in self._layers:
-            self._remove(viewer, self._layers.pop(position))
+    def toggle(self, viewer: ViewerModel, well: str | None, field: str | None) -> None:
+        """Put an image to the right of all others, or take it away if it is there."""
+        # All that was asked for and is not there yet: none gives way to the next.
+        self._wanted.append((well, field))
+        wanted, runs = tuple(self._wanted), self._exhibit.runs
+
+        def work() -> tuple[list[tuple[Position, Act]], list[str]]:
+            acts, messages = [], []
+            for one in wanted:
+                try:
+                    acts.append(self._prepared(one, runs))
+                except (OMEZarrError, OSError) as error:
+                    messages.append(str(error))
+            return acts, messages
+
+        def steps(
+            found: tuple[list[tuple[Position, Act]], list[str]],
+        ) -> Iterator[None]:
+            del self._wanted[: len(wanted)]
+            for position, act in found[0]:
+                yield from self._toggle(viewer, position, act)
+            frontend.show(tuple(found[1]))
+            self._changed()
+
+        self._acting.do(work, steps)
+
+    def _prepared(self, wanted: Wanted, runs: Sequence[int]) -> tuple[Position, Act]:
+        position = self._exhibit.route.entry(*wanted, runs)
+        groups = self._exhibit.scenery.field(self._title(position), position)
+        return position, act_of(groups, estimate=False)
+
+    def _toggle(
+        self, viewer: ViewerModel, position: Position, act: Act
+    ) -> Iterator[None]:
+        if position in self.positions(viewer):
+            self._remove(viewer, position)
             return
-        edge = viewer.layers.extent.world[1, -1] if len(viewer.layers) else None
-        top = images[0].extent.world[0, -2] if images else 0.0
-        made = []
+        others = [layer.extent.world[:, -2:] for layer in viewer.layers]
+        channels = self._exhibit.channels()
+        first = next(iter(channels.values()), None)
+        made = self._layers[position] = []
         for (_, kind, channel), data in act.layers.items():
             levels, keywords, name = data
             layer = as_layer((levels, keywords, name))
-            corner, far = layer.extent.world[:, -2:]
-            gap = GAP * (far[1] - corner[1])
-            move = np.zeros(layer.ndim)
-            if edge is not None:
-                move[-2:] = top - corner[0], edge + gap - corner[1]
-            layer.translate = np.asarray(layer.translate) + move
+            if others:
+                top = others[0][0, 0] if first is None else first.extent.world[0, -2]
+                move_beside(layer, float(top), max(float(x[1, 1]) for x in others))
             viewer.layers.append(layer)
             made.append(layer)
-            self._layers[position] = made
-            if kind == "image" and isinstance(channel, int) and channel < len(images):
-                partner = images[channel]
-                layer.contrast_limits_range = partner.contrast_limits_range
-                for attribute in LINKED:
-                    setattr(layer, attribute, getattr(partner, attribute))
-                viewer.layers.link_layers([partner, layer], LINKED)
+            if kind == "image":
+                share(viewer, channels, channel, layer)
             yield
+
+    def arrange(self, viewer: ViewerModel) -> None:
+        """Put all to the right of what is shown now, which may lie elsewhere."""
+        shown = [
+            layer.extent.world[:, -2:] for layer in self._exhibit.channels().values()
+        ]
+        if not shown:
+            return
+        top, edge = float(shown[0][0, 0]), max(float(x[1, 1]) for x in shown)
+        for position in self.positions(viewer):
+            layers = [x for x in self._layers[position] if x in viewer.layers]
+            for layer in layers:
+                move_beside(layer, top, edge)
+            edge = max(float(layer.extent.world[1, -1]) for layer in layers)
 
     def clear(self, viewer: ViewerModel) -> None:
         """Take all away."""
-        for layers in self._layers.values():
-            self._remove(viewer, layers)
-        self._layers.clear()
+        for position in self.positions(viewer):
+            self._remove(viewer, position)
 
-    def _remove(self, viewer: ViewerModel, layers: Sequence[Layer]) -> None:
+    def _remove(self, viewer: ViewerModel, position: Position) -> None:
+        layers = [x for x in self._layers[position] if x in viewer.layers]
+        if not frontend.settle(viewer, layers):
+            return
+        del self._layers[position]
         for layer in layers:
             if layer in viewer.layers:
                 viewer.layers.unlink_layers([layer])
                 viewer.layers.remove(layer)
+
+
+def move_beside(layer: Layer, top: float, edge: float) -> None:
+    """Put a layer to the right of an edge; a part of its width stays free.
+
+    Parameters
+    ----------
+    top, edge
+        World coordinates along y and x.
+    """
+    corner, far = layer.extent.world[:, -2:]
+    move = np.zeros(layer.ndim)
+    move[-2:] = top - corner[0], edge + GAP * (far[1] - corner[1]) - corner[1]
+    if not np.allclose(move, 0):
+        layer.translate = np.asarray(layer.translate) + move
+
+
+def share(
+    viewer: ViewerModel, channels: Mapping[int, Layer], channel: int | str, layer: Layer
+) -> None:
+    """Give a layer contrast and colour of the same channel, from now on."""
+    partner = channels.get(channel) if isinstance(channel, int) else None
+    if partner is None:
+        return
+    layer.contrast_limits_range = partner.contrast_limits_range
+    for attribute in LINKED:
+        setattr(layer, attribute, getattr(partner, attribute))
+    viewer.layers.link_layers([partner, layer], LINKED)

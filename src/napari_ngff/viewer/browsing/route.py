@@ -35,28 +35,41 @@ class Route:
     ) -> Position:
         """Find an image of a well by its path; the first one of a run by default.
 
+        In a well that has none of the run, the first one that there is.
+
         Raises
         ------
         NodeNotFoundError
             Where there is none.
         """
         fields = self._screen.fields(well)
-        among = [f for f in fields if f.path == field] if field else _of(fields, runs)
+        if field:
+            among = [f for f in fields if f.path == field]
+        else:
+            among = _of(fields, runs) or list(fields)
         if not among:
             what = f"no image {field}" if field else "no image"
             msg = f"There is {what} in {self._screen.place(well, '')}."
             raise NodeNotFoundError(msg)
         return Position(well, among[0].path, among[0].acquisition)
 
-    def alike(self, well: str | None, here: Position) -> Position:
-        """Find the image of another well that is like one: of its name, or number."""
+    def alike(
+        self, well: str | None, here: Position, chosen: Sequence[int] = ()
+    ) -> Position:
+        """Find the image of another well that is like one: of its name, or number.
+
+        Where `here` is of none of the `chosen` acquisitions, since its well has none
+        of them, the other is of the first of them again.
+        """
         fields = self._screen.fields(well)
+        runs = () if here.acquisition is None else (here.acquisition,)
+        back = bool(chosen) and here.acquisition not in (None, *chosen)
         same = [f for f in fields if f.path == here.field]
         same = [f for f in same if f.acquisition == here.acquisition]
-        if same:
+        if same and not back:
             return Position(well, same[0].path, same[0].acquisition)
-        runs = () if here.acquisition is None else (here.acquisition,)
-        among, mine = _of(fields, runs), _of(self._screen.fields(here.well), runs)
+        among = _of(fields, chosen if back else runs)
+        mine = _of(self._screen.fields(here.well), runs)
         if not among:
             return self.entry(well, None, ())
         number = [f.path for f in mine].index(here.field)
@@ -109,6 +122,18 @@ class Route:
         number = mine.index(here.field) if here.field in mine else 0
         found = among[min(number, len(among) - 1)]
         return Position(here.well, found.path, found.acquisition)
+
+    def partner(self, here: Position, run: int | None) -> Position | None:
+        """Find the image of an acquisition at the place of one; None where none is."""
+        if run is None or here.acquisition in (None, run):
+            return here
+        fields = self._screen.fields(here.well)
+        mine = [f.path for f in _of(fields, [here.acquisition])]
+        among = _of(fields, [run])
+        number = mine.index(here.field) if here.field in mine else 0
+        if number >= len(among):
+            return None
+        return Position(here.well, among[number].path, run)
 
 
 def _of(fields: Sequence[Field], runs: Sequence[int | None]) -> list[Field]:

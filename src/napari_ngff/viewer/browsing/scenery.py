@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tiles import Tiles
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
+    from napari_ngff.viewer.browsing.positions import Position
 
 __all__ = ["Scenery", "mosaic_group"]
 
@@ -87,7 +88,7 @@ class Scenery:
         group = mosaic_group(name, joined, labels)
         return group, [joined.tiles, *(mosaic.tiles for _, mosaic in labels)]
 
-    def field(self, name: str, well: str | None, path: str) -> list[Group]:
+    def field(self, name: str, position: Position) -> list[Group]:
         """Open one image and its labels, as if it were opened by itself.
 
         Raises
@@ -98,7 +99,8 @@ class Scenery:
         from napari_ngff.viewer.contents import contents
 
         screen = self.arrangements.screen
-        node = read_node(screen.place(well, path), screen.node.zarr_format)
+        place = screen.place(position.well, position.field)
+        node = read_node(place, screen.node.zarr_format)
         found = contents(node, self._on_error)
         return [
             replace(group, image=replace(group.image, name=name))

@@ -44,6 +44,9 @@ LOOK = (
 )
 """What labels keep when others take their place."""
 
+CONTRAST = ("contrast_limits_range", "contrast_limits", "colormap", "gamma")
+"""What channels keep, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Act:
@@ -88,11 +91,13 @@ def layers_of(
     return images, labels, messages
 
 
-def act_of(groups: Iterable[Group], *, estimate: bool) -> Act:
-    """Prepare groups, each shown over the one before."""
+def act_of(groups: Iterable[Group | None], *, estimate: bool) -> Act:
+    """Prepare groups, each shown over the one before; None where nothing is."""
     layers: dict[Slot, LayerData] = {}
     messages: list[str] = []
     for number, group in enumerate(groups):
+        if group is None:
+            continue
         images, labels, left = layers_of(group, estimate=estimate)
         messages += left
         for data in images:
@@ -195,12 +200,13 @@ def _emptied(data: LayerData) -> LayerData:
 
 
 def _look(layer: Layer) -> dict[str, Any]:
-    return {name: getattr(layer, name) for name in LOOK if hasattr(layer, name)}
+    names = LOOK + CONTRAST * (layer._type_string == "image")
+    return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
 
 
 def _dress(layer: Layer, look: dict[str, Any]) -> None:
-    """Give labels the tools that the layer before had in hand."""
-    for name in LOOK[4:]:
+    """Give labels the tools that were in hand before, and channels their contrast."""
+    for name in (*LOOK[4:], *CONTRAST):
         if name not in look or getattr(layer, name, None) == look[name]:
             continue
         if name == "mode" and not layer.editable:

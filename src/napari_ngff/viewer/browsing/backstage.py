@@ -1,0 +1,83 @@
+"""Images that are made ready: what was asked for, and what may be asked for next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.viewer.browsing.foresight import foresee
+from napari_ngff.viewer.browsing.stage import Act, act_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from napari_ngff.viewer.browsing.foresight import Sight
+    from napari_ngff.viewer.browsing.positions import Position
+    from napari_ngff.viewer.browsing.route import Route
+    from napari_ngff.viewer.browsing.scenery import Scenery
+    from napari_ngff.viewer.browsing.stage import Slot
+    from napari_ngff.viewer.groups import Group
+
+__all__ = ["Backstage"]
+
+READY = 4
+"""So many images are kept prepared."""
+
+Runs = tuple[int, ...]
+
+
+class Backstage:
+    """Prepares images; everything here reads, in worker threads.
+
+    Parameters
+    ----------
+    scenery
+        Opens them.
+    title
+        Names layers, by the acquisition or None.
+    """
+
+    def __init__(self, scenery: Scenery, title: Callable[[int | None], str]) -> None:
+        self._scenery = scenery
+        self._title = title
+        self._ready: dict[tuple[Position, Runs], Act] = {}
+
+    def take(self, route: Route, position: Position, runs: Runs) -> Act:
+        """Give what the layers of an image need; several where acquisitions are."""
+        return self._ready.pop((position, runs), None) or self._made(
+            route, position, runs
+        )
+
+    def foresee(
+        self,
+        route: Route,
+        positions: Sequence[Callable[[], Position]],
+        runs: Runs,
+        sights: Mapping[Slot, Sight],
+        wanted: Callable[[], bool],
+    ) -> None:
+        """Prepare images that may be asked for next, as long as they are wanted."""
+        for find in positions:
+            if not wanted():
+                return
+            try:
+                position = find()
+                act = self._ready.get((position, runs))
+                act = act or self._made(route, position, runs)
+            except (OMEZarrError, OSError):
+                continue  # told when one goes there
+            self._ready[position, runs] = act
+            foresee(act, sights, wanted)
+        for old in list(self._ready)[:-READY]:
+            self._ready.pop(old, None)
+
+    def _made(self, route: Route, position: Position, runs: Runs) -> Act:
+        wanted: Sequence[int | None] = [position.acquisition]
+        if runs and position.acquisition in (None, *runs):
+            wanted = runs
+        groups: list[Group | None] = []
+        for run in wanted:
+            at = route.partner(position, run)
+            title = self._title(run)
+            groups += [None] if at is None else self._scenery.field(title, at)
+        return act_of(groups, estimate=True)

@@ -1,0 +1,92 @@
+"""What was asked for and is not shown yet: later wishes begin where it will be."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from napari_ngff.viewer.browsing.positions import Position
+
+__all__ = ["Wish", "Wishes"]
+
+
+@dataclass(slots=True, eq=False)
+class Wish:
+    """An image, or a mosaic.
+
+    Attributes
+    ----------
+    find
+        Finds the image, once, and may read; None for a mosaic of the wells `paths`.
+    look
+        Moves the camera to the mosaic; None where it stays.
+    found
+        The image, when it was found.
+    """
+
+    find: Callable[[], Position] | None = None
+    paths: Sequence[str] | None = None
+    look: Callable[[], None] | None = None
+    found: Position | None = None
+
+    def go(self) -> Position:
+        """Find the image; reads."""
+        assert self.find is not None
+        self.found = self.find()
+        return self.found
+
+
+class Wishes:
+    """The latest wish, as long as it is none of the past."""
+
+    def __init__(self) -> None:
+        self.open: Wish | None = None
+        self._failed: Position | None = None
+
+    def image(self, find: Callable[[], Position]) -> Wish:
+        """Wish for an image."""
+        self.open = Wish(functools.cache(find))
+        return self.open
+
+    def mosaic(
+        self, paths: Sequence[str] | None, look: Callable[[], None] | None
+    ) -> Wish:
+        """Wish for a mosaic."""
+        self.open = Wish(None, paths, look)
+        return self.open
+
+    def grant(self, wish: Wish) -> None:
+        """Forget a wish that is fulfilled, or that the user took back."""
+        self._failed = None
+        if self.open is wish:
+            self.open = None
+
+    def give_up(self) -> None:
+        """Forget what is wished for."""
+        self.open = self._failed = None
+
+    def end(self) -> None:
+        """Hear that nothing goes on any more: what is open then has failed."""
+        if self.open is not None:
+            self._failed, self.open = self.open.found, None
+
+    def heading(self, position: Position | None) -> Callable[[], Position] | None:
+        """Tell what to step on from; None for a mosaic.
+
+        That is the image wished for, so that who steps twice gets two steps further;
+        or that which could not be shown, so that it is stepped over; or else the one
+        that is shown.
+
+        Returns
+        -------
+        callable or None
+            Finds the image; may read.
+        """
+        if self.open is not None:
+            return self.open.find
+        here = self._failed or position
+        return None if here is None else lambda: here

@@ -1,0 +1,415 @@
+"""Who asks for the next before the last is there; and plates that are odd."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+
+from napari_ngff import open_node
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer.browsing.annotation import annotate
+from napari_ngff.viewer.browsing.browser import Position
+from napari_ngff.viewer.session import session_of
+from plates import pixels, write_image, write_plate
+
+
+@pytest.fixture
+def viewer():
+    return ViewerModel()
+
+
+@pytest.fixture
+def told(monkeypatch):
+    messages = []
+    monkeypatch.setattr(frontend, "show", messages.extend)
+    return messages
+
+
+class Workers:
+    """Do what they are given when it is asked for, and what nobody waits for never."""
+
+    def __init__(self):
+        self.jobs = []
+        self.ran = 0
+
+    def run(self, work, done):
+        self.jobs.append((work, done))
+
+    def turn(self):
+        work, done = self.jobs.pop(0)
+        self.ran += 1
+        done(work())
+
+    def finish(self):
+        while self.jobs:
+            self.turn()
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    made = Workers()
+    monkeypatch.setattr(frontend, "_runner", [made.run])
+    monkeypatch.setattr(frontend, "_later", [lambda work: None])
+    return made
+
+
+def browse(viewer, root):
+    return session_of(viewer).browse(open_node(root))
+
+
+def shown(viewer):
+    return [np.asarray(layer.data[0]) for layer in viewer.layers]
+
+
+def without(root, well, keep):
+    """Leave only some of the fields of a well."""
+    place = root / well / "zarr.json"
+    document = json.loads(place.read_text())
+    inner = document["attributes"]["ome"]["well"]
+    inner["images"] = [image for image in inner["images"] if keep(image)]
+    place.write_text(json.dumps(document))
+
+
+# Quick hands.
+
+
+def test_each_press_is_a_step(viewer, workers, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 6), fields=2)
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    workers.finish()
+    for _ in range(3):
+        browser.step_well(0, 1)
+    workers.finish()
+    assert browser.position == Position("A/4", "0", 0)
+    for _ in range(3):
+        browser.step_field(1)
+    workers.finish()
+    assert browser.position == Position("A/5", "1", 0)
+
+
+def test_what_is_given_up_is_no_place_to_step_from(viewer, workers, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 6), fields=2)
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    workers.finish()
+    browser.show_field("A/5")
+    browser.cancel()
+    browser.step_well(0, 1)
+    workers.finish()
+    assert browser.position == Position("A/2", "0", 0)
+
+
+def test_what_nobody_waits_for_is_not_read(viewer, workers, tmp_path, monkeypatch):
+    root = write_plate(tmp_path / "p", grid=(1, 6), fields=2)
+    browser = browse(viewer, root)
+    opened = []
+    field = browser._exhibit.scenery.field
+    monkeypatch.setattr(
+        browser._exhibit.scenery,
+        "field",
+        lambda title, at: opened.append(at.well) or field(title, at),
+    )
+    for number in range(1, 7):
+        browser.show_field(f"A/{number}")
+    workers.finish()
+    assert opened == ["A/6"]
+
+
+def test_labels_chosen_while_wells_are_opened_are_shown(viewer, workers, tmp_path):
+    root = write_plate(tmp_path / "p", fields=1, labelled=lambda well: ("cells",))
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    workers.finish()
+    browser.show_mosaic(["A/1", "A/2"])
+    work, done = workers.jobs.pop(0)
+    found = work()
+    browser.choose_labels("cells")
+    done(found)
+    workers.finish()
+    assert browser.shown_wells == ("A/1", "A/2")
+    assert [layer._type_string for layer in viewer.layers] == ["image", "labels"]
+
+
+def test_an_acquisition_does_not_call_off_what_was_asked(viewer, workers, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=2, acquisitions=2)
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    workers.finish()
+    browser.show_mosaic()
+    browser.choose_acquisitions([1])
+    workers.finish()
+    assert browser.position is None
+    np.testing.assert_array_equal(shown(viewer)[0][:8, :8], pixels(2, (8, 8)))
+    browser.show_field("A/2")
+    browser.choose_acquisitions([0])
+    workers.finish()
+    assert browser.position == Position("A/2", "0", 0)
+
+
+def test_all_wells_that_are_pinned_quickly_are_there(viewer, workers, told, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 6), fields=1)
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    browser.pin("A/3")
+    browser.pin("A/4", "77")
+    browser.pin("A/5")
+    workers.finish()
+    assert browser.position == Position("A/1", "0", 0)
+    assert [place.well for place in browser.pinned] == ["A/3", "A/5"]
+    assert "no image 77" in told[0]
+
+
+def test_an_error_of_any_kind_ends_an_action(viewer, workers, told, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
+    browser = browse(viewer, root)
+    browser._exhibit.scenery.field = lambda *_: [][0]
+    busy = []
+    browser.busy.connect(busy.append)
+    browser.show_field("A/1")
+    workers.finish()
+    assert busy == [True, False]
+    assert "IndexError" in told[0]
+
+
+def test_a_browser_that_was_left_shows_nothing(viewer, workers, tmp_path):
+    first = browse(viewer, write_plate(tmp_path / "first", fields=1))
+    second = browse(viewer, write_plate(tmp_path / "second", fields=1))
+    second.show_field("A/2")
+    first.show_field("A/1")
+    first.show_mosaic()
+    workers.finish()
+    assert first.position is None
+    assert [str(tmp_path / "second" / "A/2/0")] == [
+        str(next(iter(layer.metadata.values())).node) for layer in viewer.layers
+    ]
+
+
+def test_a_round_that_is_closed_leads_nowhere(viewer, workers, tmp_path):
+    browser = browse(viewer, write_plate(tmp_path / "p", fields=1))
+    found = annotate(viewer, "cells")
+    found.close()
+    workers.finish()
+    assert browser.position is None
+    assert not viewer.layers
+
+
+# Wells that turn out larger.
+
+
+def plate_with_a_large_well(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(5, 5), fields=1, shape=(1, 32, 32))
+    shutil.rmtree(root / "B/2/0")
+    write_image(root / "B/2/0", pixels(1, (1, 64, 64)), 3)
+    return root
+
+
+def draw(viewer, workers):
+    for layer in viewer.layers:
+        layer.refresh()
+    workers.finish()
+
+
+def test_a_well_stays_in_view_when_another_needs_room(viewer, workers, tmp_path):
+    browser = browse(viewer, plate_with_a_large_well(tmp_path))
+    browser.show_mosaic()
+    while not browser.shown_wells:
+        workers.turn()
+    assert viewer.layers[0].data.shape == (160, 160)
+    browser.zoom_to("D/4")
+    viewer.layers[0].corner_pixels = np.array([[96, 96], [127, 127]])  # as a window
+    draw(viewer, workers)
+    assert viewer.layers[0].data.shape == (320, 320)
+    at = browser.position_at(viewer.scene.camera.center[-2:])
+    assert at.well == "D/4"
+
+
+def test_a_plate_that_is_in_view_stays_so(viewer, workers, tmp_path):
+    browser = browse(viewer, plate_with_a_large_well(tmp_path))
+    browser.show_mosaic()
+    while not browser.shown_wells:
+        workers.turn()
+    viewer.layers[0].corner_pixels = np.array([[0, 0], [159, 159]])
+    before = viewer.scene.camera.zoom
+    draw(viewer, workers)
+    assert viewer.layers[0].data.shape == (320, 320)
+    assert viewer.scene.camera.zoom == pytest.approx(before / 2, rel=0.02)
+
+
+def test_making_room_calls_nothing_off(viewer, workers, tmp_path):
+    browser = browse(viewer, plate_with_a_large_well(tmp_path))
+    browser.show_mosaic()
+    while not browser.is_drawing:
+        workers.turn()
+    browser.show_field("C/3")
+    draw(viewer, workers)
+    assert browser.position == Position("C/3", "0", 0)
+
+
+# Acquisitions.
+
+
+def test_what_is_shown_is_what_the_title_says(viewer, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=2, acquisitions=2)
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "0")
+    browser.show_field("A/1", "3")
+    assert browser.title(browser.position) == "A01 - field 3 - acquisition 1"
+    np.testing.assert_array_equal(shown(viewer)[0], pixels(3, (8, 8)))
+    assert browser.chosen == (1,)
+    browser.step_field(-1)
+    assert browser.position == Position("A/1", "2", 1)
+
+
+def test_the_next_field_has_all_acquisitions_that_were_chosen(viewer, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=2, acquisitions=2)
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "0")
+    browser.choose_acquisitions([0, 1])
+    browser.step_field(1)
+    for image, number in zip(shown(viewer), (1, 3), strict=True):
+        np.testing.assert_array_equal(image, pixels(number, (8, 8)))
+
+
+def test_a_well_that_lacks_an_acquisition(viewer, told, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 3), fields=2, acquisitions=2)
+    without(root, "A/2", lambda image: image["acquisition"] == 1)
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "1")
+    browser.step_well(0, 1)
+    assert browser.position == Position("A/2", "2", 1)
+    np.testing.assert_array_equal(shown(viewer)[0], pixels(52, (8, 8)))
+    browser.step_well(0, 1)
+    assert browser.position == Position("A/3", "0", 0)  # as chosen
+    browser.choose_acquisitions([0, 1])
+    browser.show_field("A/2")
+    assert browser.position == Position("A/2", "2", 1)
+    first, second = shown(viewer)
+    assert not first.any()  # no other acquisition takes its place
+    np.testing.assert_array_equal(second, pixels(52, (8, 8)))
+    assert told == []
+
+
+def test_a_place_that_was_imaged_once_is_paired_with_no_other(viewer, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=2, acquisitions=2)
+    without(root, "A/1", lambda image: image["path"] != "3")
+    browser = browse(viewer, root)
+    browser.choose_acquisitions([0, 1])
+    browser.show_field("A/1", "0")
+    browser.step_field(1)
+    first, second = shown(viewer)
+    np.testing.assert_array_equal(first, pixels(1, (8, 8)))
+    assert not second.any()
+
+
+# Wells that are broken.
+
+
+@pytest.mark.parametrize("broken", ["document", "fields", "image"])
+def test_arrows_lead_past_a_broken_well(viewer, told, tmp_path, broken):
+    root = write_plate(tmp_path / "p", grid=(1, 3), fields=1)
+    if broken == "document":
+        (root / "A/2/zarr.json").unlink()
+    elif broken == "fields":
+        without(root, "A/2", lambda _: False)
+    else:
+        shutil.rmtree(root / "A/2/0")
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    browser.step_well(0, 1)
+    if broken == "image":
+        # Only opening it tells.
+        assert browser.position == Position("A/1", "0", 0)
+        assert "A/2/0" in told.pop()
+        browser.step_well(0, 1)
+    assert browser.position == Position("A/3", "0", 0)
+    assert told == []
+
+
+def test_at_the_border_nothing_happens(viewer, tmp_path, monkeypatch):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
+    browser = browse(viewer, root)
+    browser.show_field("A/2")
+    settled = []
+    monkeypatch.setattr(frontend, "settle", lambda *_: settled.append(1) or True)
+    browser.step_well(0, 1)
+    assert browser.position == Position("A/2", "0", 0)
+    assert not settled
+
+
+# What stays.
+
+
+def test_contrast_stays_when_a_field_has_more_axes(viewer, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=2, shape=(2, 8, 8))
+    shutil.rmtree(root / "A/1/1")
+    write_image(root / "A/1/1", pixels(1, (2, 3, 8, 8)), 3, axes="czyx")
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    layer = viewer.layers[0]
+    layer.contrast_limits, layer.colormap, layer.gamma = (3, 9), "red", 0.5
+    browser.step_field(1)
+    layer = viewer.layers[0]
+    assert layer.ndim == 3
+    assert tuple(layer.contrast_limits) == (3, 9)
+    assert layer.colormap.name == "red"
+    assert layer.gamma == 0.5
+
+
+# Pins.
+
+
+def test_pins_follow_to_the_place_of_the_next_field(viewer, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 3), fields=4)
+    browser = browse(viewer, root)
+    browser.show_field("A/1", "0")
+    browser.pin("A/3")
+    for _ in range(4):
+        browser.step_field(1)
+        own, beside = (layer.extent.world[:, -2:] for layer in viewer.layers)
+        assert beside[0, 1] > own[1, 1]
+        assert beside[0, 0] == own[0, 0]
+
+
+def test_a_pinned_channel_is_like_the_same_channel(viewer, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 3), fields=1, shape=(12, 8, 8))
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    for number, layer in enumerate(viewer.layers):
+        layer.contrast_limits = (0, 10 + number)
+    del viewer.layers[0]
+    browser.pin("A/2")
+    found = [layer.contrast_limits[1] for layer in viewer.layers[-11:]]
+    assert found == [10 + number for number in range(1, 12)]
+
+
+def test_a_pin_whose_layers_were_removed_is_none(viewer, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 3), fields=1)
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    browser.pin("A/2")
+    del viewer.layers[-1]
+    assert browser.pinned == ()
+    browser.pin("A/2")
+    assert [place.well for place in browser.pinned] == ["A/2"]
+
+
+def test_edits_are_settled_before_a_pin_goes(viewer, tmp_path, monkeypatch):
+    root = write_plate(
+        tmp_path / "p", grid=(1, 3), fields=1, labelled=lambda _: ("cells",)
+    )
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    browser.pin("A/2")
+    pinned = list(viewer.layers[2:])
+    asked = []
+    monkeypatch.setattr(
+        frontend, "settle", lambda _, layers: bool(asked.append(list(layers)))
+    )
+    browser.pin("A/2")
+    assert asked == [pinned]
+    assert list(viewer.layers[2:]) == pinned  # the user keeps it
