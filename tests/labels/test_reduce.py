@@ -49,6 +49,19 @@ def test_mode_is_the_most_frequent_id_and_of_several_the_smallest(case):
     np.testing.assert_array_equal(whole(pixels, shape, "mode"), counted(pixels, shape))
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i4", "u8"])
+def test_mode_of_squares_of_all_kinds(dtype):
+    ids = np.array([np.iinfo(dtype).min, 3, 4, np.iinfo(dtype).max], dtype)
+    # Each combination of four ids is a square, in two planes that differ.
+    squares = ids[np.indices((4,) * 4).reshape(2, 2, 16, 16)]
+    plane = squares.transpose(2, 0, 3, 1).reshape(32, 32)
+    stack = np.stack([plane, plane.T])
+    expected = counted(stack, (2, 16, 16))
+    assert len(np.unique(expected)) == 4
+    np.testing.assert_array_equal(whole(stack, (2, 16, 16), "mode"), expected)
+    np.testing.assert_array_equal(whole(plane, (16, 16), "mode"), expected[0])
+
+
 @given(cases(), st.data())
 @settings(deadline=None, max_examples=300)
 def test_what_depends_on_a_change_is_made_again_exactly(case, data):
