@@ -33,6 +33,16 @@ def test_folder_gets_its_name_at_the_end(tmp_path):
     assert [p.name for p in target.parent.iterdir()] == ["new.zarr"]
 
 
+def test_all_folders_are_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(module, "_sync_folder", lambda path: synced.append(path))
+    with Draft(tmp_path / "new.zarr") as draft:
+        draft.put("0/c/3/4", b"x")  # alone in 3, while 0 and c hold but folders
+    inside = [draft.root + name for name in ("", "/0", "/0/c", "/0/c/3")]
+    assert sorted(synced[:-1]) == inside
+    assert synced[-1] == str(tmp_path)
+
+
 def test_others_may_read_it_as_other_folders(tmp_path):
     (tmp_path / "plain").mkdir()
     target = write(tmp_path / "new.zarr")

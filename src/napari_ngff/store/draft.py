@@ -100,15 +100,20 @@ class Draft:
     def put(self, key: str, data: bytes) -> None:
         """Write an object; from any thread, each key once."""
         path = f"{self.root}/{key}"
-        folder = path.rpartition("/")[0]
-        if folder not in self._folders:
-            os.makedirs(folder, exist_ok=True)
-            self._folders.add(folder)
+        self._make(path.rpartition("/")[0])
         with open(path, "xb", buffering=0) as file:
             left = memoryview(data)
             while left:
                 # One call takes 2 GiB at most on Linux.
                 left = left[file.write(left) :]
+
+    def _make(self, folder: str) -> None:
+        """Make a folder and those that it is in, unless they are there."""
+        if folder not in self._folders:
+            self._make(folder.rpartition("/")[0])
+            with suppress(FileExistsError):  # by another thread
+                os.mkdir(folder)
+            self._folders.add(folder)
 
     def _require_room(self) -> None:
         if not os.path.lexists(self.target):
