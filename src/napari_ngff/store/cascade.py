@@ -243,20 +243,29 @@ class Cascade:
     def _chunk(self, number: int, cell: Shape, voxels: Array) -> None:
         """Store a chunk, cut at the border, and pass it on to the next level."""
         level = self._levels[number]
-        data = level.encoder.encode(_filled(voxels, level))
-        self._store(level, cell, data)
+        chunk = _filled(voxels, level)
+        blank = level.encoder.is_blank(chunk)
+        # Before it is encoded, which leaves less of it in the cache of the core.
+        whole = list(self._reduced(number, cell, voxels, blank=blank))
+        self._store(level, cell, None if blank else level.encoder.stored(chunk))
+        for target, coarse in whole:
+            self._chunk(number + 1, target, coarse)
+
+    def _reduced(
+        self, number: int, cell: Shape, voxels: Array, *, blank: bool
+    ) -> Iterator[tuple[Shape, Array]]:
+        """Reduce a chunk; return those of the next level that are whole by that."""
+        level = self._levels[number]
         if level.reducer is None:
             return
-        coarse = self._levels[number + 1]
         spans = zip(level.box(cell), level.factors, strict=True)
         box = tuple((a // f, -(-b // f)) for (a, b), f in spans)
-        if data is None:  # the fill value alone, of which any reduction makes the same
+        if blank:  # of which any reduction makes the same
             fill = level.encoder.layout.fill_value
             reduced = np.full([b - a for a, b in box], fill, voxels.dtype)
         else:
             reduced = level.reducer.reduce(voxels, box)
-        for target, whole in self._deposit(coarse, box, reduced):
-            self._chunk(number + 1, target, whole)
+        yield from self._deposit(self._levels[number + 1], box, reduced)
 
     def _deposit(
         self, level: _Level, box: Box, voxels: Array

@@ -83,15 +83,20 @@ class Encoder:
         bytes or None
             None where there is nothing but the fill value: that is not stored.
         """
-        layout = self.layout
-        fill = layout.fill_value
+        return None if self.is_blank(chunk) else self.stored(chunk)
+
+    def is_blank(self, chunk: Array) -> bool:
+        """Whether there is nothing but the fill value in a chunk."""
+        fill = self.layout.fill_value
         # A few voxels tell nearly always that there is something. NaN is not equal to
         # itself; such a chunk is merely stored.
         few = chunk[(slice(None, None, 16),) * chunk.ndim]
-        if (few == fill).all() and (chunk == fill).all():
-            return None
-        stored = np.asarray(chunk, layout.dtype, order=layout.order)
-        data: Any = stored.ravel(order=layout.order)
+        return bool((few == fill).all() and (chunk == fill).all())
+
+    def stored(self, chunk: Array) -> bytes:
+        """Encode a chunk, whatever is in it."""
+        order = self.layout.order
+        data: Any = np.asarray(chunk, self.layout.dtype, order=order).ravel(order=order)
         for step in self.steps:
             data = step(data)
         return bytes(data) if self.steps else data.tobytes()
