@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from saving import FULL, LEVELS, PICTURES, emptied, floor, labels, warm_up
+from saving import FULL, LEVELS, PICTURES, fresh, labels, warm_up
 
 Values = dict[str, dict[str, list[float]]]
 Box = tuple[tuple[int, int], ...]
@@ -180,15 +180,15 @@ def edit_save(data: Path, rounds: int, name: str, method: str, who: str) -> Valu
     """Milliseconds to save one hundredth, at all levels; of others also all anew."""
     os.environ["XDG_DATA_HOME"] = str(data / "journal")
     warm_up(data, who.split(",")[0])
-    with emptied(data / "saved") as folder:
+    with fresh(data) as folder:
         if who in EDITORS:
             times = EDITORS[who](folder, name, rounds, method)
         else:
             pixels, times = labels(name), []
             for _ in range(max(1, rounds // 5)):
-                with emptied(folder) as place:
+                with fresh(data) as place:
                     start = time.perf_counter()
-                    FULL[who.split(",")[0]](place, name, pixels)
+                    FULL["zstd"][who.split(",")[0]](place, name, pixels)
                     times.append(time.perf_counter() - start)
     return {name: {who: [seconds * 1000 for seconds in times]}}
 
@@ -199,11 +199,11 @@ def edit_all(data: Path, rounds: int, name: str, method: str, who: str) -> Value
     warm_up(data, "floor")
     times = []
     for _ in range(rounds):
-        with emptied(data / "saved") as folder:
+        with fresh(data) as folder:
             if who == "floor":
                 pixels = labels(name)
                 start = time.perf_counter()
-                floor(folder, name, pixels)
+                FULL["zstd"]["floor"](folder, name, pixels)
                 times.append(time.perf_counter() - start)
                 continue
             write_file(folder, name, method)
@@ -235,7 +235,7 @@ def edit_memory(data: Path, rounds: int, name: str, method: str, who: str) -> Va
 
     os.environ["XDG_DATA_HOME"] = str(data / "journal")
     values: list[float] = []
-    with emptied(data / "saved") as folder:
+    with fresh(data) as folder:
         write_file(folder, name, method)
         writer = opened(folder, method)
         fill(writer, boxes(name, 1)[0], FRESH)

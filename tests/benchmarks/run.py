@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -206,6 +207,7 @@ def main() -> None:
             print(table, flush=True)
             blocks[name] = f"{table}\n\nMeasured {today}{busy}."
         blocks["machine"] = machine(python, env)
+        shutil.rmtree(data / "saved", ignore_errors=True)
     if options.quick:
         return
     # Only now, since others may edit the page meanwhile.

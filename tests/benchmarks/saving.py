@@ -7,18 +7,66 @@ lies above the start, so without that array.
 from __future__ import annotations
 
 import itertools
-import shutil
+import json
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from napari_ngff.labels.reduce import Method
+    from napari_ngff.store.creation import NewArray
+
+JSON = dict[str, Any]
+Save = Callable[[Path, str, np.ndarray], None]
 Values = dict[str, dict[str, list[float]]]
 
 LEVELS = 5
 THREADS = 2
+
+SYNCING = 8
+"""Threads that wait for the disk."""
+
+SAVED = "saved"
+"""Folder of what is saved."""
+
+
+@dataclass(frozen=True)
+class Codec:
+    """How numcodecs is asked for a codec, and how Zarr v3 states it."""
+
+    numcodecs: JSON
+    stated: JSON
+
+
+ZSTD = Codec(
+    {"id": "zstd", "level": 1},
+    {"name": "zstd", "configuration": {"level": 1, "checksum": False}},
+)
+"""Of new labels."""
+
+BLOSC = Codec(
+    {"id": "blosc", "cname": "zstd", "clevel": 5, "shuffle": 1},
+    {
+        "name": "blosc",
+        "configuration": {
+            "typesize": 4,
+            "cname": "zstd",
+            "clevel": 5,
+            "shuffle": "shuffle",
+            "blocksize": 0,
+        },
+    },
+)
+"""As zarr-python sets it where it is asked for blosc, so often of labels of others."""
 
 PICTURES = {
     "plane": ("yx", (8192, 8192), (512, 512)),
@@ -55,8 +103,10 @@ def by_us(folder: Path, name: str, pixels: np.ndarray) -> None:
     write(folder / "new.zarr", [(pixels, keywords, "labels")], version="0.5")
 
 
-def by_us_nearest(folder: Path, name: str, pixels: np.ndarray) -> None:
-    """The same, coarser levels by the first voxel of each block."""
+def by_levels(
+    folder: Path, name: str, pixels: np.ndarray, method: Method, codec: Codec
+) -> None:
+    """The same, by another method or codec, and without what is said of an image."""
     from napari_ngff.labels.reduce import Reduction
     from napari_ngff.metadata.model import Axis
     from napari_ngff.store.cascade import Cascade
@@ -69,34 +119,65 @@ def by_us_nearest(folder: Path, name: str, pixels: np.ndarray) -> None:
     kinds = [Axis(letter, "space") for letter in axes]
     outline = Outline.of(pixels.shape, kinds, ones, ones, levels=LEVELS)
     reducers = [
-        (Reduction.of(fine, coarse, "nearest", step), step)
+        (Reduction.of(fine, coarse, method, step), step)
         for fine, coarse, step in outline.steps
     ]
     with Draft(folder / "new.zarr") as draft:
-        arrays = outline.arrays(pixels.dtype, tuple(axes), shuffle=False)
+        arrays = [
+            (path, coded(new, codec))
+            for path, new in outline.arrays(pixels.dtype, tuple(axes), shuffle=False)
+        ]
         cascade = Cascade(draft, arrays, reducers, "0.5", outline.tile)
         cascade.write(PlainSource(pixels), concurrency=THREADS)
 
 
-def floor(folder: Path, name: str, pixels: np.ndarray) -> None:
-    """Compress level 0 and write its files, and nothing else."""
-    from concurrent.futures import ThreadPoolExecutor
+def coded(new: NewArray, codec: Codec) -> NewArray:
+    """Have an array compressed by another codec than that of new ones."""
+    from napari_ngff.store.creation import NewArray
 
-    from numcodecs import Zstd
+    class Coded(NewArray):
+        def document(self, version: str) -> tuple[str, bytes]:
+            name, text = NewArray.document(self, version)
+            document = json.loads(text)
+            document["codecs"][1] = codec.stated
+            return name, json.dumps(document).encode()
 
-    codec, chunks = Zstd(1), PICTURES[name][2]
+    return Coded(new.shape, new.chunks, new.dtype, new.names)
 
-    def step(corner: tuple[int, ...]) -> None:
+
+def floor(
+    folder: Path, name: str, pixels: np.ndarray, codec: Codec, *, to_disk: bool
+) -> None:
+    """Compress level 0 and write its files, and nothing else.
+
+    Where they are forced to the disk, that is when all are written, as ours are.
+    """
+    from numcodecs import get_codec
+
+    encode, chunks = get_codec(codec.numcodecs).encode, PICTURES[name][2]
+
+    def step(corner: tuple[int, ...]) -> Path:
         part = tuple(
             slice(start, start + n) for start, n in zip(corner, chunks, strict=True)
         )
-        data = codec.encode(np.ascontiguousarray(pixels[part]))
-        (folder / "-".join(map(str, corner))).write_bytes(data)
+        path = folder / "-".join(map(str, corner))
+        path.write_bytes(encode(np.ascontiguousarray(pixels[part])))
+        return path
 
     spans = zip(pixels.shape, chunks, strict=True)
     corners = itertools.product(*(range(0, size, n) for size, n in spans))
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(step, corners))
+        paths = list(pool.map(step, corners))
+    if to_disk:
+        with ThreadPoolExecutor(SYNCING) as pool:
+            list(pool.map(sync, [*paths, folder]))
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
 
 
 def by_ome_zarr(folder: Path, name: str, pixels: np.ndarray) -> None:
@@ -152,25 +233,40 @@ def by_ngff_zarr(folder: Path, name: str, pixels: np.ndarray) -> None:
     ngff_zarr.to_ngff_zarr(str(folder / "new.zarr"), levels, version="0.5")
 
 
-FULL: dict[str, Callable[[Path, str, np.ndarray], None]] = {
-    "napari-ngff": by_us,
-    "the same, nearest": by_us_nearest,
-    "floor": floor,
-    "ome-zarr-py": by_ome_zarr,
-    "ngio": by_ngio,
-    "ngff-zarr": by_ngff_zarr,
+def ours(codec: Codec) -> dict[str, Save]:
+    """Our ways, and what they are compared with."""
+    return {
+        "napari-ngff": partial(by_levels, method="mode", codec=codec),
+        "the same, nearest": partial(by_levels, method="nearest", codec=codec),
+        "floor": partial(floor, codec=codec, to_disk=False),
+        "floor, on the disk": partial(floor, codec=codec, to_disk=True),
+    }
+
+
+FULL: dict[str, dict[str, Save]] = {
+    "zstd": ours(ZSTD)
+    | {
+        "napari-ngff": by_us,
+        "ome-zarr-py": by_ome_zarr,
+        "ngio": by_ngio,
+        "ngff-zarr": by_ngff_zarr,
+    },
+    "blosc": ours(BLOSC),
 }
+"""Codec and name of each way to save; others choose their codec themselves."""
 
 
-def full_save(data: Path, rounds: int, name: str, who: str) -> Values:
+def full_save(
+    data: Path, rounds: int, name: str, who: str, codec: str = "zstd"
+) -> Values:
     """Seconds for all levels of a label image, without imports and a first call."""
     pixels = labels(name)
-    warm_up(data, who)
+    warm_up(data, who, codec)
     times = []
     for _ in range(rounds):
-        with emptied(data / "saved") as folder:
+        with fresh(data) as folder:
             start = time.perf_counter()
-            FULL[who](folder, name, pixels)
+            FULL[codec][who](folder, name, pixels)
             times.append(time.perf_counter() - start)
     return {name: {who: times}}
 
@@ -182,27 +278,30 @@ def full_save_memory(data: Path, rounds: int, name: str, who: str) -> Values:
     pixels = labels(name)
     warm_up(data, who)
     values: list[float] = []
-    with emptied(data / "saved") as folder, growth(values):
-        FULL[who](folder, name, pixels)
+    with fresh(data) as folder, growth(values):
+        FULL["zstd"][who](folder, name, pixels)
     return {name: {who: values}}
 
 
-def warm_up(data: Path, who: str) -> None:
+def warm_up(data: Path, who: str, codec: str = "zstd") -> None:
     """Save something small."""
     PICTURES["small"] = ("yx", (600, 600), (512, 512))
-    with emptied(data / "saved") as folder:
-        FULL[who](folder, "small", np.ones((600, 600), np.uint32))
+    with fresh(data) as folder:
+        FULL[codec][who](folder, "small", np.ones((600, 600), np.uint32))
 
 
 @contextmanager
-def emptied(folder: Path) -> Iterator[Path]:
-    """An empty folder, which is removed afterwards."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def fresh(data: Path) -> Iterator[Path]:
+    """A folder for what is saved, which `run.py` removes when all is measured.
+
+    Not before, since ext4 without a journal makes files more slowly for minutes after
+    others were removed. The disk is at rest afterwards.
+    """
+    saved = data / SAVED
+    saved.mkdir(parents=True, exist_ok=True)
+    yield Path(tempfile.mkdtemp(dir=saved))
+    if hasattr(os, "sync"):
+        os.sync()
 
 
 # -------- what to run --------

@@ -6,14 +6,8 @@ import os
 from dataclasses import dataclass
 
 OURS = "napari-ngff"
-SAVERS = (
-    OURS,
-    "the same, nearest",
-    "floor",
-    "ome-zarr-py",
-    "ngio",
-    "ngff-zarr",
-)
+OWN_SAVERS = (OURS, "the same, nearest", "floor", "floor, on the disk")
+OTHER_SAVERS = ("ome-zarr-py", "ngio", "ngff-zarr")
 MAKE_THEIR_OWN = {
     "saving",
     "saving-memory",
@@ -54,9 +48,25 @@ def each(row: str, case: str, *who: str) -> tuple[Job, ...]:
     return tuple(Job(row, case, 1, (name,)) for name in who)
 
 
-def full(row: str, case: str, picture: str, rounds: int) -> tuple[Job, ...]:
-    """One job per way of saving all of a label image."""
-    return tuple(Job(row, case, rounds, (picture, who)) for who in SAVERS)
+def full(row: str, picture: str, rounds: int, others: int) -> tuple[Job, ...]:
+    """One job per way of saving all of a label image, and per codec of ours."""
+    ways = [(who, "zstd") for who in OWN_SAVERS + OTHER_SAVERS]
+    ways += [(who, "blosc") for who in OWN_SAVERS]
+    return tuple(
+        Job(
+            f"{row}, {codec}",
+            "full_save",
+            rounds if who in OWN_SAVERS else others,
+            (picture, who, codec),
+        )
+        for who, codec in ways
+    )
+
+
+def full_memory(row: str, picture: str) -> tuple[Job, ...]:
+    """One job per way of saving all of a label image, for its memory."""
+    who = OWN_SAVERS[:3] + OTHER_SAVERS
+    return tuple(Job(row, "full_save_memory", 1, (picture, name)) for name in who)
 
 
 PLATES = ("96 x 4", "384 x 9", "1536 x 4")
@@ -152,16 +162,16 @@ TABLES = {
         "s",
         2,
         (
-            *full("8192², uint32", "full_save", "plane", 3),
-            *full("64 planes of 2048², uint32", "full_save", "stack", 1),
+            *full("8192²", "plane", 5, 3),
+            *full("64 planes of 2048²", "stack", 3, 1),
         ),
     ),
     "saving-memory": Measurement(
         "MB",
         1,
         (
-            *full("8192²: 268 MB", "full_save_memory", "plane", 1),
-            *full("64 planes of 2048²: 1,074 MB", "full_save_memory", "stack", 1),
+            *full_memory("8192²: 268 MB", "plane"),
+            *full_memory("64 planes of 2048²: 1,074 MB", "stack"),
         ),
     ),
     "editing": Measurement(
