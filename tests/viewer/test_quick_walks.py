@@ -360,6 +360,24 @@ def test_contrast_stays_when_a_field_has_more_axes(viewer, tmp_path):
     assert layer.gamma == 0.5
 
 
+def test_the_status_is_that_of_the_field_that_is_shown(viewer, tmp_path):
+    root = write_plate(
+        tmp_path / "p", grid=(1, 2), fields=2, labelled=lambda _: ("cells",)
+    )
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    labels = viewer.layers[-1]
+    viewer.layers.selection.active = labels
+    viewer.mouse_over_canvas = True
+    labels.paint((2, 2), 7)
+    viewer.update_status_from_cursor()
+    assert viewer.status["coordinates"].endswith("unsaved edits")
+    assert labels.saver.save_now()
+    browser.step_field(1)  # nobody moves the mouse
+    assert "unsaved" not in viewer.status["coordinates"]
+    assert viewer.status["coordinates"].startswith("A01 - field 1")
+
+
 # Pins.
 
 

@@ -8,12 +8,14 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
+from napari_ngff.plate.previews.preview import PreviewReader
+from napari_ngff.plugin import use_workers
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.widgets.browser.controls import Mode
 from napari_ngff.widgets.browser.host import show_browser
-from plates import write_plate
+from plates import pixels, write_image, write_plate
 
 pytestmark = pytest.mark.slow
 
@@ -108,3 +110,96 @@ def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeyp
     assert "no image 77" in messages[0]
     qtbot.waitUntil(lambda: shows(dock, "A/2", "1"), timeout=PATIENCE)
     assert all(o.endswith(shown) for o in origins())
+
+
+@pytest.fixture
+def gate(dock, monkeypatch):
+    """Fields of wells, which come when the gate is open."""
+    browser, opened = dock.browser(), threading.Event()
+    opened.set()
+    fields_of = browser.fields_of
+
+    def later(well):
+        assert opened.wait(PATIENCE / 1000)
+        return fields_of(well)
+
+    monkeypatch.setattr(browser, "fields_of", later)
+    yield opened
+    opened.set()
+
+
+def click_well(dock, path):
+    QTest.mouseClick(dock.map.viewport(), LEFT, pos=dock.map.rectOf(path).center())
+
+
+def click_field(dock, path):
+    strip = dock.well.strip
+    place = strip.visualItemRect(strip._items[path]).center()
+    QTest.mouseClick(strip.viewport(), LEFT, pos=place)
+
+
+def test_a_hint_stands_where_the_fields_of_a_well_will_be(dock, qtbot):
+    assert dock.well.hint.isVisible()
+    assert dock.well.hint.text() == "Click a well to see its fields."
+    assert not dock.well.strip.isVisible()
+    click_well(dock, "A/2")
+    assert not dock.well.hint.isVisible()
+    qtbot.waitUntil(lambda: dock.well.strip.count() == 2, timeout=PATIENCE)
+    assert dock.well.map.isVisible()
+
+
+def test_a_click_on_a_field_shows_the_one_that_was_seen(dock, gate, qtbot):
+    click_well(dock, "A/1")
+    qtbot.waitUntil(lambda: shows(dock, "A/1", "0"), timeout=PATIENCE)
+    gate.clear()
+    click_well(dock, "A/2")  # the fields of A/1 are still there
+    click_field(dock, "1")
+    gate.set()
+    qtbot.waitUntil(lambda: shows(dock, "A/1", "1"), timeout=PATIENCE)
+
+
+def test_fields_have_thumbnails_however_quickly_one_comes_back(dock, gate, qtbot):
+    click_well(dock, "A/1")
+    pictures = dock.well.map._pictures
+    qtbot.waitUntil(lambda: len(dock.well.map._pictures) == 2, timeout=PATIENCE)
+    gate.clear()
+    dock._show_well("A/2")
+    dock._show_well("A/1")
+    gate.set()
+    qtbot.waitUntil(lambda: dock.well.map._pictures is not pictures, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: len(dock.well.map._pictures) == 2, timeout=PATIENCE)
+
+
+def test_a_click_gives_way_to_what_is_done_after_it(dock, qtbot):
+    click_well(dock, "A/2")
+    assert dock._click.isActive()  # a second click may follow
+    QTest.mouseClick(dock.controls.buttons[Mode.PLATE], LEFT)
+    qtbot.wait(dock._click.interval() + 100)
+    qtbot.waitUntil(lambda: dock._mode() is Mode.PLATE, timeout=PATIENCE)
+    assert dock.browser().position is None
+
+
+def test_thumbnails_of_a_list_arrive_though_another_tab_is_in_front(
+    viewer, tmp_path, qtbot, monkeypatch
+):
+    for name in "ab":
+        write_image(tmp_path / "images" / f"{name}.zarr", pixels(1, (1, 8, 8)), 3)
+    opened, begun = threading.Event(), threading.Event()
+    read = PreviewReader.read
+
+    def later(self, place):
+        begun.set()
+        assert opened.wait(PATIENCE / 1000)
+        return read(self, place)
+
+    monkeypatch.setattr(PreviewReader, "read", later)
+    use_workers()
+    dock = show_browser(viewer)
+    dock.showPath(str(tmp_path / "images"))
+    qtbot.waitUntil(begun.is_set, timeout=PATIENCE)
+    dock.parent().hide()
+    opened.set()
+    qtbot.waitUntil(lambda: len(dock.feed._done) == 2, timeout=PATIENCE)
+    dock.parent().show()
+    texts = [item.text() for item in dock.images.list._items.values()]
+    assert all("1 channel" in text for text in texts)

@@ -12,7 +12,7 @@ from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of, show_browser
-from napari_ngff.widgets.docking import ANNOTATE
+from napari_ngff.widgets.docking import ANNOTATE, full_name
 
 CLASSES = "nucleus", "debris", "dividing", "dead"
 
@@ -74,9 +74,9 @@ def test_a_window_too_low_for_both_gets_tabs_with_all_that_annotating_needs(
 def test_buttons_lead_from_the_map_to_the_classes_and_back(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)
     QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
-    until(lambda: "annotate" in str(list(viewer.window.dock_widgets)))
-    dock = open_dock(viewer)
-    assert seen(dock)
+    until(lambda: full_name(ANNOTATE) in viewer.window.dock_widgets)
+    dock = viewer.window.dock_widgets[full_name(ANNOTATE)]
+    until(lambda: seen(dock))
     begin_round(viewer, dock)
     QTest.mouseClick(dock.round.browse, Qt.MouseButton.LeftButton)
     until(lambda: seen(browser) and not seen(dock))
@@ -94,6 +94,21 @@ def test_tabs_say_which_is_which(viewer, tmp_path):
     for number in range(2):
         room = bar.tabRect(number).width()
         assert room > bar.fontMetrics().horizontalAdvance(bar.tabText(number))
+
+
+def test_the_button_and_the_menu_show_the_same_dock(viewer, tmp_path):
+    browser = open_plate(viewer, tmp_path, 1200, 900)
+    QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
+    names = ["OME-Zarr annotate (OME-Zarr)", "OME-Zarr browser (OME-Zarr)"]
+    until(lambda: sorted(viewer.window.dock_widgets) == names)
+    menus = {a.text(): a.menu() for a in viewer.window.layers_menu.actions()}
+    menus["Annotate"].aboutToShow.emit()
+    items = {item.text(): item for item in menus["Annotate"].actions()}
+    dock = viewer.window.dock_widgets[names[0]]
+    items[names[0]].trigger()
+    pump(200)
+    assert sorted(viewer.window.dock_widgets) == names
+    assert not seen(dock)  # the menu has hidden it
 
 
 def test_a_high_window_shows_both(viewer, tmp_path):

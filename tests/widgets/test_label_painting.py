@@ -26,7 +26,7 @@ from mouse import (
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import new_labels as show_form
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.painting import canvas_labels, paint
+from napari_ngff.viewer.painting import brush, canvas_labels, paint
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import Empty, pyramid
@@ -234,6 +234,31 @@ def test_a_brush_in_screen_pixels_keeps_its_size_there(viewer, labels):
     at = look(viewer, 2.0)
     move(viewer, at(0, 0))
     assert labels.brush_size == 400
+
+
+def test_hidden_labels_say_once_why_they_take_no_paint(viewer, labels, monkeypatch):
+    at = look(viewer, 1.0)
+    told = []
+    monkeypatch.setattr(brush, "show_info", told.append)
+    line = [at(0, 0), at(0, 30)]
+    labels.visible = False
+    drag(viewer, line)
+    drag(viewer, line)
+    assert told == ["'labels' is hidden: show it to paint."]
+    assert not labels.unsaved
+    labels.visible = True
+    assert labels.mode == "paint"
+    drag(viewer, [at(0, 0), at(0, 30)])
+    assert labels.unsaved
+    labels.mode = "pan_zoom"
+    labels.visible = False
+    drag(viewer, line)
+    assert len(told) == 1  # who only moves about is not told
+    labels.mode = "erase"
+    drag(viewer, line)
+    assert len(told) == 2
+    labels.visible = True
+    assert labels.mode == "erase"
 
 
 def test_a_level_that_no_texture_holds_is_refused(viewer, labels, told):

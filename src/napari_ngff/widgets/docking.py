@@ -8,12 +8,12 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
-from napari_ngff.viewer.settings import PLUGIN
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from qtpy.QtCore import QSize
 
-__all__ = ["ANNOTATE", "Docking", "bring_forward", "show_dock"]
+__all__ = ["ANNOTATE", "Docking", "bring_forward", "full_name", "show_dock"]
 
 ANNOTATE = "OME-Zarr annotate"
 """The annotate dock, by its name in the manifest."""
@@ -129,14 +129,31 @@ def bring_forward(widget: Any) -> None:
         dock.raise_()
 
 
-def show_dock(viewer: Any, title: str) -> Any:
+def full_name(title: str) -> str:
+    """Name a dock as napari's menu does, which then shows the same one."""
+    return f"{title} (OME-Zarr)"
+
+
+def show_dock(viewer: Any, title: str, make: Callable[[Any], QWidget]) -> Any:
     """Show a dock of the manifest in the window of a viewer, in front of its tabs.
+
+    Parameters
+    ----------
+    title
+        Its name in the manifest.
+    make
+        Makes what it holds, of the viewer, where it is not there yet.
 
     Returns
     -------
     QWidget
         What the dock holds.
     """
-    _, widget = viewer.window.add_plugin_dock_widget(PLUGIN, title)
+    docks = viewer.window.dock_widgets
+    # `Window.add_plugin_dock_widget` has the name of the plugin behind the title.
+    widget = next((docks[n] for n in docks if n.partition(" (")[0] == title), None)
+    if widget is None:
+        widget = make(viewer)
+        viewer.window.add_dock_widget(widget, name=full_name(title), area="right")
     bring_forward(widget)
     return widget

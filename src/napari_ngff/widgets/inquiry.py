@@ -38,6 +38,8 @@ class Questions:
         number = self._numbers[subject] = self._numbers.get(subject, 0) + 1
 
         def look() -> Any:
+            if self._numbers[subject] != number:
+                return None  # another question came before its turn
             try:
                 return work()
             except (OMEZarrError, OSError) as error:

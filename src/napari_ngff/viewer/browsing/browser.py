@@ -365,6 +365,7 @@ class _Listener:
         browser._whereabouts.say(title)
         browser.position_changed.emit(position)
         browser.layers_changed.emit()
+        browser._whereabouts.look()
         self.noticed()
 
     def title(self, position: Position) -> str:

@@ -60,6 +60,12 @@ class Whereabouts:
         self._title = title
         self._write(title)
 
+    def look(self) -> None:
+        """Let the status line say what is under the cursor now, though it rests."""
+        viewer = self._viewer()
+        if viewer is not None:
+            viewer.update_status_from_cursor()
+
     def _write(self, text: str) -> None:
         viewer = self._viewer()
         if viewer is None:

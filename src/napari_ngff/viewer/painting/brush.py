@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.layers import Labels
 from napari.layers.labels._labels_constants import Mode
+from napari.utils.notifications import show_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["draw", "pick", "resize_brush", "shown_value"]
+__all__ = ["PAINTING", "draw", "pick", "resize_brush", "shown_value", "tell_hidden"]
+
+PAINTING = (Mode.PAINT, Mode.ERASE, Mode.FILL, Mode.POLYGON)
 
 
 def draw(layer: Any, event: Any) -> Iterator[None]:
@@ -38,6 +41,16 @@ def draw(layer: Any, event: Any) -> Iterator[None]:
             if event.type == "mouse_release":
                 return
             yield
+
+
+def tell_hidden(layer: Any, event: Any) -> None:
+    """Say, once, why the view moves instead: labels that are hidden take no paint."""
+    if layer.visible:
+        layer.told_hidden = False
+    elif event.button == 1 and Mode(layer._visible_mode or "pan_zoom") in PAINTING:
+        if not layer.told_hidden:
+            show_info(f"{layer.name!r} is hidden: show it to paint.")
+        layer.told_hidden = True
 
 
 def _label(layer: Any, event: Any) -> int:

@@ -2,7 +2,8 @@
 
 Overrides what edits in `napari.layers.Labels`; of its private names (0.9) ``_draw``,
 ``_get_dims_to_paint``, ``_get_preserve_labels_source_label``, ``_mode``,
-``_validate_non_painted_coord`` and the tables of modes.
+``_mode_setter_helper``, ``_validate_non_painted_coord``, ``_visible_mode`` and the
+tables of modes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.flood import FILL_BUDGET, flood
 from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
-from napari_ngff.viewer.painting.brush import draw, pick, resize_brush, shown_value
+from napari_ngff.viewer.painting.brush import (
+    PAINTING,
+    draw,
+    pick,
+    resize_brush,
+    shown_value,
+    tell_hidden,
+)
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
 if TYPE_CHECKING:
@@ -46,6 +54,8 @@ class OMEZarrLabels(CanvasLabels):
     only_over
         The label that the tools draw over, None for any. Where it is the background,
         the eraser still erases.
+    told_hidden
+        Whether the user knows why hidden labels take no paint.
     """
 
     _drag_modes = {  # noqa: RUF012  as in the base class
@@ -66,7 +76,15 @@ class OMEZarrLabels(CanvasLabels):
         self.only_over: int | None = None
         self._pixel_size = 1.0
         self._pixels = 10.0
+        self.told_hidden = False
         super().__init__(canvas, read_only=read_only, **keywords)
+        self.mouse_drag_callbacks.append(tell_hidden)
+
+    def _mode_setter_helper(self, mode: Any) -> Any:
+        """Keep a tool that is chosen while labels are hidden until they are shown."""
+        if Mode(mode) in PAINTING and self.editable and not self.visible:
+            self._visible_mode = Mode(mode)
+        return super()._mode_setter_helper(mode)
 
     # The brush.
 

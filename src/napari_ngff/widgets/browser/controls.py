@@ -19,14 +19,16 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.layout import GEOMETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.metadata.model import Acquisition
+    from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = ["BrowserControls", "Mode"]
+__all__ = ["BrowserControls", "Mode", "mode_of"]
 
 
 class Mode(StrEnum):
@@ -44,6 +46,18 @@ TIPS = {
     Mode.WELL: "All fields of the chosen well as one picture",
     Mode.FIELD: "One field as ordinary layers",
 }
+
+
+def mode_of(browser: Browser) -> Mode | None:
+    """Tell what the canvas shows of what is walked; None for nothing."""
+    if browser.position is not None:
+        return Mode.FIELD
+    count = len(browser.shown_wells)
+    if browser.kind is Kind.WELL or count == 1:
+        return Mode.WELL
+    if count == len(browser.map.wells):
+        return Mode.PLATE
+    return Mode.SELECTED if count else None
 
 
 class BrowserControls(QWidget):

@@ -16,7 +16,7 @@ from napari_ngff.viewer.browsing.folder import WALKED, ImageFolder, find, read_e
 from napari_ngff.viewer.browsing.whereabouts import FIELD_KEYS
 from napari_ngff.viewer.inspection import node_of
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser.controls import Mode
+from napari_ngff.widgets.browser.controls import Mode, mode_of
 from napari_ngff.widgets.browser.panel import BrowserPanel
 from napari_ngff.widgets.docking import ANNOTATE, Docking, show_dock
 from napari_ngff.widgets.inquiry import Questions
@@ -52,6 +52,7 @@ class BrowserDock(BrowserPanel):
         self._browser: Browser | None = None
         self._folder: ImageFolder | None = None
         self._well: str | None = ""  # None is that of what has no wells
+        self._listed: str | None = None  # whose fields are there to be clicked
         self._waiting: str | None = None
         self._failures: dict[str, str] = {}
         self._questions = Questions(self)
@@ -104,9 +105,8 @@ class BrowserDock(BrowserPanel):
         browser.wells_changed.connect(self._show_problems)
         browser.busy.connect(self._on_busy)
         place, alike = node.location, node.kind in (Kind.PLATE, Kind.WELL)
-        reader = PreviewReader(
-            place.source, node.zarr_format, alike=alike, cache=PreviewCache()
-        )
+        kept = PreviewCache()
+        reader = PreviewReader(place.source, node.zarr_format, alike=alike, cache=kept)
         self.feed.setReader(reader, place.path)
         plate = node.metadata.plate
         name = (plate.name if plate is not None else "") or node.name
@@ -126,9 +126,8 @@ class BrowserDock(BrowserPanel):
         """List the images of a plain folder."""
         self._leave()
         self._folder = folder
-        self.feed.setReader(
-            PreviewReader(folder.source, alike=False, cache=PreviewCache())
-        )
+        reader = PreviewReader(folder.source, alike=False, cache=PreviewCache())
+        self.feed.setReader(reader)
         self.title.setText(folder.source.name)
         self.showPages(None)
         self.images.setImages((name, name, "") for name in folder.names)
@@ -150,6 +149,7 @@ class BrowserDock(BrowserPanel):
             ):
                 signal.disconnect(slot, missing_ok=True)
         self._folder, self._well, self._failures = None, "", {}
+        self._forget_click()
         self._questions.drop()
         self.tables.setBrowser(self._viewer, None)
         self.clear()
@@ -179,15 +179,15 @@ class BrowserDock(BrowserPanel):
 
     def zoomToWell(self, path: str) -> None:
         """Bring a well of the mosaic in view."""
-        self._click.stop()
-        self._waiting = None
+        self._forget_click()
         if self._browser is not None:
             self._browser.zoom_to(path)
 
     def goToField(self, field: str) -> None:
         """Show a field of the well below the map."""
+        self._forget_click()
         if self._browser is not None:
-            self._browser.show_field(self._well, field)
+            self._browser.show_field(self._listed, field)
 
     def openImages(self, paths: tuple[str, ...]) -> None:
         """Open images of a collection or a folder as further layers."""
@@ -203,6 +203,7 @@ class BrowserDock(BrowserPanel):
 
     def showMode(self, mode: Mode) -> None:
         """Show the plate, the selected wells, a well, or a field."""
+        self._forget_click()
         browser = self._browser
         if browser is None:
             return
@@ -222,6 +223,7 @@ class BrowserDock(BrowserPanel):
         """Step as the canvas does: to wells with arrows, to fields with , and ."""
         key = event.text() if event is not None else ""
         if event is not None and key in FIELD_KEYS:
+            self._forget_click()
             if self._browser is not None:
                 self._browser.step_field(FIELD_KEYS[key])
             event.accept()
@@ -235,11 +237,15 @@ class BrowserDock(BrowserPanel):
 
     def stepWell(self, rows: int, columns: int) -> None:
         """Go to the next well in a direction."""
+        self._forget_click()
         if self._browser is not None:
             self._browser.step_well(rows, columns)
 
     def _on_annotate(self) -> None:
-        show_dock(self._viewer, ANNOTATE)
+        # Here, since that dock shows this one.
+        from napari_ngff.widgets.annotate.dock import AnnotateDock
+
+        show_dock(self._viewer, ANNOTATE, AnnotateDock)
 
     def _on_cancel(self) -> None:
         if self._browser is not None:
@@ -252,6 +258,11 @@ class BrowserDock(BrowserPanel):
     def _on_labels(self, name: str | None) -> None:
         if self._browser is not None:
             self._browser.choose_labels(name)
+
+    def _forget_click(self) -> None:
+        """Show no well that was clicked before what is done now."""
+        self._click.stop()
+        self._waiting = None
 
     def _on_waited(self) -> None:
         path, self._waiting = self._waiting, None
@@ -332,6 +343,7 @@ class BrowserDock(BrowserPanel):
         if browser is None or well == self._well:
             return
         self._well = well
+        self.well.setHint(False)
         self._questions.ask("fields", lambda: browser.fields_of(well), self._on_fields)
 
     def _on_fields(self, found: WellFields | str) -> None:
@@ -347,6 +359,7 @@ class BrowserDock(BrowserPanel):
             self.images.setImages(
                 (f.position.field, f.title, f.problem) for f in found.fields
             )
+        self._listed = self._well
         self.feed.setWell(self._well)
         position = browser.position
         if position is not None and position.well == self._well:
@@ -371,17 +384,7 @@ class BrowserDock(BrowserPanel):
     # --- what is seen
 
     def _mode(self) -> Mode | None:
-        browser = self._browser
-        if browser is None:
-            return None
-        if browser.position is not None:
-            return Mode.FIELD
-        count = len(browser.shown_wells)
-        if browser.kind is Kind.WELL or count == 1:
-            return Mode.WELL
-        if count == len(self.map.plate().wells):
-            return Mode.PLATE
-        return Mode.SELECTED if count else None
+        return None if self._browser is None else mode_of(self._browser)
 
     def _show_mode(self) -> None:
         browser = self._browser

@@ -12,12 +12,11 @@ from superqt.utils import ensure_main_thread
 from napari_ngff.viewer.browsing.camera import is_fitted
 from napari_ngff.viewer.frontend import set_browser_host
 from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
-from napari_ngff.widgets.docking import bring_forward
+from napari_ngff.widgets.docking import bring_forward, full_name
 
 __all__ = ["browser_of", "install_browser", "show_browser"]
 
-NAME = f"{TITLE} (OME-Zarr)"
-"""As napari's own menu names the dock, which then toggles the same one."""
+NAME = full_name(TITLE)
 
 
 def install_browser() -> None:

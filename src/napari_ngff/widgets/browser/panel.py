@@ -16,7 +16,6 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.metadata.model import Kind
-from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.widgets.browser.collection_view import CollectionView
 from napari_ngff.widgets.browser.controls import BrowserControls
 from napari_ngff.widgets.browser.picture_feed import PictureFeed
@@ -99,7 +98,7 @@ class BrowserPanel(DropTarget):
         """Show nothing."""
         self.feed.setReader(None)
         self.map.clear()
-        self.well.setFields(WellFields(()))
+        self.well.clear()
         self.images.setImages(())
         self.controls.setLabels((), None)
         self.controls.setAcquisitions((), ())

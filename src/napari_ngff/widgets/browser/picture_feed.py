@@ -57,11 +57,9 @@ class PictureFeed(QObject):
             self._loader.arrived.connect(self._on_arrived)
 
     def setWell(self, well: str | None) -> None:
-        """Take the fields that are shown as those of another well."""
-        before = self._prefix(self._well)
+        """Take the fields that are shown, without thumbnails, as those of a well."""
         self._well = well
-        if before != self._prefix(well):
-            self._done = {p for p in self._done if p.well}
+        self._done = {p for p in self._done if p.well}
         self.want()
 
     def want(self) -> None:
@@ -110,7 +108,7 @@ class PictureFeed(QObject):
                 elif thumbnail.error:
                     broken[path] = thumbnail.error
                 continue
-            if self._images.isVisible():
+            if not self._images.isHidden():  # else a tab in the back would miss it
                 told = thumbnail.error or thumbnail.summary
                 self._images.describe(path, image, told)
             elif image is not None and place.path.startswith(here):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import Signal  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QHBoxLayout, QWidget
+from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtWidgets import QHBoxLayout, QLabel, QWidget
 
+from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.widgets.browser.field_map import FieldMap, ImageStrip
 
 if TYPE_CHECKING:
@@ -14,14 +15,18 @@ if TYPE_CHECKING:
 
     from qtpy.QtGui import QImage, QResizeEvent
 
-    from napari_ngff.viewer.browsing.browser import WellFields
     from napari_ngff.widgets.colors import Colors
 
 __all__ = ["WellView"]
 
+HINT = "Click a well to see its fields."
+
 
 class WellView(QWidget):
-    """Shows the fields of a well side by side, and tells which is clicked."""
+    """Shows the fields of a well side by side, and tells which is clicked.
+
+    Before the first well is shown it says how to come to see one.
+    """
 
     chosen = Signal(str)
     """A field was clicked: its path."""
@@ -36,6 +41,11 @@ class WellView(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.map)
         layout.addWidget(self.strip, 1)
+        self.hint = QLabel(HINT, self)
+        self.hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.hint.setWordWrap(True)
+        layout.addWidget(self.hint, 1)
+        self.clear()
         self.map.chosen.connect(self.chosen)
         self.strip.chosen.connect(self.chosen)
         self.strip.scrolled.connect(self.scrolled)
@@ -45,8 +55,20 @@ class WellView(QWidget):
         super().resizeEvent(event)
         self.map.setFixedWidth(min(self.height(), self.width() // 2))
 
+    def clear(self) -> None:
+        """Show no well."""
+        self.setFields(WellFields(()))
+        self.setHint(True)
+
+    def setHint(self, shown: bool) -> None:
+        """Say what to do, or leave the room to fields."""
+        for widget in (self.map, self.strip):
+            widget.setVisible(not shown)
+        self.hint.setVisible(shown)
+
     def setFields(self, fields: WellFields) -> None:
         """Show the fields of another well."""
+        self.setHint(False)
         self.map.setFields(fields)
         self.strip.setImages(
             (place.position.field, place.title, place.problem)
