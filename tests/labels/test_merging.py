@@ -319,6 +319,63 @@ def test_a_merge_that_is_killed_leaves_the_image_valid(copy, tmp_path):
     assert seen == {"old", "new"}
 
 
+SLOW = """
+import sys
+from napari_ngff.labels.places.merging import merge
+
+def goes_on(done, total):
+    if not begun:
+        begun.append(1)
+        print("begun", flush=True)
+        sys.stdin.readline()
+    return True
+
+begun = []
+merge(sys.argv[1], overwrite=True, goes_on=goes_on)
+"""
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["ends", "dies"])
+def test_two_processes_do_not_merge_the_same_at_once(copy, tmp_path, dies):
+    path = copy("0.5.ome.zarr")
+    sidecar = annotate(path, "mine", 50)
+    annotate(path, "other", 3)
+    new = levels(sidecar, "mine")
+    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path / "data")}
+    first = subprocess.Popen(
+        [sys.executable, "-c", SLOW, f"{sidecar}/mine"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    )
+    assert first.stdout.readline() == "begun\n"
+    command = [sys.executable, "-m", "napari_ngff.cli", "merge", str(sidecar)]
+
+    def second(name):
+        return subprocess.run(
+            [*command, "--label", name], env=environment, capture_output=True, text=True
+        )
+
+    refused = second("mine")
+    assert refused.returncode == 1
+    assert "is being merged" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert second("other").returncode == 0  # nobody else merges that
+    if dies:
+        first.kill()
+        first.communicate()
+        assert second("mine").returncode == 0
+    else:
+        first.communicate("\n")
+        assert first.returncode == 0
+        assert "already" in second("mine").stderr
+    assert same(levels(path, "labels/mine"), new)
+    assert main(["check", str(path)]) == 0
+    assert not [name for name in os.listdir(path) if "merging" in name]
+    assert not [name for name in os.listdir(path / "labels") if "merging" in name]
+
+
 @pytest.mark.parametrize("step", ["rename old", "rename new", "enter", "drop"])
 def test_a_merge_that_ends_between_two_renames_is_finished(copy, monkeypatch, step):
     from napari_ngff.labels.places import merging as module

@@ -160,8 +160,8 @@ def test_a_click_on_a_field_shows_the_one_that_was_seen(dock, gate, qtbot):
 
 def test_fields_have_thumbnails_however_quickly_one_comes_back(dock, gate, qtbot):
     click_well(dock, "A/1")
-    pictures = dock.well.map._pictures
     qtbot.waitUntil(lambda: len(dock.well.map._pictures) == 2, timeout=PATIENCE)
+    pictures = dock.well.map._pictures
     gate.clear()
     dock._show_well("A/2")
     dock._show_well("A/1")

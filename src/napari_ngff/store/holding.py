@@ -5,6 +5,7 @@ The system lets go of both when a process ends in any way.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["hold", "is_held", "turn"]
+__all__ = ["hold", "holding", "is_held", "turn"]
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -61,6 +64,50 @@ def is_held(path: str | Path) -> bool:
     except OSError:
         return False
     return False
+
+
+@contextmanager
+def holding(path: str) -> Iterator[None]:
+    """Hold a file that is there only meanwhile, or that a killed process has left.
+
+    Where the file system knows no locks, nobody is kept out.
+
+    Raises
+    ------
+    BlockingIOError
+        Where another holds it.
+    OSError
+        Where it cannot be opened.
+    """
+    file = _held(path)
+    while file is not None and not _is_there(file, path):
+        file.close()  # who held it has deleted it meanwhile
+        file = _held(path)
+    try:
+        yield
+    finally:
+        if file is not None and sys.platform == "win32":
+            file.close()  # nothing is deleted there that is open
+        with suppress(OSError):
+            os.unlink(path)
+        if file is not None:
+            file.close()
+
+
+def _held(path: str) -> IO[bytes] | None:
+    try:
+        return hold(path)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return None
+        raise
+
+
+def _is_there(file: IO[bytes], path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager

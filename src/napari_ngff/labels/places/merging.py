@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import (
+    ConflictError,
     NodeNotFoundError,
     NotOMEZarrError,
     OMEZarrError,
@@ -27,6 +28,7 @@ from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.consolidated import consolidate, forget
 from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.holding import holding
 from napari_ngff.store.location import METADATA_NAMES, Location, is_url
 from napari_ngff.store.node import Node, open_node, read_node
 from napari_ngff.store.objects import join
@@ -40,6 +42,9 @@ __all__ = ["Merge", "merge"]
 
 ASIDE = ".merging"
 """Ends the name of a folder in which a label image is being copied."""
+
+TURN = ".merging"
+"""Ends the name of a file, beside the list of labels, that is held meanwhile."""
 
 BEFORE = ".replaced"
 """Ends the name of a folder with the label image that another takes the place of."""
@@ -114,6 +119,8 @@ def merge(
         Where there are no label images at `sidecar`.
     FileExistsError
         Where a name is taken, without `overwrite`.
+    ConflictError
+        Where another process merges labels of that name into the image now.
     UnsupportedError
         Where the image cannot be written; the message says why.
     CorruptDataError
@@ -135,7 +142,7 @@ def merge(
             _check_removable(one.label)
     done = []
     for one in found:
-        if not _merge(one, goes_on):
+        if not _merge(one, overwrite, goes_on):
             break
         if remove:
             _remove(one)
@@ -201,7 +208,11 @@ def _check(one: Merge, overwrite: bool) -> None:
     if not is_name(one.name):
         raise ValueError(f"{one.name!r} is no name of a label image.")
     _check_fit(one)
-    taken = one.name in home.names() or os.path.lexists(_folder(one))
+    _check_free(one, overwrite)
+
+
+def _check_free(one: Merge, overwrite: bool) -> None:
+    taken = one.name in one.home.names() or os.path.lexists(_folder(one))
     if taken and not overwrite:
         msg = (
             f"{one.image} has a label image {one.name} already. Choose another name,"
@@ -252,7 +263,22 @@ def _folder(one: Merge) -> str:
     return join(one.home.source.name, one.home.path(one.name))
 
 
-def _merge(one: Merge, goes_on: GoesOn | None) -> bool:
+def _merge(one: Merge, overwrite: bool, goes_on: GoesOn | None) -> bool:
+    """Merge, unless another process merges labels of that name into that image."""
+    image = join(one.home.source.name, one.image.location.path)
+    try:
+        with holding(os.path.join(image, f".{one.name}{TURN}")):
+            _check_free(one, overwrite)  # another may just have ended
+            return _copy(one, goes_on)
+    except BlockingIOError as error:
+        msg = (
+            f"{one.name} is being merged into {one.image} by another process. Merge"
+            " again when that has ended."
+        )
+        raise ConflictError(msg) from error
+
+
+def _copy(one: Merge, goes_on: GoesOn | None) -> bool:
     home, folder = one.home, _folder(one)
     sink = FolderSink(home.source.name)
     _settle(sink, one)
