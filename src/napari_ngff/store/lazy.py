@@ -19,6 +19,9 @@ from dask.array.core import Array as DaskArray
 
 __all__ = ["ArraySource", "LazyArray", "Window"]
 
+NOT_PLAIN = (np.ndarray, list, DaskArray, bool)
+"""Types of indices that are left to dask."""
+
 Box = tuple[tuple[int, int], ...]
 """A rectangle of indices, ``(start, stop)`` per axis."""
 
@@ -103,23 +106,23 @@ class Window:
         IndexError
             For an integer out of bounds, or too many of them.
         """
-        parts = _expanded(index, self.ndim)
+        parts = _expanded(index, len(self.axes))
         if parts is None:
             return None
         box = list(self.box)
         axes: list[int | None] = []
-        mine = iter(zip(self.axes, self.shape, strict=True))
+        mine = iter(self.axes)
         for part in parts:
             if part is None:
                 axes.append(None)
                 continue
-            axis, size = next(mine)
-            span = _span(part, size)
+            axis = next(mine)
+            first, behind = (0, 1) if axis is None else self.box[axis]
+            span = _span(part, behind - first)
             if span is None or (axis is None and span[:2] != (0, 1)):
                 return None
             start, stop, kept = span
             if axis is not None:
-                first = self.box[axis][0]
                 box[axis] = (first + start, first + stop)
             if kept:
                 axes.append(axis)
@@ -172,8 +175,7 @@ class LazyArray(DaskArray):
         self._window = window
         self._token = token or f"ome-zarr-{next(_counter)}-{_SESSION}"
         self._meta = np.empty((0,) * window.ndim, dtype=window.dtype)
-        place = ".".join(f"{a}:{b}" for a, b in window.box)
-        self._name = f"{self._token}-{place}-{window.axes}"
+        self._name = f"{self._token}-{window.box}-{window.axes}"
         self._chunks = window.chunks
         return self
 
@@ -242,18 +244,21 @@ def _pieces(start: int, stop: int, step: int) -> tuple[int, ...]:
 def _expanded(index: Any, ndim: int) -> tuple[Any, ...] | None:
     """Write an index out to one part per axis, plus the new axes; None if not plain."""
     parts = index if isinstance(index, tuple) else (index,)
-    if any(isinstance(part, np.ndarray | list | DaskArray | bool) for part in parts):
-        return None
-    given = sum(1 for part in parts if part is not None and part is not Ellipsis)
+    given, dots = 0, []
+    for i, part in enumerate(parts):
+        if isinstance(part, NOT_PLAIN):
+            return None
+        if part is Ellipsis:
+            dots.append(i)
+        elif part is not None:
+            given += 1
     if given > ndim:
         msg = f"{given} indices for {ndim} axes"
         raise IndexError(msg)
-    fill = (slice(None),) * (ndim - given)
-    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
     if len(dots) > 1:
         return None
     at = dots[0] if dots else len(parts)
-    return parts[:at] + fill + parts[at + 1 :]
+    return (*parts[:at], *(slice(None),) * (ndim - given), *parts[at + 1 :])
 
 
 def _span(part: Any, size: int) -> tuple[int, int, bool] | None:
