@@ -280,6 +280,17 @@ def test_any_box(data):
     assert_identical(ours.read(box), part)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_box_is_read_into_a_part_of_another_array(order):
+    values, ours, _ = make(holes=True)
+    out = np.full((20, 20), 7, "u2", order)
+    found = ours.read(((2, 12), (3, 16)), out=out[5:15, 1:14])
+    assert np.shares_memory(found, out)
+    assert_identical(found, values[2:12, 3:16])
+    out[5:15, 1:14] = 7
+    assert (out == 7).all()
+
+
 def any_box_arrays(made=[]):  # noqa: B006 - made once
     if not made:
         for extra in (

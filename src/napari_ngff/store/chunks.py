@@ -206,6 +206,7 @@ class ChunkedArray:
         box: Sequence[tuple[int, int]],
         on_error: OnError | None = None,
         keep: bool = True,
+        out: npt.NDArray[Any] | None = None,
     ) -> npt.NDArray[Any]:
         """Read a box of voxels; what is not stored is the fill value.
 
@@ -218,11 +219,14 @@ class ChunkedArray:
             of the box is the fill value then.
         keep
             Whether `cache` keeps the decoded chunks; not of what is read only once.
+        out
+            Where to put the voxels, shape of the box and dtype `dtype`; half filled
+            where this raises. None for a new array.
 
         Returns
         -------
         ndarray
-            Shape of the box, dtype `dtype`, the caller's own.
+            `out`, or shape of the box, dtype `dtype`, the caller's own.
 
         Raises
         ------
@@ -233,7 +237,7 @@ class ChunkedArray:
         bounds = tuple((int(start), int(stop)) for start, stop in box)
         if len(bounds) != self.ndim:
             raise ValueError(f"a box of {len(bounds)} axes for {self.ndim}")
-        region = Region(self._objects, bounds, on_error is None, keep)
+        region = Region(self._objects, bounds, on_error is None, keep, out)
         if region.out.size and self._reader is None:
             region.read()
         elif region.out.size and self._reader is not None:

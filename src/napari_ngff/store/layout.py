@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -44,9 +44,8 @@ class ChunkKeys:
     def encode(self, position: Shape, separator: str | None = None) -> str:
         """Key of the object; `separator` stands in where the document has none."""
         between = self.separator or separator or "."
-        parts = [self.prefix] if self.prefix else []
-        parts += [str(i) for i in position]
-        return between.join(parts) or "0"
+        parts = map(str, position)
+        return between.join((self.prefix, *parts) if self.prefix else parts) or "0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +113,8 @@ class Layout:
         its result.
     index
         Not None where sharded.
+    chunk_nbytes
+        Size in bytes of a decoded chunk.
     """
 
     zarr_format: Literal[2, 3]
@@ -128,11 +129,11 @@ class Layout:
     order: Literal["C", "F"]
     steps: tuple[tuple[str, int], ...]
     index: ShardIndex | None = None
+    chunk_nbytes: int = field(init=False)
 
-    @property
-    def chunk_nbytes(self) -> int:
-        """Size in bytes of a decoded chunk."""
-        return math.prod(self.chunks) * self.dtype.itemsize
+    def __post_init__(self) -> None:
+        nbytes = math.prod(self.chunks) * self.dtype.itemsize
+        object.__setattr__(self, "chunk_nbytes", nbytes)
 
     @property
     def most_stored(self) -> int:
@@ -168,6 +169,7 @@ class Layout:
             raise
         except DECODING_ERRORS as error:
             raise CorruptDataError(str(error) or type(error).__name__) from error
-        chunk = np.frombuffer(data, self.dtype).reshape(self.chunks, order=self.order)
-        chunk.flags.writeable = False
+        chunk: npt.NDArray[Any]
+        chunk = np.ndarray(self.chunks, self.dtype, data, order=self.order)
+        chunk.setflags(write=False)
         return chunk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,12 @@ cache: ByteCache[Array] = ByteCache(256 * 2**20)
 """Decoded chunks of all arrays of the process; set ``cache.limit`` in bytes."""
 
 
+Meeting = tuple[int, slice, slice]
+"""Where a box and a cell of a grid meet on one axis: the cell's position, and what is
+inside the cell, and inside the box."""
+
+Item = TypeVar("Item")
+
 WORTHWHILE = 2**18
 """Bytes of decoded chunks below which one thread reads local files sooner than two."""
 
@@ -48,6 +54,8 @@ class Region:
         Whether to stop at the first failure.
     keep
         Whether `cache` keeps the chunks.
+    out
+        Where to put the voxels; None for a new array.
 
     Attributes
     ----------
@@ -58,21 +66,27 @@ class Region:
     """
 
     def __init__(
-        self, objects: Objects, box: Box, strict: bool, keep: bool = True
+        self,
+        objects: Objects,
+        box: Box,
+        strict: bool,
+        keep: bool = True,
+        out: Array | None = None,
     ) -> None:
         self.objects = objects
         self.layout = objects.layout
         self.box = box
         self.strict = strict
-        dtype = self.layout.dtype.newbyteorder("=")
-        self.out: Array = np.empty([stop - start for start, stop in box], dtype)
+        if out is None:
+            dtype = self.layout.dtype.newbyteorder("=")
+            out = np.empty([stop - start for start, stop in box], dtype)
+        self.out = out
         self.failures: list[ChunkError] = []
         self._token = objects.token
         self._missing = False
         self._indexes: dict[Shape, Index | None] = {}
-        self._cells = covering(box, self.layout.chunks)
-        self._parts = meetings(self._cells, self.layout.chunks, box)
-        count = math.prod(len(cells) for cells in self._cells)
+        self._axes = meetings(box, self.layout.chunks)
+        count = math.prod(map(len, self._axes))
         # What is larger than the cache would only push everything out of it.
         taken = count * (self.layout.chunk_nbytes + ENTRY)
         self._keep = keep and taken <= cache.limit // 2
@@ -81,7 +95,7 @@ class Region:
         """Fill `out` by decoding chunks."""
         if self.layout.shards is not None:
             self._open_shards(covering(self.box, self.layout.shards))
-        self._each(self._cells, self._read_cell)
+        self._each(self._axes, self._read_chunk)
         if self._missing:
             self._check_array()
 
@@ -90,8 +104,8 @@ class Region:
         try:
             self.out[...] = reader.read(self.box)
         except CorruptDataError:
-            for cell in self._until_failure(self._cells):
-                inside, target = self._overlap(cell)
+            for meets in self._until_failure(self._axes):
+                cell, inside, target = parted(meets)
                 part = tuple(
                     (c * n + at.start, c * n + at.stop)
                     for c, n, at in zip(cell, self.layout.chunks, inside, strict=True)
@@ -104,16 +118,20 @@ class Region:
         # zarr does not tell whether it met a missing chunk.
         self._check_array()
 
-    def _each(self, grid: Sequence[range], step: Callable[[Shape], None]) -> None:
-        count = math.prod(len(positions) for positions in grid)
+    def _each(
+        self, axes: Sequence[Sequence[Item]], step: Callable[[tuple[Item, ...]], None]
+    ) -> None:
+        count = math.prod(map(len, axes))
         concurrency = self.objects.source.concurrency if count > 1 else 1
         small = count * self.layout.chunk_nbytes < WORTHWHILE
         if small and concurrency <= LOCAL_CONCURRENCY:
             concurrency = 1
-        share(self._until_failure(grid), step, count, concurrency)
+        share(self._until_failure(axes), step, count, concurrency)
 
-    def _until_failure(self, grid: Sequence[range]) -> Iterator[Shape]:
-        for position in itertools.product(*grid):
+    def _until_failure(
+        self, axes: Sequence[Sequence[Item]]
+    ) -> Iterator[tuple[Item, ...]]:
+        for position in itertools.product(*axes):
             if self.strict and self.failures:
                 return
             yield position
@@ -136,23 +154,15 @@ class Region:
         self._indexes[shard] = index
         self._missing |= index is None
 
-    def _read_cell(self, cell: Shape) -> None:
+    def _read_chunk(self, meets: tuple[Meeting, ...]) -> None:
+        cell, inside, target = parted(meets)
         key = (self._token, cell)
         chunk = cache.get(key)
         if chunk is None:
             chunk = self._load(cell)
             if chunk is not None and self._keep:
                 cache.put(key, chunk, chunk.nbytes)
-        inside, target = self._overlap(cell)
         self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
-
-    def _overlap(self, cell: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-        """Where a cell and the box meet: inside the cell, and inside the box."""
-        if not cell:
-            return (), ()
-        parts = (axis[i] for axis, i in zip(self._parts, cell, strict=True))
-        inside, target = zip(*parts, strict=True)
-        return inside, target
 
     def _load(self, cell: Shape) -> Array | None:
         """Read and decode a chunk; None where it is missing or broken."""
@@ -204,17 +214,20 @@ def covering(box: Box, lengths: Shape) -> list[range]:
     ]
 
 
-def meetings(
-    cells: Sequence[range], lengths: Shape, box: Box
-) -> list[dict[int, tuple[slice, slice]]]:
-    """Where cells and a box meet, per axis and cell: inside the cell, and the box."""
-    found: list[dict[int, tuple[slice, slice]]] = []
-    for positions, n, (start, stop) in zip(cells, lengths, box, strict=True):
-        axis: dict[int, tuple[slice, slice]] = {}
-        for position in positions:
-            origin = position * n
+def meetings(box: Box, lengths: Shape) -> list[list[Meeting]]:
+    """Where a box and the cells of a grid meet, per axis."""
+    axes: list[list[Meeting]] = []
+    for (start, stop), n in zip(box, lengths, strict=True):
+        axis: list[Meeting] = []
+        for origin in range(start // n * n, stop, n):
             low, high = max(start, origin), min(stop, origin + n)
             inside = slice(low - origin, high - origin)
-            axis[position] = inside, slice(low - start, high - start)
-        found.append(axis)
-    return found
+            axis.append((origin // n, inside, slice(low - start, high - start)))
+        axes.append(axis)
+    return axes
+
+
+def parted(meets: tuple[Meeting, ...]) -> tuple[Any, Any, Any]:
+    """Part what is known per axis: the cell, what is inside it, and inside the box."""
+    cell, inside, target = zip(*meets, strict=True) if meets else ((), (), ())
+    return cell, inside, target
