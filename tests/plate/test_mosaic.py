@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from mosaics import mosaic, stored, whole
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.plate.arrangement import Arrangements
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import open_mosaic
 from napari_ngff.plate.mosaic_level import planes
+from napari_ngff.plate.screen import Screen
 from napari_ngff.store.cache import ENTRY
 from plates import pixels, write_group, write_image, write_plate
 
@@ -135,6 +138,40 @@ def test_wells_of_other_kinds(tmp_path):
     np.testing.assert_array_equal(picture[:2, 20:32, 12:24], others["B/2"][1])
     np.testing.assert_array_equal(picture[:2, 20:40, 36:48], others["B/4"][1])
     np.testing.assert_array_equal(picture[:, :12, 24:36], others["A/3"][1])
+
+
+def test_fields_that_overlap_lie_in_the_order_of_the_file(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=3, shape=(1, 8, 8))
+    # Of another type: such pixels take a way of their own.
+    fields = [pixels(k, (1, 8, 8), "u1" if k == 1 else "u2") for k in range(3)]
+    expected = np.zeros((1, 16, 12), "u2")
+    for k, corner in enumerate([(0, 0), (4, 2), (8, 4)]):
+        shutil.rmtree(root / "A/1" / str(k))
+        write_image(root / "A/1" / str(k), fields[k], 3, corner=corner)
+        (y, x) = corner
+        expected[:, y : y + 8, x : x + 8] = fields[k]
+    source = mosaic(root).pyramid.levels[0]
+    shown = source.read(((0, 1), (0, 16), (0, 12)))
+    np.testing.assert_array_equal(shown, expected)
+    part = source.read(((0, 1), (3, 11), (1, 7)))
+    np.testing.assert_array_equal(part, expected[:, 3:11, 1:7])
+
+
+def test_wells_at_the_same_place_are_all_drawn(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 3), shape=(1, 8, 8), placed=False)
+    for k in (1, 3):
+        shutil.rmtree(root / "A/1" / str(k))
+    for k in (0, 2):
+        shutil.rmtree(root / "A/2" / str(k))
+    wells = map_plate(open_node(root).metadata.plate).wells
+    wells = [wells[0], replace(wells[1], column=wells[0].column), wells[2]]
+    arrangements = Arrangements(Screen(open_node(root)))
+    level = open_mosaic(arrangements, wells).pyramid.levels[0]
+    shown = level.read(((0, 1), (0, 16), (0, 16)))
+    for k, well in enumerate(("A/1", "A/2", "A/1", "A/2")):
+        y, x = k // 2 * 8, k % 2 * 8
+        field = stored(root / well / str(k))
+        np.testing.assert_array_equal(shown[:, y : y + 8, x : x + 8], field)
 
 
 def damage(root):

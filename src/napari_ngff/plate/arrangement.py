@@ -30,11 +30,14 @@ class PlacedField:
         The field, opened.
     offset
         From the well's upper left corner along y and x, in voxels of level 0.
+    size
+        Height and width in voxels of level 0.
     """
 
     field: Field
     image: FieldImage
     offset: Offset
+    size: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +69,7 @@ class Arrangement:
             inside = [
                 start - 0.5 <= here < start + size - 0.5
                 for here, start, size in zip(
-                    (y, x), placed.offset, placed.image.size, strict=True
+                    (y, x), placed.offset, placed.size, strict=True
                 )
             ]
             if all(inside):
@@ -175,8 +178,8 @@ def _placed(
         top_left = min(y for y, _ in corners), min(x for _, x in corners)
     return Arrangement(
         tuple(
-            PlacedField(listed[i], opened[i], offset)
-            for i, offset in zip(indices, offsets, strict=True)
+            PlacedField(listed[i], opened[i], offset, size)
+            for i, offset, size in zip(indices, offsets, sizes, strict=True)
         ),
         top_left,
         (

@@ -137,7 +137,7 @@ def open_mosaic(
     )
     images = list(_images(arrangements, known, choice))
     bounds = _bounds(found.pyramid, images)
-    size = found.placed.image.size
+    size = found.placed.size
     levels = tuple(
         MosaicLevel.of(tiles, bounds, found.pyramid, number, size, on_error)
         for number in range(len(found.pyramid.levels))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import threading
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,9 @@ FEW = 4
 
 Pixels = np.ndarray[Any, Any]
 
+Piece = tuple[tuple[slice, ...], Pixels]
+"""Where in a rectangle pixels belong, and they."""
+
 
 @dataclass(slots=True, eq=False)
 class Plane:
@@ -56,7 +61,7 @@ class MosaicLevel:
     factors
         Voxels of level 0 of the images per voxel of this level, along y and x.
     edges
-        First voxel of each tile, and the first behind it, along y and x.
+        First voxels of the rows and of the columns of tiles, and the first behind them.
     number
         Of the level in the pyramid that the mosaic is modelled on.
     model
@@ -69,7 +74,7 @@ class MosaicLevel:
     tiles: Tiles
     bounds: Bounds
     factors: tuple[float, float]
-    edges: Pixels
+    edges: tuple[list[int], list[int]]
     number: int
     model: Pyramid
     on_error: OnError | None = None
@@ -109,8 +114,10 @@ class MosaicLevel:
         ]
         shape = (*lead, *plane)
         chunks = (*source.chunks[:-2], *map(min, source.chunks[-2:], plane))
-        corners = np.array([tile.corner for tile in tiles.tiles], float)
-        ends = np.stack((corners, corners + tiles.cell)) / factors
+        rows, columns = (
+            [_rounded(at / factor) for at in range(0, most + cell, cell)]
+            for most, cell, factor in zip(far, tiles.cell, factors, strict=True)
+        )
         return cls(
             shape,
             bounds.dtype,
@@ -118,7 +125,7 @@ class MosaicLevel:
             tiles,
             bounds,
             factors,
-            np.floor(ends + 0.5).astype(int),
+            (rows, columns),
             number,
             model,
             on_error,
@@ -164,12 +171,13 @@ class MosaicLevel:
 
     def meeting(self, box: Box) -> list[int]:
         """List the tiles that a rectangle meets, by number."""
-        (top, bottom), (left, right) = box[-2:]
-        first, behind = self.edges[0].T, self.edges[1].T
-        met = (first[0] < bottom) & (behind[0] > top)
-        met &= (first[1] < right) & (behind[1] > left)
-        found: list[int] = met.nonzero()[0].tolist()
-        return found
+        rows, columns = (
+            range(bisect_right(edges, start) - 1, bisect_left(edges, stop))
+            for edges, (start, stop) in zip(self.edges, box[-2:], strict=True)
+        )
+        grid = self.tiles.grid
+        found = [grid.get((row, column), ()) for row in rows for column in columns]
+        return sorted(itertools.chain.from_iterable(found))
 
     def _leads(self, box: Box) -> Iterable[tuple[int, ...]]:
         return itertools.product(*(range(*span) for span in box[:-2]))
@@ -228,40 +236,58 @@ class MosaicLevel:
         """Draw one well, field over field in the order of the file."""
         tile = self.tiles.tiles[number]
         arrangement = self.tiles.read(tile, self.on_error)
-        limits = self.edges[1][number].tolist()
-        if any(
-            n > cell + 0.5
-            for n, cell in zip(arrangement.size, self.tiles.cell, strict=True)
-        ):
-            size = " x ".join(str(math.ceil(n)) for n in arrangement.size)
-            self.tiles.cut(tile, f"It is larger ({size}) than the first well.")
-        pieces: dict[int, tuple[tuple[slice, ...], Pixels]] = {}
+        (y, x), cell, size = tile.corner, self.tiles.cell, arrangement.size
+        limits = self.edges[0][y // cell[0] + 1], self.edges[1][x // cell[1] + 1]
+        if size[0] > cell[0] + 0.5 or size[1] > cell[1] + 0.5:
+            told = " x ".join(str(math.ceil(n)) for n in size)
+            self.tiles.cut(tile, f"It is larger ({told}) than the first well.")
+        (top, bottom), (left, right) = box[-2:]
+        met: list[tuple[PlacedField, Box]] = []
+        for placed in arrangement.fields:
+            rows, columns = spans = self._spans(tile, placed, limits)
+            outside = rows[0] >= bottom or columns[0] >= right
+            if not (outside or rows[1] <= top or columns[1] <= left):
+                met.append((placed, spans))
+        for piece in self._pieces(tile, met, box, out):
+            if piece is not None:
+                target, pixels = piece
+                out[target] = pixels
+
+    def _pieces(
+        self, tile: Tile, met: list[tuple[PlacedField, Box]], box: Box, out: Pixels
+    ) -> Iterable[Piece | None]:
+        """Read fields, and tell in their order what to put where in a rectangle.
+
+        One by one they are put there at once where that is possible.
+        """
+        if self.tiles.concurrency == 1:
+            return (self._piece(tile, *one, box, out) for one in met)
+        pieces: dict[int, Piece | None] = {}
 
         def read(index: int) -> None:
-            piece = self._piece(tile, arrangement.fields[index], limits, box)
-            if piece is not None:
-                pieces[index] = piece
+            pieces[index] = self._piece(tile, *met[index], box)
 
-        count = len(arrangement.fields)
-        share(iter(range(count)), read, count, self.tiles.concurrency)
-        for index in sorted(pieces):
-            target, pixels = pieces[index]
-            out[target] = pixels
+        share(iter(range(len(met))), read, len(met), self.tiles.concurrency)
+        return (pieces[index] for index in sorted(pieces))
 
     def _piece(
-        self, tile: Tile, placed: PlacedField, limits: list[int], box: Box
-    ) -> tuple[tuple[slice, ...], Pixels] | None:
-        """Read what of a field is inside a rectangle, and say where in it."""
-        spans = self._spans(tile, placed, limits)
-        for (start, stop), (low, high) in zip(spans, box[-2:], strict=True):
-            if start >= high or stop <= low:
-                return None
+        self,
+        tile: Tile,
+        placed: PlacedField,
+        spans: Box,
+        box: Box,
+        out: Pixels | None = None,
+    ) -> Piece | None:
+        """Read what of a field is inside a rectangle, and say where in it.
+
+        None where nothing is, or where it was put into `out`.
+        """
         try:
             try:
-                return self._cut(tile, placed, spans, box)
+                return self._cut(tile, placed, spans, box, out)
             except ChunkError:
                 # It may be stored in another way than the image that it is like.
-                return self._cut(tile, placed, spans, box, lent=False)
+                return self._cut(tile, placed, spans, box, out, lent=False)
         except (OMEZarrError, OSError) as error:
             if self.on_error is None and not isinstance(error, NodeNotFoundError):
                 raise
@@ -274,41 +300,42 @@ class MosaicLevel:
         self,
         tile: Tile,
         placed: PlacedField,
-        spans: list[tuple[int, int]],
+        spans: Box,
         box: Box,
+        out: Pixels | None,
         *,
         lent: bool = True,
-    ) -> tuple[tuple[slice, ...], Pixels] | None:
+    ) -> Piece | None:
         """Read where a field and a rectangle meet; see `FieldImage.lent`."""
         view = self._view(tile, placed, lent=lent)
         if view is None:
             return None
-        shape = view.shape
-        origins = [0] * (len(box) - 2) + [start for start, _ in spans]
-        ends = [*self.shape[:-2], *(stop for _, stop in spans)]
+        room = *((0, n) for n in self.shape[:-2]), *spans
         source, target = [], []
-        for i, (low, high) in enumerate(box):
-            first = max(low, origins[i])
-            last = min(high, ends[i], origins[i] + shape[i])
+        for (low, high), (start, stop), n in zip(box, room, view.shape, strict=True):
+            first, last = max(low, start), min(high, stop, start + n)
             if last <= first:
                 return None
-            source.append((first - origins[i], last - origins[i]))
+            source.append((first - start, last - start))
             target.append(slice(first - low, last - low))
-        pixels = view.read(tuple(source), None if view.lent else self.on_error)
-        return tuple(target), _cast(pixels, self.dtype)
+        place, inside = tuple(target), tuple(source)
+        if view.lent:
+            # What cannot be read so leaves no trace.
+            return place, _cast(view.read(inside, None), self.dtype)
+        if out is not None and view.plain and view.dtype == self.dtype:
+            view.array.read(inside, self.on_error, out=out[place])
+            return None
+        return place, _cast(view.read(inside, self.on_error), self.dtype)
 
-    def _spans(
-        self, tile: Tile, placed: PlacedField, limits: list[int]
-    ) -> list[tuple[int, int]]:
+    def _spans(self, tile: Tile, placed: PlacedField, limits: tuple[int, int]) -> Box:
         """Start and stop of a field along y and x, in voxels of this level."""
         spans = []
-        for axis in (0, 1):
+        for axis, factor in enumerate(self.factors):
             at = tile.corner[axis] + placed.offset[axis]
-            end = at + placed.image.size[axis]
-            start = _rounded(at / self.factors[axis])
-            stop = max(start + 1, _rounded(end / self.factors[axis]))
+            start = _rounded(at / factor)
+            stop = max(start + 1, _rounded((at + placed.size[axis]) / factor))
             spans.append((start, min(stop, limits[axis], self.shape[axis - 2])))
-        return spans
+        return tuple(spans)
 
     def _view(
         self, tile: Tile, placed: PlacedField, *, lent: bool = True
@@ -322,7 +349,7 @@ class MosaicLevel:
             if self.tiles.inside:
                 screen = self.tiles.arrangements.screen
                 image = screen.image(tile.well, placed.field.path, self.tiles.inside)
-            view = view_of(image, placed.image.size, self, lent=lent)
+            view = view_of(image, placed.size, self, lent=lent)
         except (OMEZarrError, OSError):
             # Asking again at every redraw would tell it again.
             self._views[path] = None
@@ -333,11 +360,10 @@ class MosaicLevel:
         return view
 
     def _check(self, tile: Tile, placed: PlacedField, view: View) -> None:
-        lead = zip(view.shape, self.shape[:-2], strict=False)
-        if any(own > most for own, most in lead):
+        if any(map(operator.gt, view.shape, self.shape[:-2])):
             text = f"Field {placed.field.path} has more planes or channels, which"
             self.tiles.cut(tile, f"{text} are not shown here.")
-        if not np.can_cast(view.dtype, self.dtype, "safe"):
+        if not _holds(self.dtype, view.dtype):
             text = f"Field {placed.field.path} has values of type {view.dtype}"
             self.tiles.cut(tile, f"{text}, those beyond {self.dtype} are cut off.")
 
@@ -357,9 +383,13 @@ def _rounded(value: float) -> int:
     return math.floor(value + 0.5)
 
 
+def _holds(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    return dtype == other or np.can_cast(other, dtype, "safe")
+
+
 def _cast(pixels: Pixels, dtype: np.dtype[Any]) -> Pixels:
     """Change the type of pixels; values beyond its range become the nearest in it."""
-    if pixels.dtype == dtype or np.can_cast(pixels.dtype, dtype, "safe"):
+    if _holds(dtype, pixels.dtype):
         return pixels
     if dtype.kind in "iu":
         info = np.iinfo(dtype)

@@ -62,6 +62,8 @@ class Tiles:
         then.
     misfits
         Wells that were cut, or whose values were: larger, deeper, of another type.
+    grid
+        Row and column -> numbers of the tiles there.
     """
 
     tiles: tuple[Tile, ...]
@@ -71,8 +73,14 @@ class Tiles:
     inside: str = ""
     defer: Defer | None = None
     misfits: set[str | None] = field(default_factory=set)
+    grid: dict[tuple[int, int], list[int]] = field(init=False, default_factory=dict)
     _told: set[str | None] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        for number, tile in enumerate(self.tiles):
+            (y, x), (height, width) = tile.corner, self.cell
+            self.grid.setdefault((y // height, x // width), []).append(number)
 
     @property
     def concurrency(self) -> int:

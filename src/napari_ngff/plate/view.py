@@ -48,6 +48,8 @@ class View:
     order
         Its axis for each of the mosaic; None for one that it lacks: it lies at 0
         there. Axes that the mosaic lacks are seen at 0.
+    shape
+        Number of voxels per axis of the mosaic.
     steps
         Along y and x only every so manieth voxel, where there is no level as coarse.
     lent
@@ -56,6 +58,7 @@ class View:
 
     array: ChunkedArray
     order: tuple[int | None, ...]
+    shape: tuple[int, ...]
     steps: tuple[int, int] = (1, 1)
     lent: bool = False
 
@@ -65,16 +68,13 @@ class View:
         return self.array.dtype
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of voxels per axis of the mosaic."""
-        full = [1 if i is None else self.array.shape[i] for i in self.order]
-        for axis, step in zip((-2, -1), self.steps, strict=True):
-            full[axis] = -(-full[axis] // step)
-        return tuple(full)
+    def plain(self) -> bool:
+        """Whether the array is taken as it is, on all axes."""
+        return self.steps == (1, 1) and self.order == tuple(range(self.array.ndim))
 
     def read(self, box: Box, on_error: OnError | None) -> np.ndarray[Any, Any]:
         """Read a rectangle inside `shape`."""
-        if self.steps == (1, 1) and self.order == tuple(range(len(box))):
+        if self.plain:
             return self.array.read(box, on_error)
         spans = [(0, 1)] * self.array.ndim
         picks = [slice(None)] * self.array.ndim
@@ -120,15 +120,12 @@ def view_of(
     if path in paths and image.multiscale.axis_names == names:
         number = paths.index(path)
         array = image.lent(number) if lent else image.array(number)
-        fits = all(
-            abs(full / factor - own) <= 1
-            for full, factor, own in zip(
-                size, wanted.factors, array.shape[-2:], strict=True
-            )
-        )
-        if fits and array.ndim == len(names):
-            order = tuple(range(array.ndim))
-            return View(array, order, lent=not image.has(number))
+        shape, factors = array.shape, wanted.factors
+        height, width = size[0] / factors[0], size[1] / factors[1]
+        fits = abs(height - shape[-2]) <= 1 and abs(width - shape[-1]) <= 1
+        if fits and len(shape) == len(names):
+            order = tuple(range(len(shape)))
+            return View(array, order, shape, lent=not image.has(number))
     return _nearest(image, size, wanted)
 
 
@@ -156,4 +153,6 @@ def _nearest(image: FieldImage, size: tuple[int, int], wanted: Wanted) -> View:
     if not isinstance(chosen, LevelSource):
         msg = f"{image.location} is no plain array."
         raise UnsupportedError(msg)
-    return View(chosen.array, tuple(order), steps)
+    shape = [1 if axis is None else chosen.shape[axis] for axis in order]
+    shape[-2:] = (-(-n // step) for n, step in zip(shape[-2:], steps, strict=True))
+    return View(chosen.array, tuple(order), tuple(shape), steps)

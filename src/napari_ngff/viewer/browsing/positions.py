@@ -134,7 +134,7 @@ def fields_of(arrangements: Arrangements, well: str | None) -> WellFields:
         _, found = placed[field.path]
         multiscale = found.image.multiscale
         y, x = (abs(scale) for scale in multiscale.levels[0].scale[-2:])
-        height, width = found.image.size
+        height, width = found.size
         top, left = found.offset
         unit = (multiscale.axes[-1].unit or "") if multiscale.axes else ""
         corner, size = (top * y, left * x), (height * y, width * x)
