@@ -231,6 +231,26 @@ def test_all_are_drawn_anew_when_contrast_moves():
     queue.close()
 
 
+def test_contrast_stays_one_when_others_are_wanted_meanwhile():
+    previews = Scripted({"a": 100, "b": 1000, "c": 1000})
+    later = []
+
+    def ready():
+        # As the map, when it is scrolled just now; in the thread that draws.
+        if later:
+            queue.want(later.pop())
+
+    queue = PreviewQueue(previews, ready)
+    previews.gate.release(50)
+    queue.want([Place("a")])
+    drain(queue, 1)
+    later.append([Place("c")])
+    queue.want([Place("b")])
+    found = drain(queue, 3)
+    assert found[Place("a")].pixels.max() < 40
+    queue.close()
+
+
 def test_threads_end_when_nothing_is_wanted(samples):
     before = threading.active_count()
     queue = PreviewQueue(reader(samples / "0.5.ome.zarr"), lambda: None)

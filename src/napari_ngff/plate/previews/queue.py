@@ -133,7 +133,7 @@ class PreviewQueue:
         self._contrast = Contrast()
         self._version = 0
         self._loaded: ByteCache[Preview] = ByteCache(LOADED)
-        self._seen: set[Place] = set()
+        self._drawn: dict[Place, int] = {}
         self._out: dict[Place, Thumbnail] = {}
         self._closed = False
 
@@ -146,14 +146,19 @@ class PreviewQueue:
         with self._lock:
             if self._closed:
                 return
+            wanted = [*places, *self._outdated()]
             self._wanted = deque(
-                place for place in dict.fromkeys(places) if place not in self._reading
+                place for place in dict.fromkeys(wanted) if place not in self._reading
             )
             for _ in range(min(self._workers - self._running, len(self._wanted))):
                 self._running += 1
                 threading.Thread(
                     target=self._work, name="napari-ngff-preview", daemon=True
                 ).start()
+
+    def _outdated(self) -> list[Place]:
+        """List what was given with another contrast than the others have now."""
+        return [p for p, version in self._drawn.items() if version != self._version]
 
     def take(self) -> dict[Place, Thumbnail]:
         """Return what was made since the last call."""
@@ -197,15 +202,14 @@ class PreviewQueue:
         self._loaded.put(place, preview, preview.pixels.nbytes)
         contrast = self._contrast if self._reader.alike else Contrast()
         with self._lock:
-            moved = place not in self._seen and contrast.add(preview)
+            moved = place not in self._drawn and contrast.add(preview)
             if moved and self._reader.alike:
                 self._version += 1
                 # Those given before come again, after all that is wanted.
-                waiting = set(self._wanted)
-                self._wanted.extend(p for p in self._seen if p not in waiting)
-            self._seen.add(place)
+                waiting = {place, *self._wanted}
+                self._wanted.extend(p for p in self._outdated() if p not in waiting)
             limits = contrast.limits(preview)
-            version = self._version
+            version = self._drawn[place] = self._version
         picture = Thumbnail(composite(preview, limits), "", preview.summary)
         self._give(place, picture, version)
 
