@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from napari_ngff.errors import AccessError
 from napari_ngff.store import draft as module
+from napari_ngff.store import flushing
 from napari_ngff.store.creation import group_documents
 from napari_ngff.store.draft import LEFT_BEHIND, Draft
 
@@ -33,14 +35,31 @@ def test_folder_gets_its_name_at_the_end(tmp_path):
     assert [p.name for p in target.parent.iterdir()] == ["new.zarr"]
 
 
-def test_all_folders_are_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
-    synced = []
-    monkeypatch.setattr(module, "_sync_folder", lambda path: synced.append(path))
+def test_everything_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
+    flushed = []
+
+    def flush(path):
+        assert not (tmp_path / "new.zarr").exists() or path == str(tmp_path)
+        flushed.append(path)
+
+    monkeypatch.setattr(flushing, "flush_file", flush)
+    monkeypatch.setattr(module, "flush_folder", flush)
     with Draft(tmp_path / "new.zarr") as draft:
+        draft.put("zarr.json", GROUP)
         draft.put("0/c/3/4", b"x")  # alone in 3, while 0 and c hold but folders
-    inside = [draft.root + name for name in ("", "/0", "/0/c", "/0/c/3")]
-    assert sorted(synced[:-1]) == inside
-    assert synced[-1] == str(tmp_path)
+    names = "", "/0", "/0/c", "/0/c/3", "/0/c/3/4", "/zarr.json"
+    assert sorted(flushed[:-1]) == [draft.root + name for name in names]
+    assert flushed[-1] == str(tmp_path)
+
+
+def test_what_does_not_get_to_the_disk_gets_no_name(tmp_path, monkeypatch):
+    def fail(handle):
+        raise OSError(errno.EIO, "The disk is broken")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="The disk is broken"):
+        write(tmp_path / "new.zarr")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_others_may_read_it_as_other_folders(tmp_path):
@@ -109,6 +128,7 @@ def test_no_permission(tmp_path):
 DIES = """
 import os, signal, sys
 from napari_ngff.store import draft as module
+from napari_ngff.store import flushing
 plain, calls = os.rename, []
 
 def rename(*names):

@@ -6,10 +6,8 @@ little more than one. What must be on the disk before what: docs/design/005.
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -18,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import ConflictError
+from napari_ngff.store.flushing import flush_file, flush_folder
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.sink import FolderSink, mark_of, permitted, remove, rename
 from napari_ngff.store.workers import share
@@ -40,9 +39,6 @@ LONGEST = 20.0
 
 FLUSHERS = 16
 """Files that are flushed at once."""
-
-UNKNOWN = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
-"""Answers of systems that cannot flush a folder."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +180,8 @@ class StagedFolder(FolderSink):
                 _all(partial(flush_folder, folder) for folder in folders | made)
 
     def _flush(self, key: str, aside: str) -> None:
-        with permitted(f"{self.root}/{key}"):
+        # Whoever removed it is told of by `_finish`.
+        with permitted(f"{self.root}/{key}"), suppress(FileNotFoundError):
             flush_file(f"{self.root}/{aside}")
 
     def _finish(self, key: str, one: _Staged) -> None:
@@ -240,41 +237,9 @@ def staged(sink: Sink) -> Sink:
 
 def flush(path: str) -> None:
     """Wait until a file and its name are on the disk, if there is such a file."""
-    flush_file(path)
-    flush_folder(os.path.dirname(path))
-
-
-def flush_file(path: str) -> None:
-    """Wait until the bytes of a file are on the disk.
-
-    Raises
-    ------
-    OSError
-        Where they do not get there. A file that is gone is none.
-    """
     with suppress(FileNotFoundError):
-        handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def flush_folder(path: str) -> None:
-    """Wait until the names in a folder are on the disk, where the system can."""
-    if sys.platform == "win32":
-        return
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError:
-        return  # gone, or not to be listed
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in UNKNOWN:
-            raise
-    finally:
-        os.close(handle)
+        flush_file(path)
+    flush_folder(os.path.dirname(path))
 
 
 def _all(calls: Iterable[Callable[[], None]]) -> None:

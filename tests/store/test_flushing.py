@@ -1,0 +1,64 @@
+"""What is flushed while other files are written."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from napari_ngff.store import flushing as module
+from napari_ngff.store.flushing import Flushing
+
+
+def test_a_file_that_is_gone_is_an_error(tmp_path):
+    flushing = Flushing()
+    flushing.add(str(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError):
+        flushing.finish()
+    with pytest.raises(FileNotFoundError):
+        flushing.add(str(tmp_path / "other"))
+
+
+def test_many_files_wait_no_more_than_so_many(monkeypatch):
+    monkeypatch.setattr(module, "AHEAD", 20)
+    begun, go = [], threading.Event()
+
+    def slow(path):
+        begun.append(path)
+        assert go.wait(60)
+
+    monkeypatch.setattr(module, "flush_file", slow)
+    flushing, added = Flushing(), []
+
+    def add():
+        for i in range(50):
+            flushing.add(str(i))
+            added.append(i)
+
+    writer = threading.Thread(target=add)
+    writer.start()
+    writer.join(0.5)
+    assert len(added) <= 20
+    go.set()
+    writer.join()
+    flushing.finish()
+    assert sorted(begun, key=int) == [str(i) for i in range(50)]
+
+
+def test_what_nobody_began_with_is_forgotten(monkeypatch):
+    begun, go = [], threading.Event()
+
+    def slow(path):
+        begun.append(path)
+        assert go.wait(60)
+
+    monkeypatch.setattr(module, "flush_file", slow)
+    flushing = Flushing()
+    for i in range(100):
+        flushing.add(str(i))
+    stopping = threading.Thread(target=flushing.stop)
+    stopping.start()
+    stopping.join(0.2)
+    go.set()
+    stopping.join()
+    assert len(begun) < 100
