@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -150,27 +150,31 @@ def floor(
 ) -> None:
     """Compress level 0 and write its files, and nothing else.
 
-    Where they are forced to the disk, that is when all are written, as ours are.
+    Where they are forced to the disk, that is while others are compressed.
     """
     from numcodecs import get_codec
 
     encode, chunks = get_codec(codec.numcodecs).encode, PICTURES[name][2]
 
-    def step(corner: tuple[int, ...]) -> Path:
+    def step(corner: tuple[int, ...]) -> None:
         part = tuple(
             slice(start, start + n) for start, n in zip(corner, chunks, strict=True)
         )
         path = folder / "-".join(map(str, corner))
         path.write_bytes(encode(np.ascontiguousarray(pixels[part])))
-        return path
+        if to_disk:
+            syncing.append(disk.submit(sync, path))
 
+    syncing: list[Future[None]] = []
     spans = zip(pixels.shape, chunks, strict=True)
     corners = itertools.product(*(range(0, size, n) for size, n in spans))
-    with ThreadPoolExecutor(THREADS) as pool:
-        paths = list(pool.map(step, corners))
+    with ThreadPoolExecutor(SYNCING) as disk:
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(step, corners))
+        for one in syncing:
+            one.result()
     if to_disk:
-        with ThreadPoolExecutor(SYNCING) as pool:
-            list(pool.map(sync, [*paths, folder]))
+        sync(folder)
 
 
 def sync(path: Path) -> None:
