@@ -10,6 +10,8 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
+from napari_ngff.plate import mosaic_level
+from napari_ngff.store.cache import ByteCache
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.annotation import annotate
 from napari_ngff.viewer.browsing.browser import Position
@@ -248,6 +250,36 @@ def test_making_room_calls_nothing_off(viewer, workers, tmp_path):
     browser.show_field("C/3")
     draw(viewer, workers)
     assert browser.position == Position("C/3", "0", 0)
+
+
+def test_more_than_there_is_room_for_is_drawn_once(
+    viewer, workers, tmp_path, monkeypatch
+):
+    side = 5 * 16
+    monkeypatch.setattr(mosaic_level, "PLANE_BYTES", 2 * side * side)
+    monkeypatch.setattr(mosaic_level, "MOST_PLANES", 3)
+    monkeypatch.setattr(mosaic_level, "planes", ByteCache(6 * side * side, least=1))
+    root = write_plate(
+        tmp_path / "p", grid=(5, 5), fields=1, shape=(5, 16, 16), levels=1
+    )
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    while workers.jobs and workers.ran < 100:
+        workers.turn()
+    assert not browser.is_drawing
+    for channel, layer in enumerate(viewer.layers):
+        picture = np.asarray(layer._slice.image.raw)
+        np.testing.assert_array_equal(
+            picture[:16, :16], pixels(0, (5, 16, 16))[channel]
+        )
+
+
+def test_planes_of_all_channels_have_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(mosaic_level, "planes", ByteCache(8))
+    mosaic_level.make_room(8)
+    assert mosaic_level.planes.limit == 16 * mosaic_level.PLANE_BYTES
+    mosaic_level.make_room(100)
+    assert mosaic_level.planes.limit == 2**30
 
 
 # Acquisitions.

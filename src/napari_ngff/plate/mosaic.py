@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.plate.mosaic_level import MosaicLevel
+from napari_ngff.plate.mosaic_level import MosaicLevel, make_room
 from napari_ngff.plate.tiles import Bounds, Tile, Tiles
 from napari_ngff.store.node import read_node
 from napari_ngff.store.pyramid import Pyramid, open_pyramid
@@ -142,6 +142,7 @@ def open_mosaic(
         MosaicLevel.of(tiles, bounds, found.pyramid, number, size, on_error)
         for number in range(len(found.pyramid.levels))
     )
+    make_room(dict(zip(bounds.axes, bounds.lead, strict=False)).get("c", 1))
     corner = (float(top * cell[0]), float(left * cell[1]))
     if wells is None or len(wells) == 1:
         arrangement = arrangements.of(found.well, choice.acquisition)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.lazy import Box
     from napari_ngff.store.pyramid import OnError, Pyramid
 
-__all__ = ["MosaicLevel"]
+__all__ = ["MosaicLevel", "make_room"]
 
 PLANE_BYTES = 32 * 2**20
 """Planes of a level of at most so many bytes are kept whole once they are drawn."""
@@ -48,7 +48,17 @@ class Plane:
     locks: dict[int, threading.Lock] = field(default_factory=dict)
 
 
+MOST_PLANES = 32
+"""So many are kept at most, of plates of many channels."""
+
 planes: ByteCache[Plane] = ByteCache(8 * PLANE_BYTES)
+
+
+def make_room(channels: int) -> None:
+    """Keep planes of all channels: that of the level on the screen and the coarsest."""
+    planes.limit = max(planes.limit, min(2 * channels, MOST_PLANES) * PLANE_BYTES)
+
+
 tokens = itertools.count()
 
 

@@ -43,6 +43,8 @@ class Stream:
         self._wanted: dict[int, tuple[MosaicLevel, Box]] = {}
         self._tiles: list[weakref.ref[Tiles]] = []
         self._running = False
+        # What was drawn since nothing was left to do.
+        self._drawn_once: set[tuple[int, Box]] = set()
 
     @property
     def is_busy(self) -> bool:
@@ -61,6 +63,7 @@ class Stream:
     def close(self) -> None:
         """Stop."""
         self._wanted.clear()
+        self._drawn_once.clear()
         for reference in self._tiles:
             tiles = reference()
             if tiles is not None:
@@ -68,6 +71,9 @@ class Stream:
         self._tiles.clear()
 
     def _defer(self, level: MosaicLevel, box: Box) -> bool:
+        if (id(level), box) in self._drawn_once:
+            # There is no room for all that is in view: else this would go on for ever.
+            return False
         self._wanted[id(level)] = level, box
         if not self._running:
             self._running = True
@@ -84,6 +90,7 @@ class Stream:
             )
             if level.draw(box, late):
                 self._wanted.pop(key, None)
+                self._drawn_once.add((key, box))
             if time.monotonic() > end:
                 return
 
@@ -91,6 +98,7 @@ class Stream:
         self._running = False
         self._redraw()
         if not self._running:
+            self._drawn_once.clear()
             self._finished()
 
 
