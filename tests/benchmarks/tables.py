@@ -159,7 +159,7 @@ TABLES = {
     "plate-memory": Measurement("MB", 1, on_plates("plate_memory")),
     "plate-files": Measurement("", 1, on_plates("plate_files")),
     "saving": Measurement(
-        "s",
+        "ms",
         2,
         (
             *full("8192²", "plane", 5, 3),
