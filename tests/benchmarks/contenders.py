@@ -182,11 +182,11 @@ def clear_caches() -> None:
     """Forget decoded chunks and drawn wells, ours and those of napari's dask cache."""
     from napari.utils._dask_utils import _DASK_CACHE
 
-    from napari_ngff.plate import mosaic_level
+    from napari_ngff.plate import planes
     from napari_ngff.store import chunks, objects
 
     chunks.cache.clear()
-    mosaic_level.planes.clear()
+    planes.kept.clear()
     objects.indexes.clear()
     with contextlib.suppress(AttributeError):
         _DASK_CACHE.cache.clear()

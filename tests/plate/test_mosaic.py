@@ -13,7 +13,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.plate.arrangement import Arrangements
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import open_mosaic
-from napari_ngff.plate.mosaic_level import planes
+from napari_ngff.plate.planes import kept as planes
 from napari_ngff.plate.screen import Screen
 from napari_ngff.store.cache import ENTRY
 from plates import pixels, write_group, write_image, write_plate

@@ -10,7 +10,7 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
-from napari_ngff.plate import mosaic_level
+from napari_ngff.plate import planes
 from napari_ngff.store.cache import ByteCache
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.annotation import annotate
@@ -256,9 +256,9 @@ def test_more_than_there_is_room_for_is_drawn_once(
     viewer, workers, tmp_path, monkeypatch
 ):
     side = 5 * 16
-    monkeypatch.setattr(mosaic_level, "PLANE_BYTES", 2 * side * side)
-    monkeypatch.setattr(mosaic_level, "MOST_PLANES", 3)
-    monkeypatch.setattr(mosaic_level, "planes", ByteCache(6 * side * side, least=1))
+    monkeypatch.setattr(planes, "PLANE_BYTES", 2 * side * side)
+    monkeypatch.setattr(planes, "MOST_PLANES", 3)
+    monkeypatch.setattr(planes, "kept", ByteCache(6 * side * side, least=1))
     root = write_plate(
         tmp_path / "p", grid=(5, 5), fields=1, shape=(5, 16, 16), levels=1
     )
@@ -275,11 +275,11 @@ def test_more_than_there_is_room_for_is_drawn_once(
 
 
 def test_planes_of_all_channels_have_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(mosaic_level, "planes", ByteCache(8))
-    mosaic_level.make_room(8)
-    assert mosaic_level.planes.limit == 16 * mosaic_level.PLANE_BYTES
-    mosaic_level.make_room(100)
-    assert mosaic_level.planes.limit == 2**30
+    monkeypatch.setattr(planes, "kept", ByteCache(8))
+    planes.make_room(8)
+    assert planes.kept.limit == 16 * planes.PLANE_BYTES
+    planes.make_room(100)
+    assert planes.kept.limit == 2**30
 
 
 # Acquisitions.

@@ -22,7 +22,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from mouse import until
-from napari_ngff.plate.mosaic_level import planes
+from napari_ngff.plate.planes import kept as planes
 from napari_ngff.store.region import cache as chunks
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import Mode

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.plate.mosaic_level import MosaicLevel, make_room
+from napari_ngff.plate.mosaic_level import MosaicLevel
+from napari_ngff.plate.planes import make_room
 from napari_ngff.plate.tiles import Bounds, Tile, Tiles
 from napari_ngff.store.node import read_node
 from napari_ngff.store.pyramid import Pyramid, open_pyramid

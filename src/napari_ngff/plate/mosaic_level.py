@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import ChunkError, NodeNotFoundError, OMEZarrError
+from napari_ngff.plate import planes
 from napari_ngff.plate.view import View, view_of
-from napari_ngff.store.cache import ByteCache
 from napari_ngff.store.workers import share
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.lazy import Box
     from napari_ngff.store.pyramid import OnError, Pyramid
 
-__all__ = ["MosaicLevel", "make_room"]
-
-PLANE_BYTES = 32 * 2**20
-"""Planes of a level of at most so many bytes are kept whole once they are drawn."""
+__all__ = ["MosaicLevel"]
 
 FEW = 4
 """So many wells are drawn at once, in whatever thread asks for them."""
@@ -37,26 +34,6 @@ Pixels = np.ndarray[Any, Any]
 
 Piece = tuple[tuple[slice, ...], Pixels]
 """Where in a rectangle pixels belong, and they."""
-
-
-@dataclass(slots=True, eq=False)
-class Plane:
-    """One plane of a level, and which tiles have been drawn into it."""
-
-    pixels: Pixels
-    drawn: set[int] = field(default_factory=set)
-    locks: dict[int, threading.Lock] = field(default_factory=dict)
-
-
-MOST_PLANES = 32
-"""So many are kept at most, of plates of many channels."""
-
-planes: ByteCache[Plane] = ByteCache(8 * PLANE_BYTES)
-
-
-def make_room(channels: int) -> None:
-    """Keep planes of all channels: that of the level on the screen and the coarsest."""
-    planes.limit = max(planes.limit, min(2 * channels, MOST_PLANES) * PLANE_BYTES)
 
 
 tokens = itertools.count()
@@ -153,11 +130,11 @@ class MosaicLevel:
     def _by_planes(self, box: Box, met: list[int]) -> bool:
         """Whether to keep whole planes: few wells are quickly read again."""
         nbytes = math.prod(self.shape[-2:]) * self.dtype.itemsize
-        if len(self.tiles.tiles) <= FEW or nbytes > PLANE_BYTES:
+        if len(self.tiles.tiles) <= FEW or nbytes > planes.PLANE_BYTES:
             return False
         if len(met) > FEW or self.tiles.concurrency > 1:
             return True
-        return any(planes.get((self._token, lead)) for lead in self._leads(box))
+        return any(planes.kept.get((self._token, lead)) for lead in self._leads(box))
 
     def draw(self, box: Box, stop: Callable[[], bool] = lambda: False) -> bool:
         """Draw what a rectangle needs, so that reading it costs nothing.
@@ -192,12 +169,12 @@ class MosaicLevel:
     def _leads(self, box: Box) -> Iterable[tuple[int, ...]]:
         return itertools.product(*(range(*span) for span in box[:-2]))
 
-    def _plane(self, lead: tuple[int, ...]) -> Plane:
+    def _plane(self, lead: tuple[int, ...]) -> planes.Plane:
         key = self._token, lead
-        plane = planes.get(key)
+        plane = planes.kept.get(key)
         if plane is None:
-            plane = Plane(np.zeros(self.shape[-2:], self.dtype))
-            planes.put(key, plane, plane.pixels.nbytes)
+            plane = planes.Plane(np.zeros(self.shape[-2:], self.dtype))
+            planes.kept.put(key, plane, plane.pixels.nbytes)
         return plane
 
     def _read_planes(self, box: Box, met: list[int]) -> Pixels:
@@ -222,7 +199,7 @@ class MosaicLevel:
 
     def _draw(
         self,
-        plane: Plane,
+        plane: planes.Plane,
         lead: tuple[int, ...],
         numbers: list[int],
         stop: Callable[[], bool] = lambda: False,
