@@ -314,6 +314,27 @@ def test_pins_stand_beside_and_share_the_contrast(root, viewer):
     assert len(viewer.layers) == 3
 
 
+def test_keys_go_on_walking_when_an_image_is_pinned(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    own, count = viewer.layers.selection.active, len(viewer.layers)
+    browser.pin("A/2")
+    assert len(viewer.layers) == 2 * count
+    assert viewer.layers.selection.active is own
+    viewer.layers.selection.active = viewer.layers[-1]
+    browser.pin("A/2")
+    assert browser.owns(viewer.layers.selection.active)
+
+
+def test_the_status_tells_of_the_next_field_whatever_is_selected(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    for selected in (list(viewer.layers), []):
+        viewer.layers.selection = selected
+        browser.step_field(1)
+        assert viewer.status.startswith(browser.title(browser.position))
+
+
 def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypatch):
     monkeypatch.setattr(reader, "current_viewer", lambda: viewer)
     session = session_of(viewer)

@@ -69,8 +69,16 @@ class Look(QObject):
     ) -> None:
         super().__init__(widget)
         self._widget, self._viewer, self._tell = widget, viewer, tell
-        viewer.events.theme.connect(self._follow)
-        settings.letters().connect(self._follow)
+        follow, emitters = self._follow, (viewer.events.theme, settings.letters())
+        for emitter in emitters:
+            emitter.connect(follow)
+
+        def leave() -> None:
+            # They hardly ever tell anything, and drop nobody who is gone before that.
+            for emitter in emitters:
+                emitter.disconnect(follow)
+
+        self.destroyed.connect(leave)
         self._follow()
 
     def _follow(self, _: Any = None) -> None:

@@ -124,7 +124,10 @@ class Pins:
             if others:
                 top = others[0][0, 0] if first is None else first.extent.world[0, -2]
                 move_beside(layer, float(top), max(float(x[1, 1]) for x in others))
+            active = viewer.layers.selection.active
             viewer.layers.append(layer)
+            if active is not None:
+                viewer.layers.selection.active = active  # keys go on walking from there
             made.append(layer)
             if kind == "image":
                 share(viewer, channels, channel, layer)
@@ -158,6 +161,9 @@ class Pins:
             if layer in viewer.layers:
                 viewer.layers.unlink_layers([layer])
                 viewer.layers.remove(layer)
+        if viewer.layers.selection.active is None:
+            own = self._exhibit.images()
+            viewer.layers.selection.active = own[0] if own else None
 
 
 def move_beside(layer: Layer, top: float, edge: float) -> None:

@@ -63,8 +63,14 @@ class Whereabouts:
     def look(self) -> None:
         """Let the status line say what is under the cursor now, though it rests."""
         viewer = self._viewer()
-        if viewer is not None:
+        if viewer is None:
+            return
+        if len(viewer.layers.selection) == 1:
             viewer.update_status_from_cursor()
+        else:
+            # napari 0.9 would copy its list of layers, and keep 3 KB of that for ever.
+            viewer.status = "Ready"
+            self._on_status()
 
     def _write(self, text: str) -> None:
         viewer = self._viewer()
@@ -89,7 +95,7 @@ class Whereabouts:
     def _moved(self, viewer: Any, event: Any) -> None:
         self._write(self._here())
 
-    def _on_status(self, event: Any) -> None:
+    def _on_status(self, event: Any = None) -> None:
         viewer, title = self._viewer(), self._shown
         if viewer is None or not title:
             return
