@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from dataclasses import replace
@@ -10,13 +11,14 @@ import pytest
 from mosaics import mosaic, stored, whole
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.plate import planes as plane_cache
 from napari_ngff.plate.arrangement import Arrangements
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import open_mosaic
 from napari_ngff.plate.planes import kept as planes
 from napari_ngff.plate.screen import Screen
 from napari_ngff.store.cache import ENTRY
-from plates import pixels, write_group, write_image, write_plate
+from plates import SPACING, pixels, write_group, write_image, write_plate
 
 
 def assert_in_place(root, joined, wells, shape, fields=4):
@@ -201,6 +203,45 @@ def test_what_is_broken_stays_empty_and_is_told_once(tmp_path):
     assert broken == ["A/2", "A/3", "B/1"]
     problems = joined.tiles.arrangements.problems
     assert sorted(problems) == ["A/1", "A/2", "A/3", "B/1", "B/2"]
+
+
+def test_a_plate_without_coarser_levels_gets_some(tmp_path, monkeypatch):
+    root = write_plate(
+        tmp_path / "p",
+        grid=(4, 4),
+        fields=1,
+        shape=(1, 32, 32),
+        levels=1,
+        labelled=lambda _: ("cells",),
+    )
+    monkeypatch.setattr(plane_cache, "PLANE_BYTES", 32 * 32 * 4)
+    for inside, sides in ("", (128, 64, 32)), ("labels/cells", (128, 64, 32)):
+        found = mosaic(root, inside=inside)
+        shapes = [level.shape[-2:] for level in found.pyramid.levels]
+        assert shapes == [(side, side) for side in sides]
+        for number, level in enumerate(found.pyramid.levels):
+            step = 2**number
+            steps = found.pyramid.multiscale.levels[number].scale[-2:]
+            assert steps == (SPACING * step, SPACING * step)
+            place = root / "B" / "3" / "0" / inside
+            tile = stored(place)[..., ::step, ::step]
+            side = 32 // step
+            drawn = whole(level)[..., side : 2 * side, 2 * side : 3 * side]
+            np.testing.assert_array_equal(drawn, tile)
+
+
+def test_places_that_no_well_has_room_for(tmp_path):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=2)
+    place = root / "A" / "1" / "1" / "zarr.json"
+    document = json.loads(place.read_text())
+    for level in document["attributes"]["ome"]["multiscales"][0]["datasets"]:
+        level["coordinateTransformations"][1]["translation"][-1] = 5e8
+    place.write_text(json.dumps(document))
+    found = mosaic(root)
+    assert found.pyramid.levels[0].shape == (1, 8, 32)
+    assert "further apart" in found.tiles.arrangements.problems["A/1"]
+    drawn = whole(found.pyramid.levels[0])
+    np.testing.assert_array_equal(drawn[..., 8:16], stored(root / "A" / "1" / "1"))
 
 
 def test_no_well_can_be_read(tmp_path):

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrangement", "Arrangements", "PlacedField"]
 
+MOST_FIELDS = 1000
+"""Wells are no wider than so many of their fields: 35 mm hold 600 of 60 micrometers."""
+
+SCATTERED = (
+    "The places of its fields lie further apart than a well is wide. They are drawn"
+    " side by side."
+)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedField:
@@ -55,6 +63,8 @@ class Arrangement:
         For each that cannot be read: its path and why.
     missing
         Whether nothing but absent groups is among the problems.
+    scattered
+        Whether the places that the fields state cannot be.
     """
 
     fields: tuple[PlacedField, ...] = ()
@@ -62,6 +72,7 @@ class Arrangement:
     size: tuple[float, float] = (0.0, 0.0)
     problems: tuple[tuple[str, str], ...] = ()
     missing: bool = True
+    scattered: bool = False
 
     def at(self, y: float, x: float) -> PlacedField | None:
         """Find the field at a place; the last of several, which is drawn on top."""
@@ -126,6 +137,8 @@ class Arrangements:
                     for path, reason in found.problems
                 )
                 self.note(well, text)
+            if found.scattered:
+                self.note(well, SCATTERED)
         return found
 
     def note(self, well: str | None, text: str) -> None:
@@ -168,7 +181,11 @@ def _placed(
     sizes = [opened[i].size for i in indices]
     offsets = field_offsets(corners, sizes) if indices else ()
     top_left = corners[0] if corners else (0.0, 0.0)
-    if len(set(corners)) < len(corners):
+    scattered = bool(indices) and any(
+        max(o[axis] for o in offsets) > MOST_FIELDS * max(s[axis] for s in sizes)
+        for axis in (0, 1)
+    )
+    if scattered or len(set(corners)) < len(corners):
         # Those that are missing keep their places.
         height = max(size[0] for size in sizes)
         width = max(size[1] for size in sizes)
@@ -188,4 +205,5 @@ def _placed(
         ),
         tuple((listed[i].path, str(failed[i])) for i in sorted(failed)),
         all(isinstance(error, NodeNotFoundError) for error in failed.values()),
+        scattered,
     )

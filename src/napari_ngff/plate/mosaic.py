@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.plate.deepening import deepened
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.plate.planes import make_room
 from napari_ngff.plate.tiles import Bounds, Tile, Tiles
@@ -139,16 +140,21 @@ def open_mosaic(
     images = list(_images(arrangements, known, choice))
     bounds = _bounds(found.pyramid, images)
     size = found.placed.size
+    far = (
+        max(tile.corner[0] for tile in tiles.tiles) + cell[0],
+        max(tile.corner[1] for tile in tiles.tiles) + cell[1],
+    )
+    model = deepened(found.pyramid, far, size, bounds.dtype.itemsize)
     levels = tuple(
-        MosaicLevel.of(tiles, bounds, found.pyramid, number, size, on_error)
-        for number in range(len(found.pyramid.levels))
+        MosaicLevel.of(tiles, bounds, model, number, size, on_error)
+        for number in range(len(model.levels))
     )
     make_room(dict(zip(bounds.axes, bounds.lead, strict=False)).get("c", 1))
     corner = (float(top * cell[0]), float(left * cell[1]))
     if wells is None or len(wells) == 1:
         arrangement = arrangements.of(found.well, choice.acquisition)
         corner = arrangement.corner
-    multiscale = _moved(found.pyramid.multiscale, found.placed.image, corner)
+    multiscale = _moved(model.multiscale, found.placed.image, corner)
     pyramid = Pyramid(multiscale, levels, found.pyramid.problems)
     return Mosaic(found.node, (found.well, found.placed.field.path), pyramid, tiles)
 
