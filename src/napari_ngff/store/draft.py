@@ -82,6 +82,8 @@ class Draft:
             msg = f"No permission to write {self.target}. Choose another folder."
             raise AccessError(msg) from error
         self._folders = {self.root}
+        if not self._is_single:
+            self._flushing.start()
         return self
 
     def __exit__(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
+from threading import Thread
 
 __all__ = ["FLUSHERS", "Flushing", "flush_file", "flush_folder"]
 
@@ -27,9 +27,18 @@ class Flushing:
     """
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(FLUSHERS, "napari-ngff-disk")
-        self._room = threading.Semaphore(AHEAD)
-        self._errors: list[OSError] = []
+        self._paths: Queue[str | None] = Queue(AHEAD)
+        self._threads: list[Thread] = []
+        self._errors: list[Exception] = []
+        self._stopped = False
+
+    def start(self) -> None:
+        """Start the threads, which end by `finish` or `stop`."""
+        for _ in range(FLUSHERS):
+            # A daemon, so that whoever forgets to stop it does not keep the process.
+            thread = Thread(target=self._work, name="napari-ngff-disk", daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def add(self, path: str) -> None:
         """Have a file flushed soon; from any thread.
@@ -37,14 +46,10 @@ class Flushing:
         Raises
         ------
         OSError
-            Where one of those before did not get to the disk.
+            Where one of those before did not get there.
         """
         self._raise()
-        self._room.acquire()
-        try:
-            self._pool.submit(self._flush, path)
-        except RuntimeError:  # the interpreter is shutting down
-            self._flush(path)
+        self._paths.put(path)
 
     def finish(self) -> None:
         """Wait until all are on the disk.
@@ -54,20 +59,29 @@ class Flushing:
         OSError
             Where one did not get there.
         """
-        self._pool.shutdown()
+        self._join()
         self._raise()
 
     def stop(self) -> None:
         """Forget about those that nobody has begun with."""
-        self._pool.shutdown(cancel_futures=True)
+        self._stopped = True
+        self._join()
 
-    def _flush(self, path: str) -> None:
-        try:
-            flush_file(path)
-        except OSError as error:
-            self._errors.append(error)
-        finally:
-            self._room.release()
+    def _work(self) -> None:
+        while (path := self._paths.get()) is not None:
+            if self._stopped:
+                continue
+            try:
+                flush_file(path)
+            except Exception as error:  # noqa: BLE001
+                # Whatever it is: that file may not be on the disk.
+                self._errors.append(error)
+
+    def _join(self) -> None:
+        for _ in self._threads:
+            self._paths.put(None)
+        while self._threads:
+            self._threads.pop().join()
 
     def _raise(self) -> None:
         if self._errors:
