@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from napari.components import ViewerModel
 from napari_ngff import open_node
 from napari_ngff.plate import planes
 from napari_ngff.store.cache import ByteCache
+from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.annotation import annotate
 from napari_ngff.viewer.browsing.browser import Position
@@ -74,6 +76,20 @@ def without(root, well, keep):
     inner = document["attributes"]["ome"]["well"]
     inner["images"] = [image for image in inner["images"] if keep(image)]
     place.write_text(json.dumps(document))
+
+
+@contextmanager
+def reading():
+    """Note the keys that are read from folders."""
+    keys, read = [], FolderSource.get
+
+    def noted(self, key, *arguments):
+        keys.append(key)
+        return read(self, key, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FolderSource, "get", noted)
+        yield keys
 
 
 # Quick hands.
@@ -198,6 +214,24 @@ def test_a_round_that_is_closed_leads_nowhere(viewer, workers, tmp_path):
     workers.finish()
     assert browser.position is None
     assert not viewer.layers
+
+
+def test_a_round_reads_a_document_of_each_well_to_begin(viewer, workers, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(3, 4), fields=4)
+    browse(viewer, root)
+    found = annotate(viewer, "cells")
+    with reading() as keys:
+        workers.turn()
+    assert len(found.fields) == 48
+    assert set(keys) == {f"{r}/{c}/zarr.json" for r in "ABC" for c in "1234"}
+
+
+def test_a_round_that_is_closed_reads_no_more(viewer, workers, tmp_path):
+    browse(viewer, write_plate(tmp_path / "p", grid=(3, 4), fields=1))
+    annotate(viewer, "cells").close()
+    with reading() as keys:
+        workers.finish()
+    assert not keys
 
 
 # Wells that turn out larger.

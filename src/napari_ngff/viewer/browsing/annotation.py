@@ -110,11 +110,13 @@ class Annotation:
         found = {}
         wells: list[str | None] = [well.path for well in self.browser.map.wells]
         for well in wells or [None]:
+            if self._closed:
+                break
             try:
-                places = self.browser.fields_of(well).fields
+                places = self.browser.positions_of(well)
             except (OMEZarrError, OSError):
                 continue  # the map shows it crossed
-            found.update({key_of(place.position): place.position for place in places})
+            found.update({key_of(place): place for place in places})
         return found
 
     def _listed(self, places: dict[str, Position]) -> None:

@@ -162,6 +162,17 @@ class Browser:
         """
         return fields_of(self._exhibit.scenery.arrangements, well)
 
+    def positions_of(self, well: str | None) -> tuple[Position, ...]:
+        """Read which images a well, or the collection, lists; nothing of them.
+
+        Raises
+        ------
+        OMEZarrError, OSError
+            Where the well cannot be read.
+        """
+        fields = self._exhibit.scenery.arrangements.screen.fields(well)
+        return tuple(Position(well, field.path, field.acquisition) for field in fields)
+
     def label_names(self, well: str | None = None) -> tuple[str, ...]:
         """Read the names of the labels of a well's first image (of the first readable
         wells by default).
