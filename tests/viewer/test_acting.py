@@ -76,3 +76,20 @@ def test_a_failure_stops_nothing_that_has_begun(waiting, acting, monkeypatch):
     assert acting.log == ["a1", "a2", "a3"]
     assert shown == ["no such well"]
     assert acting.told[-1] is False
+
+
+def test_what_fails_is_over(waiting, acting):
+    def steps(found):
+        yield
+        raise ZeroDivisionError
+
+    acting.do(lambda: "a", steps)
+    turn(waiting)
+    with pytest.raises(ZeroDivisionError):
+        turn(waiting)
+    assert acting.told == [True, False]
+    act(acting, "b")
+    while waiting:
+        turn(waiting)
+    assert acting.log == ["b1", "b2", "b3"]
+    assert acting.told == [True, False, True, False]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
-from qtpy.QtCore import Qt
+from qtpy.compat import isalive
+from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
 
+from mouse import until
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.folder import FolderSource
@@ -203,3 +206,26 @@ def test_thumbnails_of_a_list_arrive_though_another_tab_is_in_front(
     dock.parent().show()
     texts = [item.text() for item in dock.images.list._items.values()]
     assert all("1 channel" in text for text in texts)
+
+
+def test_a_dock_does_not_go_while_thumbnails_arrive(viewer, tmp_path, monkeypatch):
+    viewer.open(str(write_plate(tmp_path / "p.ome.zarr")), plugin="napari-ngff")
+    dock = show_browser(viewer)
+    until(lambda: dock.browser() is not None and len(dock.map.pictures()) == 6)
+    feed, plate_map, holder, seen = dock.feed, dock.map, dock.parent(), []
+
+    def hand_out(found):
+        gc.collect()
+        seen.append(isalive(plate_map))
+
+    monkeypatch.setattr(feed, "_hand_out", hand_out)
+    gc.disable()
+    try:
+        holder.destroyOnClose()
+        del dock, holder
+        assert isalive(plate_map)
+        feed._on_arrived({})
+    finally:
+        gc.enable()
+    assert seen == [True]
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)

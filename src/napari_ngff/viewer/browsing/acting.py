@@ -92,9 +92,16 @@ class Acting:
     def _go_on(self, mine: int, steps: Iterator[None]) -> None:
         if steps is not self._steps:
             return
-        if not self._walk(steps, SHORT):
+        ended = True
+        try:
+            ended = self._walk(steps, SHORT)
+        finally:  # also where napari fails: the next action has to begin
+            if ended:
+                self._end(mine, steps)
+        if not ended:
             frontend.run(lambda: None, lambda _: self._go_on(mine, steps))
-            return
+
+    def _end(self, mine: int, steps: Iterator[None]) -> None:
         if steps is self._steps:
             self._steps = None
         if mine == self._generation:

@@ -91,7 +91,9 @@ class PictureFeed(QObject):
     def _on_arrived(self, found: dict[Place, Thumbnail]) -> None:
         # Else the dock is being taken apart.
         if isalive(self._map):  # type: ignore[no-untyped-call]
+            held = self._map.window()  # of a dock that is closed Python is the owner
             self._hand_out(found)
+            del held
 
     def _hand_out(self, found: dict[Place, Thumbnail]) -> None:
         wells: dict[str, QImage] = {}
