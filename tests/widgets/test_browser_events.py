@@ -210,9 +210,9 @@ def test_thumbnails_of_a_list_arrive_though_another_tab_is_in_front(
 
 def test_a_dock_does_not_go_while_thumbnails_arrive(viewer, tmp_path, monkeypatch):
     viewer.open(str(write_plate(tmp_path / "p.ome.zarr")), plugin="napari-ngff")
-    dock = show_browser(viewer)
-    until(lambda: dock.browser() is not None and len(dock.map.pictures()) == 6)
-    feed, plate_map, holder, seen = dock.feed, dock.map, dock.parent(), []
+    docks = [show_browser(viewer)]
+    feed, plate_map, seen = docks[0].feed, docks[0].map, []
+    until(lambda: len(plate_map.pictures()) == 6)
 
     def hand_out(found):
         gc.collect()
@@ -221,8 +221,7 @@ def test_a_dock_does_not_go_while_thumbnails_arrive(viewer, tmp_path, monkeypatc
     monkeypatch.setattr(feed, "_hand_out", hand_out)
     gc.disable()
     try:
-        holder.destroyOnClose()
-        del dock, holder
+        docks.pop().parent().destroyOnClose()
         assert isalive(plate_map)
         feed._on_arrived({})
     finally:
