@@ -22,7 +22,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from mouse import until
-from napari_ngff.plate.planes import kept as planes
+from napari_ngff.plate import planes
 from napari_ngff.store.region import cache as chunks
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import Mode
@@ -135,8 +135,9 @@ def home(viewer, dock):
 
 
 def test_nothing_piles_up(viewer, tmp_path, monkeypatch):
-    for cache in (chunks, planes):
+    for cache in (chunks, planes.kept):
         monkeypatch.setattr(cache, "limit", CACHED)
+    monkeypatch.setattr(planes, "MOST_PLANES", 0)  # nor room for many channels
     where = write_plate(tmp_path / "p.ome.zarr", grid=(16, 24), fields=4)
     viewer.open(str(where), plugin="napari-ngff")
     dock = show_browser(viewer)
