@@ -27,6 +27,8 @@ MB = 1e6
 SIDE = 128
 """Of a field; its chunks have `CHUNK`."""
 CHUNK = 64
+WELLS = 5
+"""So many wells, from the middle on, are read one after the other in each round."""
 BLOSC = Blosc()
 
 
@@ -67,36 +69,39 @@ class Ours:
         return self.levels
 
     @cached_property
-    def corner(self) -> tuple[int, int]:
-        """Of the well in the middle, in the picture of all."""
-        well, size = self.wells[len(self.wells) // 2], self.levels[0].shape[-2:]
+    def corners(self) -> list[tuple[int, int]]:
+        """Of the wells from the middle on, in the picture of all."""
+        size = self.levels[0].shape[-2:]
         rows, columns = (
             1 + max(getattr(w, side) for w in self.wells) for side in ("row", "column")
         )
-        return well.row * (size[0] // rows), well.column * (size[1] // columns)
+        return [
+            (well.row * (size[0] // rows), well.column * (size[1] // columns))
+            for well in self.wells[len(self.wells) // 2 :]
+        ]
 
     def overview(self) -> Any:
         return np.asarray(self.levels[-1])
 
-    def field(self) -> Any:
-        return self._part(1)
+    def field(self, number: int) -> Any:
+        return self._part(number, 1)
 
-    def opened_well(self) -> Any:
-        return self._part(self.fields)
+    def opened_well(self, number: int) -> Any:
+        return self._part(number, self.fields)
 
-    def _part(self, fields: int) -> Any:
+    def _part(self, number: int, fields: int) -> Any:
         """Level 0 of a well of the picture, or of its first field."""
-        y, x = self.corner
+        y, x = self.corners[number]
         side = math.isqrt(fields) * SIDE
         return np.asarray(self.levels[0][..., y : y + side, x : x + side])
 
-    def well(self) -> Any:
+    def well(self, number: int) -> Any:
         from napari_ngff.plate.arrangement import Arrangements
         from napari_ngff.plate.mosaic import open_mosaic
         from napari_ngff.plate.screen import Screen
 
-        wells = self.wells
-        mosaic = open_mosaic(Arrangements(Screen(self.node)), [wells[len(wells) // 2]])
+        well = self.wells[len(self.wells) // 2 + number]
+        mosaic = open_mosaic(Arrangements(Screen(self.node)), [well])
         source = mosaic.pyramid.levels[0]
         return source.read(((0, 1), *((0, n) for n in source.shape[1:])))
 
@@ -120,8 +125,9 @@ class Layers:
     def overview(self) -> Any:
         return np.asarray(self.levels[-1])
 
-    def field(self) -> Any:
+    def field(self, number: int) -> Any:
         y, x = (n // SIDE // 2 * SIDE for n in self.size)
+        x += number * SIDE
         return np.asarray(self.levels[0][..., y : y + SIDE, x : x + SIDE])
 
     opened_well = field
@@ -146,8 +152,9 @@ class Ngio:
         images = self.plate.get_images().values()
         return [i.get_image(path=i.level_paths[-1]).get_as_numpy() for i in images]
 
-    def opened_well(self) -> Any:
-        path = self.plate.wells_paths()[len(self.plate.wells_paths()) // 2]
+    def opened_well(self, number: int) -> Any:
+        paths = self.plate.wells_paths()
+        path = paths[len(paths) // 2 + number]
         images = self.plate.get_well_images(*path.split("/")).values()
         return [i.get_image(path="0").get_as_numpy() for i in images]
 
@@ -170,9 +177,11 @@ class Floor:
         )
         return found if self.old else found["attributes"]["ome"]
 
-    def field(self, name: str = "") -> Any:
+    def field(self, number: int) -> Any:
         """Level 0 of one channel of an image whose documents are known."""
-        name = name or f"{self._middle()}/0"
+        return self._image(f"{self._path(number)}/0")
+
+    def _image(self, name: str) -> Any:
         out = np.empty((SIDE, SIDE), "uint16")
         for y, x in np.ndindex(SIDE // CHUNK, SIDE // CHUNK):
             data = self._read(f"{name}/0/{'' if self.old else 'c/'}0/{y}/{x}")
@@ -181,22 +190,22 @@ class Floor:
             out[rows, columns] = chunk
         return out
 
-    def well(self) -> Any:
+    def well(self, number: int) -> Any:
         """All fields, with the documents that say what they are."""
-        found = []
-        for image in self._document(self._middle())["well"]["images"]:
-            name = f"{self._middle()}/{image['path']}"
+        found, path = [], self._path(number)
+        for image in self._document(path)["well"]["images"]:
+            name = f"{path}/{image['path']}"
             assert self._document(name)
             json.loads(self._read(f"{name}/0/{'.zarray' if self.old else 'zarr.json'}"))
-            found.append(self.field(name))
+            found.append(self._image(name))
         return found
 
-    def opened_well(self, fields: int) -> Any:
+    def opened_well(self, number: int, fields: int) -> Any:
         """All fields, where the documents are known."""
-        return [self.field(f"{self._middle()}/{i}") for i in range(fields)]
+        return [self._image(f"{self._path(number)}/{i}") for i in range(fields)]
 
-    def _middle(self) -> str:
-        return str(self.wells[len(self.wells) // 2]["path"])
+    def _path(self, number: int) -> str:
+        return str(self.wells[len(self.wells) // 2 + number]["path"])
 
 
 def contender(who: str, path: str) -> Any:
@@ -229,27 +238,30 @@ def plate(data: Path, rounds: int, name: str, who: str) -> Values:
         picture, drawn = timed(one.overview)
         note("picture of all wells", opened + drawn)
         del picture
-        clear_caches()
-        assert who != OURS or one.corner  # known from now on
-        warm = timed(one.opened_well)[1]
-        note("one well, warm", warm)
-        clear_caches()
-        note("one well", timed(one.well)[1] if who == OURS else warm)
-        if who == "ngio":
-            continue
-        clear_caches()
-        note("one field", timed(one.field)[1])
+        assert who != OURS or one.corners  # known from now on
+        for number in range(WELLS):
+            clear_caches()
+            warm = timed(partial(one.opened_well, number))[1]
+            note("one well, warm", warm)
+            clear_caches()
+            cold = timed(partial(one.well, number))[1] if who == OURS else warm
+            note("one well", cold)
+            if who != "ngio":
+                clear_caches()
+                note("one field", timed(partial(one.field, number))[1])
     if who == OURS:
         floor = Floor(path)
         steps = {
             "one well": floor.well,
-            "one well, warm": partial(floor.opened_well, one.fields),
+            "one well, warm": partial(floor.opened_well, fields=one.fields),
             "one field": floor.field,
         }
         for row, step in steps.items():
-            step()
+            step(0)
             found[f"{name}: {row}"]["floor"] = [
-                timed(step)[1] for _ in range(max(rounds, 3))
+                timed(partial(step, number))[1]
+                for _ in range(max(rounds, 3))
+                for number in range(WELLS)
             ]
     return found
 
