@@ -326,6 +326,20 @@ def test_keys_go_on_walking_when_an_image_is_pinned(root, viewer):
     assert browser.owns(viewer.layers.selection.active)
 
 
+def test_what_is_pinned_comes_in_view(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    before = viewer.scene.camera.zoom
+    browser.pin("A/2")
+    # Side by side they are some twice as wide.
+    assert 0.4 * before < viewer.scene.camera.zoom < 0.6 * before
+    middle = viewer.layers.extent.world[:, -1].mean()
+    assert viewer.scene.camera.center[-1] == pytest.approx(middle)
+    seen = viewer.scene.camera.zoom
+    browser.pin("A/2")
+    assert viewer.scene.camera.zoom == seen
+
+
 def test_the_status_tells_of_the_next_field_whatever_is_selected(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")

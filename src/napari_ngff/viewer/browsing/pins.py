@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.acting import Acting
+from napari_ngff.viewer.browsing.camera import fit
 from napari_ngff.viewer.browsing.stage import act_of
 from napari_ngff.viewer.painting.painted import as_layer
 
@@ -96,12 +98,21 @@ class Pins:
             found: tuple[list[tuple[Position, Act]], list[str]],
         ) -> Iterator[None]:
             del self._wanted[: len(wanted)]
+            before = self.positions(viewer)
             for position, act in found[0]:
                 yield from self._toggle(viewer, position, act)
+            if set(self.positions(viewer)).difference(before):
+                self._fit(viewer)
             frontend.show(tuple(found[1]))
             self._changed()
 
         self._acting.do(work, steps)
+
+    def _fit(self, viewer: ViewerModel) -> None:
+        """Bring all that is compared in view; else it stands where nobody looks."""
+        layers = [*self._exhibit.images(), *itertools.chain(*self._layers.values())]
+        corners = np.array([layer.extent.world[:, -2:] for layer in layers])
+        fit(viewer, corners[:, 0].min(axis=0), corners[:, 1].max(axis=0))
 
     def _prepared(self, wanted: Wanted, runs: Sequence[int]) -> tuple[Position, Act]:
         position = self._exhibit.route.entry(*wanted, runs)
