@@ -340,6 +340,15 @@ def test_what_is_pinned_comes_in_view(root, viewer):
     assert viewer.scene.camera.zoom == seen
 
 
+def test_what_is_pinned_is_seen_on_a_light_canvas(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    count = len(viewer.layers)
+    browser.pin("A/2")
+    first, second = viewer.layers[count : count + 2]
+    assert (first.blending, second.blending) == ("translucent_no_depth", "additive")
+
+
 def test_the_status_tells_of_the_next_field_whatever_is_selected(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")

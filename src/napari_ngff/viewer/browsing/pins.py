@@ -29,6 +29,11 @@ __all__ = ["Pins"]
 GAP = 0.05
 """Between images, in their widths."""
 
+GROUND = "translucent_no_depth"
+"""How the lowest layer is drawn: added to a light canvas, no channel could be seen.
+
+Of what is opened napari does this itself."""
+
 LINKED = ("contrast_limits", "colormap", "gamma", "opacity")
 
 Wanted = tuple[str | None, str | None]
@@ -132,6 +137,8 @@ class Pins:
         for (_, kind, channel), data in act.layers.items():
             levels, keywords, name = data
             layer = as_layer((levels, keywords, name))
+            if not made:
+                layer.blending = GROUND
             if others:
                 top = others[0][0, 0] if first is None else first.extent.world[0, -2]
                 move_beside(layer, float(top), max(float(x[1, 1]) for x in others))
