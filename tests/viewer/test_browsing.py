@@ -12,7 +12,7 @@ from napari_ngff import open_node
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer import frontend, reader
-from napari_ngff.viewer.browsing import adoption
+from napari_ngff.viewer.browsing import expected
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.picture import KEY
@@ -367,7 +367,7 @@ def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypat
     browser = session.browser
     browser.show_field("C/1")
     own = list(viewer.layers)
-    monkeypatch.setattr(adoption, "id", lambda _: place, raising=False)
+    monkeypatch.setattr(expected, "id", lambda _: place, raising=False)
     browser.pin("A/2")
     assert not any(map(browser.owns, viewer.layers[len(own) :]))
     browser.unpin_all()

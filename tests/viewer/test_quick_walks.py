@@ -126,9 +126,9 @@ def test_what_nobody_waits_for_is_not_read(viewer, workers, tmp_path, monkeypatc
     root = write_plate(tmp_path / "p", grid=(1, 6), fields=2)
     browser = browse(viewer, root)
     opened = []
-    field = browser._exhibit.scenery.field
+    field = browser._display.opener.field
     monkeypatch.setattr(
-        browser._exhibit.scenery,
+        browser._display.opener,
         "field",
         lambda title, at: opened.append(at.well) or field(title, at),
     )
@@ -185,7 +185,7 @@ def test_all_wells_that_are_pinned_quickly_are_there(viewer, workers, told, tmp_
 def test_an_error_of_any_kind_ends_an_action(viewer, workers, told, tmp_path):
     root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
     browser = browse(viewer, root)
-    browser._exhibit.scenery.field = lambda *_: [][0]
+    browser._display.opener.field = lambda *_: [][0]
     busy = []
     browser.busy.connect(busy.append)
     browser.show_field("A/1")

@@ -42,7 +42,7 @@ def browser(viewer, root):
 
 def settled(viewer, browser):
     """Wait until all that is in view has arrived."""
-    stream = browser._exhibit._stream
+    stream = browser._display._stream
     until(lambda: not stream._running and not stream._wanted)
 
 
@@ -153,7 +153,7 @@ def test_walking_waits_for_no_file_in_the_main_thread(viewer, browser, monkeypat
 
 def test_the_next_field_takes_one_picture(viewer, browser, monkeypatch):
     # However slow the machine is.
-    monkeypatch.setattr("napari_ngff.viewer.browsing.acting.SHORT", math.inf)
+    monkeypatch.setattr("napari_ngff.viewer.browsing.actions.SHORT", math.inf)
     go(browser, lambda: browser.show_field("A/2"))
     pump(300)
     drawn = []

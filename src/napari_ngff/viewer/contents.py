@@ -13,8 +13,13 @@ from napari_ngff.plate.mosaic import Choice, open_mosaic
 from napari_ngff.plate.screen import Screen
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.store.systems import scene_paths
-from napari_ngff.viewer.browsing.scenery import mosaic_group
-from napari_ngff.viewer.groups import Group, Reading, in_place, in_scene
+from napari_ngff.viewer.groups import (
+    Group,
+    Reading,
+    in_place,
+    in_scene,
+    mosaic_group,
+)
 from napari_ngff.viewer.picture import Picture
 from napari_ngff.viewer.saving.sidecars import with_sidecars
 

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.metadata.model import Reference
+    from napari_ngff.plate.mosaic import Mosaic
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
 
-__all__ = ["Group", "Reading", "in_place", "in_scene", "with_labels"]
+__all__ = ["Group", "Reading", "in_place", "in_scene", "mosaic_group", "with_labels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,26 @@ class Reading:
             return None
         self.note(pyramid.problems)
         return pyramid
+
+
+def mosaic_group(
+    name: str,
+    mosaic: Mosaic,
+    labels: Iterable[tuple[str, Mosaic]] = (),
+) -> Group:
+    """Make a group of wells that were joined, and of their labels by name."""
+    image = mosaic.node.metadata.image
+    omero = image.omero if image is not None else None
+    pictures = []
+    for label, joined in labels:
+        # Value 7 of one field is another object than value 7 of the next, so what the
+        # first says of it does not hold for the rest.
+        own = joined.node.metadata.image
+        alone = sum(len(a.fields) for a in joined.known) == 1
+        info = own.label if own is not None and alone else None
+        pictures.append(Picture(label, joined.node, joined.pyramid, None, info))
+    picture = Picture(name, mosaic.node, mosaic.pyramid, omero)
+    return Group(picture, tuple(pictures), Frame.of(mosaic.pyramid))
 
 
 def in_place(group: Group, reading: Reading) -> Group:

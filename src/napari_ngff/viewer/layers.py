@@ -1,4 +1,4 @@
-"""The image layers of a picture: one per channel, looking as the file says."""
+"""The layers of an image, one per channel, looking as the file says, and its labels."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Channel
 from napari_ngff.store.lazy import Window
+from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.picture import KEY, LayerOrigin, displayed, layer_arrays
 
 if TYPE_CHECKING:
@@ -15,9 +17,10 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Omero
     from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.picture import Frame, LayerData, Picture
 
-__all__ = ["image_layers"]
+__all__ = ["image_layers", "layers_of"]
 
 MANY_CHANNELS = 20
 """From so many channels on, only the active ones are shown at first."""
@@ -28,6 +31,33 @@ FEW_SHOWN = 3
 TWO_COLORS = ("magenta", "green")
 SIX_COLORS = ("cyan", "yellow", "magenta", "red", "green", "blue")
 """napari's own colours for two, and for more channels."""
+
+
+def layers_of(
+    group: Group, *, estimate: bool = True
+) -> tuple[list[LayerData], list[LayerData], list[str]]:
+    """Make the layers of an image and of its labels.
+
+    Returns
+    -------
+    images, labels
+        One per channel, one per label image.
+    messages
+        A sentence for each label image that cannot be shown.
+    """
+    images: list[LayerData] = []
+    if group.image is not None:
+        images = image_layers(group.image, estimate=estimate)
+    labels, messages = [], []
+    for label in group.labels:
+        try:
+            labels.append(label_layer(label, group.frame))
+        except UnsupportedError as error:
+            messages.append(f"{error} It is left out.")
+    for _, keywords, _ in labels[1:]:
+        # Several label images over each other hide one another and the picture.
+        keywords["visible"] = False
+    return images, labels, messages
 
 
 def image_layers(picture: Picture, *, estimate: bool = True) -> list[LayerData]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.node import Node, open_node
-from napari_ngff.viewer.browsing.stage import layers_of
 from napari_ngff.viewer.contents import contents
 from napari_ngff.viewer.frontend import ErrorReport, show
+from napari_ngff.viewer.layers import layers_of
 from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:

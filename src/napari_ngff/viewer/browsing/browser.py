@@ -17,7 +17,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.layout import MapWell, PlateMap, map_plate
 from napari_ngff.viewer import session
 from napari_ngff.viewer.browsing.camera import camera_of
-from napari_ngff.viewer.browsing.exhibit import Exhibit
+from napari_ngff.viewer.browsing.display import Display
 from napari_ngff.viewer.browsing.pins import Pins
 from napari_ngff.viewer.browsing.positions import (
     FieldPlace,
@@ -63,16 +63,16 @@ class Browser:
         self._map: PlateMap | None = None
         self._problems = 0
         listener = _Listener(self)
-        self._exhibit = Exhibit(viewer, node, self.map.wells, listener)
+        self._display = Display(viewer, node, self.map.wells, listener)
         runs = self.acquisitions
-        self._exhibit.runs = (runs[0].id,) if len(runs) > 1 else ()
+        self._display.runs = (runs[0].id,) if len(runs) > 1 else ()
         pinning, pinned = listener.pinning, listener.pinned
-        self._pins = Pins(self._exhibit, listener.title, pinning, pinned)
+        self._pins = Pins(self._display, listener.title, pinning, pinned)
         self._whereabouts = Whereabouts(viewer, self)
 
     def close(self) -> None:
         """Let the viewer alone; the layers stay."""
-        self._exhibit.close()
+        self._display.close()
         self._pins.stop()
         self._whereabouts.close()
 
@@ -110,7 +110,7 @@ class Browser:
     @property
     def problems(self) -> dict[str, str]:
         """Why wells cannot be shown (whole), by path; those that are known by now."""
-        found = dict(self._exhibit.scenery.arrangements.problems)
+        found = dict(self._display.opener.arrangements.problems)
         return {well or "": text for well, text in found.items()}
 
     @property
@@ -122,27 +122,27 @@ class Browser:
     @property
     def chosen(self) -> tuple[int, ...]:
         """Ids of the acquisitions that are shown; () for all fields together."""
-        return self._exhibit.runs
+        return self._display.runs
 
     @property
     def labels(self) -> str | None:
         """Name of the labels that mosaics show."""
-        return self._exhibit.labels
+        return self._display.labels
 
     @property
     def position(self) -> Position | None:
         """What is shown; None while it is a mosaic, or nothing."""
-        return self._exhibit.position
+        return self._display.position
 
     @property
     def is_drawing(self) -> bool:
         """Whether wells of a mosaic are still coming in."""
-        return self._exhibit.is_drawing
+        return self._display.is_drawing
 
     @property
     def shown_wells(self) -> tuple[str, ...]:
         """Paths of the wells of the mosaic, or the one of the field."""
-        return self._exhibit.shown
+        return self._display.shown
 
     @property
     def pinned(self) -> tuple[Position, ...]:
@@ -160,7 +160,7 @@ class Browser:
         OMEZarrError, OSError
             Where the well cannot be read.
         """
-        return fields_of(self._exhibit.scenery.arrangements, well)
+        return fields_of(self._display.opener.arrangements, well)
 
     def positions_of(self, well: str | None) -> tuple[Position, ...]:
         """Read which images a well, or the collection, lists; nothing of them.
@@ -170,7 +170,7 @@ class Browser:
         OMEZarrError, OSError
             Where the well cannot be read.
         """
-        fields = self._exhibit.scenery.arrangements.screen.fields(well)
+        fields = self._display.opener.arrangements.screen.fields(well)
         return tuple(Position(well, field.path, field.acquisition) for field in fields)
 
     def label_names(self, well: str | None = None) -> tuple[str, ...]:
@@ -178,23 +178,23 @@ class Browser:
         wells by default).
         """
         asked = [well] if well is not None else [w.path for w in self.map.wells]
-        return label_names(self._exhibit.scenery.arrangements, asked or [None])
+        return label_names(self._display.opener.arrangements, asked or [None])
 
     # Actions.
 
     def show_mosaic(self, wells: Iterable[str] | None = None) -> None:
         """Show wells as one picture: all fields of all of them, or of some."""
         chosen = None if wells is None else tuple(wells)
-        self._exhibit.show_mosaic(chosen or None, self._exhibit.fit_all)
+        self._display.show_mosaic(chosen or None, self._display.fit_all)
 
     def show_field(self, well: str | None, field: str | None = None) -> None:
         """Show one image as ordinary layers; the well's first one by default.
 
         What is shown of another image already is replaced under the same layers.
         """
-        runs = self._exhibit.runs
-        self._exhibit.go(
-            lambda: self._exhibit.route.entry(well, field, runs),
+        runs = self._display.runs
+        self._display.go(
+            lambda: self._display.route.entry(well, field, runs),
             switch=field is not None,
         )
 
@@ -204,9 +204,9 @@ class Browser:
 
         In a mosaic: from the well in the middle of the view to the next.
         """
-        start = self._exhibit.heading
+        start = self._display.heading
         if start is not None:
-            self._exhibit.go(lambda: self._beside(start(), rows, columns), step=True)
+            self._display.go(lambda: self._beside(start(), rows, columns), step=True)
             return
         path = self._middle()
         well = self.well_at(path) if path is not None else None
@@ -222,7 +222,7 @@ class Browser:
             well = self.map.neighbour(well, rows, columns)
             try:
                 if well is not None:
-                    return self._exhibit.route.alike(well.path, here, self.chosen)
+                    return self._display.route.alike(well.path, here, self.chosen)
             except (OMEZarrError, OSError) as error:
                 failed = failed or error
         if failed is not None:
@@ -231,30 +231,30 @@ class Browser:
 
     def step_field(self, step: int) -> None:
         """Go to the next field (1) or the one before (-1), over the well's borders."""
-        start = self._exhibit.heading
+        start = self._display.heading
         if start is None:
             path = self.shown_wells[0] if len(self.shown_wells) == 1 else self._middle()
-            if path is not None or self._exhibit.order == [None]:
+            if path is not None or self._display.order == [None]:
                 self.show_field(path)
             return
-        order, runs = self._exhibit.order, self.chosen
-        route = self._exhibit.route
-        self._exhibit.go(lambda: route.stepped(start(), step, order, runs), step=True)
+        order, runs = self._display.order, self.chosen
+        route = self._display.route
+        self._display.go(lambda: route.stepped(start(), step, order, runs), step=True)
 
     def choose_acquisitions(self, ids: Sequence[int]) -> None:
         """Show the fields of one acquisition, or of several as layers of their own."""
-        runs = self._exhibit.runs = tuple(ids)
-        start = self._exhibit.heading
+        runs = self._display.runs = tuple(ids)
+        start = self._display.heading
         if start is not None:
-            self._exhibit.go(lambda: self._exhibit.route.in_run(start(), runs))
+            self._display.go(lambda: self._display.route.in_run(start(), runs))
         else:
-            self._exhibit.again()
+            self._display.again()
         self.layers_changed.emit()
 
     def choose_labels(self, name: str | None) -> None:
         """Show the labels of this name in mosaics; None for none."""
-        self._exhibit.labels = name
-        self._exhibit.again()
+        self._display.labels = name
+        self._display.again()
         self.layers_changed.emit()
 
     def pin(self, well: str | None, field: str | None = None) -> None:
@@ -273,20 +273,20 @@ class Browser:
     def zoom_to(self, well: str) -> None:
         """Bring a well of the mosaic in view; shows the plate's mosaic first."""
         if self.position is None and well in self.shown_wells:
-            self._exhibit.fit_well(well)
+            self._display.fit_well(well)
         else:
-            self._exhibit.show_mosaic(None, lambda: self._exhibit.fit_well(well))
+            self._display.show_mosaic(None, lambda: self._display.fit_well(well))
 
     def cancel(self) -> None:
         """Give up what is being read; what is shown stays."""
         self._pins.stop()
-        self._exhibit.stop()
+        self._display.stop()
 
     # Where things are.
 
     def position_at(self, world: Sequence[float]) -> Position | None:
         """Tell which image of the mosaic lies at a world coordinate; reads nothing."""
-        found = self._exhibit.at(world)
+        found = self._display.at(world)
         if found is None:
             return None
         well, field = found
@@ -312,14 +312,14 @@ class Browser:
 
     def owns(self, layer: Layer) -> bool:
         """Tell whether a layer is one of those that are shown here."""
-        return self._exhibit.owns(layer)
+        return self._display.owns(layer)
 
     def take_labels(self, layer: Layer, name: str) -> None:
         """Count new labels of the image that is shown as one of its layers.
 
         They go when another image is shown, which has labels of its own.
         """
-        self._exhibit.take_labels(layer, name)
+        self._display.take_labels(layer, name)
 
     def adopt(
         self, groups: Sequence[Group], wells: Sequence[str] | None = None
@@ -333,19 +333,19 @@ class Browser:
         wells
             Paths of the wells they show; all by default.
         """
-        self._exhibit.adopt(groups, wells)
+        self._display.adopt(groups, wells)
 
     def _middle(self) -> str | None:
         """Find the well in the middle of the view of a mosaic."""
         viewer = self._viewer()
         if viewer is None:
             return None
-        found = self._exhibit.at(camera_of(viewer).center[-2:])
+        found = self._display.at(camera_of(viewer).center[-2:])
         return found[0] if found is not None else None
 
 
 class _Listener:
-    """Turns what an exhibit tells into the signals of a browser."""
+    """Turns what a display tells into the signals of a browser."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = weakref.ref(browser)

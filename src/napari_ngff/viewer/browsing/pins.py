@@ -9,9 +9,9 @@ import numpy as np
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.acting import Acting
+from napari_ngff.viewer.browsing.actions import Actions
 from napari_ngff.viewer.browsing.camera import fit
-from napari_ngff.viewer.browsing.stage import act_of
+from napari_ngff.viewer.browsing.slots import prepare
 from napari_ngff.viewer.painting.painted import as_layer
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.viewer.browsing.exhibit import Exhibit
+    from napari_ngff.viewer.browsing.display import Display
     from napari_ngff.viewer.browsing.positions import Position
-    from napari_ngff.viewer.browsing.stage import Act
+    from napari_ngff.viewer.browsing.slots import Prepared
 
 __all__ = ["Pins"]
 
@@ -45,7 +45,7 @@ class Pins:
 
     Parameters
     ----------
-    exhibit
+    display
         What they stand beside.
     title
         Names an image.
@@ -57,16 +57,16 @@ class Pins:
 
     def __init__(
         self,
-        exhibit: Exhibit,
+        display: Display,
         title: Callable[[Position], str],
         busy: Callable[[bool], None],
         changed: Callable[[], None],
     ) -> None:
-        self._exhibit = exhibit
+        self._display = display
         self._title = title
         self._busy = busy
         self._changed = changed
-        self._acting = Acting(busy)
+        self._actions = Actions(busy)
         self._wanted: list[Wanted] = []
         self._layers: dict[Position, list[Layer]] = {}
 
@@ -81,16 +81,16 @@ class Pins:
     def stop(self) -> None:
         """Give up what is being read."""
         self._wanted.clear()
-        self._acting.stop()
+        self._actions.stop()
         self._busy(False)
 
     def toggle(self, viewer: ViewerModel, well: str | None, field: str | None) -> None:
         """Put an image to the right of all others, or take it away if it is there."""
         # All that was asked for and is not there yet: none gives way to the next.
         self._wanted.append((well, field))
-        wanted, runs = tuple(self._wanted), self._exhibit.runs
+        wanted, runs = tuple(self._wanted), self._display.runs
 
-        def work() -> tuple[list[tuple[Position, Act]], list[str]]:
+        def work() -> tuple[list[tuple[Position, Prepared]], list[str]]:
             acts, messages = [], []
             for one in wanted:
                 try:
@@ -100,41 +100,43 @@ class Pins:
             return acts, messages
 
         def steps(
-            found: tuple[list[tuple[Position, Act]], list[str]],
+            found: tuple[list[tuple[Position, Prepared]], list[str]],
         ) -> Iterator[None]:
             del self._wanted[: len(wanted)]
             before = self.positions(viewer)
-            for position, act in found[0]:
-                yield from self._toggle(viewer, position, act)
+            for position, prepared in found[0]:
+                yield from self._toggle(viewer, position, prepared)
             if set(self.positions(viewer)).difference(before):
                 self._fit(viewer)
             frontend.show(tuple(found[1]))
             self._changed()
 
-        self._acting.do(work, steps)
+        self._actions.do(work, steps)
 
     def _fit(self, viewer: ViewerModel) -> None:
         """Bring all that is compared in view; else it stands where nobody looks."""
-        layers = [*self._exhibit.images(), *itertools.chain(*self._layers.values())]
+        layers = [*self._display.images(), *itertools.chain(*self._layers.values())]
         corners = np.array([layer.extent.world[:, -2:] for layer in layers])
         fit(viewer, corners[:, 0].min(axis=0), corners[:, 1].max(axis=0))
 
-    def _prepared(self, wanted: Wanted, runs: Sequence[int]) -> tuple[Position, Act]:
-        position = self._exhibit.route.entry(*wanted, runs)
-        groups = self._exhibit.scenery.field(self._title(position), position)
-        return position, act_of(groups, estimate=False)
+    def _prepared(
+        self, wanted: Wanted, runs: Sequence[int]
+    ) -> tuple[Position, Prepared]:
+        position = self._display.route.entry(*wanted, runs)
+        groups = self._display.opener.field(self._title(position), position)
+        return position, prepare(groups, estimate=False)
 
     def _toggle(
-        self, viewer: ViewerModel, position: Position, act: Act
+        self, viewer: ViewerModel, position: Position, prepared: Prepared
     ) -> Iterator[None]:
         if position in self.positions(viewer):
             self._remove(viewer, position)
             return
         others = [layer.extent.world[:, -2:] for layer in viewer.layers]
-        channels = self._exhibit.channels()
+        channels = self._display.channels()
         first = next(iter(channels.values()), None)
         made = self._layers[position] = []
-        for (_, kind, channel), data in act.layers.items():
+        for (_, kind, channel), data in prepared.layers.items():
             levels, keywords, name = data
             layer = as_layer((levels, keywords, name))
             if not made:
@@ -154,7 +156,7 @@ class Pins:
     def arrange(self, viewer: ViewerModel) -> None:
         """Put all to the right of what is shown now, which may lie elsewhere."""
         shown = [
-            layer.extent.world[:, -2:] for layer in self._exhibit.channels().values()
+            layer.extent.world[:, -2:] for layer in self._display.channels().values()
         ]
         if not shown:
             return
@@ -180,7 +182,7 @@ class Pins:
                 viewer.layers.unlink_layers([layer])
                 viewer.layers.remove(layer)
         if viewer.layers.selection.active is None:
-            own = self._exhibit.images()
+            own = self._display.images()
             viewer.layers.selection.active = own[0] if own else None
 
 

@@ -10,11 +10,11 @@ from napari_ngff.plate.arrangement import Arrangements
 from napari_ngff.plate.mosaic import Choice, open_mosaic
 from napari_ngff.plate.screen import Screen
 from napari_ngff.store.node import read_node
-from napari_ngff.viewer.groups import Group
-from napari_ngff.viewer.picture import Frame, Picture
+from napari_ngff.viewer.contents import contents
+from napari_ngff.viewer.groups import mosaic_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.mosaic import Mosaic
@@ -22,31 +22,12 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
     from napari_ngff.viewer.browsing.positions import Position
+    from napari_ngff.viewer.groups import Group
 
-__all__ = ["Scenery", "mosaic_group"]
-
-
-def mosaic_group(
-    name: str,
-    mosaic: Mosaic,
-    labels: Iterable[tuple[str, Mosaic]] = (),
-) -> Group:
-    """Make a group of wells that were joined, and of their labels by name."""
-    image = mosaic.node.metadata.image
-    omero = image.omero if image is not None else None
-    pictures = []
-    for label, joined in labels:
-        # Value 7 of one field is another object than value 7 of the next, so what the
-        # first says of it does not hold for the rest.
-        own = joined.node.metadata.image
-        alone = sum(len(a.fields) for a in joined.known) == 1
-        info = own.label if own is not None and alone else None
-        pictures.append(Picture(label, joined.node, joined.pyramid, None, info))
-    picture = Picture(name, mosaic.node, mosaic.pyramid, omero)
-    return Group(picture, tuple(pictures), Frame.of(mosaic.pyramid))
+__all__ = ["Opener"]
 
 
-class Scenery:
+class Opener:
     """Pictures of one plate, well or collection.
 
     Parameters
@@ -96,8 +77,6 @@ class Scenery:
         OMEZarrError, OSError
             Where it cannot be read.
         """
-        from napari_ngff.viewer.contents import contents
-
         screen = self.arrangements.screen
         place = screen.place(position.well, position.field)
         node = read_node(place, screen.node.zarr_format)

@@ -1,4 +1,4 @@
-"""What was asked for and is not shown yet: later wishes begin where it will be."""
+"""What was asked for and is not shown yet: who asks again goes on from there."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.positions import Position
 
-__all__ = ["Wish", "Wishes"]
+__all__ = ["Request", "Requests"]
 
 
 @dataclass(slots=True, eq=False)
-class Wish:
+class Request:
     """An image, or a mosaic.
 
     Attributes
@@ -40,33 +40,33 @@ class Wish:
         return self.found
 
 
-class Wishes:
-    """The latest wish, as long as it is none of the past."""
+class Requests:
+    """The latest request, as long as nothing came of it yet."""
 
     def __init__(self) -> None:
-        self.open: Wish | None = None
+        self.open: Request | None = None
         self._failed: Position | None = None
 
-    def image(self, find: Callable[[], Position]) -> Wish:
-        """Wish for an image."""
-        self.open = Wish(functools.cache(find))
+    def image(self, find: Callable[[], Position]) -> Request:
+        """Ask for an image."""
+        self.open = Request(functools.cache(find))
         return self.open
 
     def mosaic(
         self, paths: Sequence[str] | None, look: Callable[[], None] | None
-    ) -> Wish:
-        """Wish for a mosaic."""
-        self.open = Wish(None, paths, look)
+    ) -> Request:
+        """Ask for a mosaic."""
+        self.open = Request(None, paths, look)
         return self.open
 
-    def grant(self, wish: Wish) -> None:
-        """Forget a wish that is fulfilled, or that the user took back."""
+    def close(self, request: Request) -> None:
+        """Forget a request that is done, or that the user took back."""
         self._failed = None
-        if self.open is wish:
+        if self.open is request:
             self.open = None
 
     def give_up(self) -> None:
-        """Forget what is wished for."""
+        """Forget what was asked for."""
         self.open = self._failed = None
 
     def end(self) -> None:
@@ -77,7 +77,7 @@ class Wishes:
     def heading(self, position: Position | None) -> Callable[[], Position] | None:
         """Tell what to step on from; None for a mosaic.
 
-        That is the image wished for, so that who steps twice gets two steps further;
+        That is the image asked for, so that who steps twice gets two steps further;
         or that which could not be shown, so that it is stepped over; or else the one
         that is shown.
 

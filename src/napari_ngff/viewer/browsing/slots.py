@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.blank import Blank
 from napari_ngff.store.lazy import LazyArray, Window
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.swap import swap
-from napari_ngff.viewer.label_layers import label_layer
-from napari_ngff.viewer.layers import image_layers
+from napari_ngff.viewer.layers import layers_of
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.picture import LayerData
 
-__all__ = ["Act", "Slot", "Stage", "act_of", "layers_of"]
+__all__ = ["LayerSlots", "Prepared", "Slot", "prepare"]
 
 Slot = tuple[int, str, int | str]
 """Which of the groups; "image" or "labels"; number of the channel or name of labels."""
@@ -49,7 +47,7 @@ CONTRAST = ("contrast_limits_range", "contrast_limits", "colormap", "gamma")
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class Prepared:
     """What is to be shown next, ready to become layers.
 
     Attributes
@@ -64,34 +62,7 @@ class Act:
     messages: tuple[str, ...] = ()
 
 
-def layers_of(
-    group: Group, *, estimate: bool = True
-) -> tuple[list[LayerData], list[LayerData], list[str]]:
-    """Make the layers of an image and of its labels.
-
-    Returns
-    -------
-    images, labels
-        One per channel, one per label image.
-    messages
-        A sentence for each label image that cannot be shown.
-    """
-    images: list[LayerData] = []
-    if group.image is not None:
-        images = image_layers(group.image, estimate=estimate)
-    labels, messages = [], []
-    for label in group.labels:
-        try:
-            labels.append(label_layer(label, group.frame))
-        except UnsupportedError as error:
-            messages.append(f"{error} It is left out.")
-    for _, keywords, _ in labels[1:]:
-        # Several label images over each other hide one another and the picture.
-        keywords["visible"] = False
-    return images, labels, messages
-
-
-def act_of(groups: Iterable[Group | None], *, estimate: bool) -> Act:
+def prepare(groups: Iterable[Group | None], *, estimate: bool) -> Prepared:
     """Prepare groups, each shown over the one before; None where nothing is."""
     layers: dict[Slot, LayerData] = {}
     messages: list[str] = []
@@ -104,10 +75,10 @@ def act_of(groups: Iterable[Group | None], *, estimate: bool) -> Act:
             layers[(number, "image", data[1]["metadata"][KEY].channel or 0)] = data
         for data in labels:
             layers[(number, "labels", data[1]["name"])] = data
-    return Act(layers, tuple(messages))
+    return Prepared(layers, tuple(messages))
 
 
-class Stage:
+class LayerSlots:
     """The layers of one browser by slot."""
 
     def __init__(self) -> None:
@@ -126,18 +97,18 @@ class Stage:
         """Count a layer as one of ours."""
         self._layers[slot] = layer
 
-    def show(self, viewer: ViewerModel, act: Act) -> Iterator[None]:
+    def show(self, viewer: ViewerModel, prepared: Prepared) -> Iterator[None]:
         """Show something else, a step at a time, each short.
 
         The layers stay the same, unless the number of axes changes, or labels are
         being saved: then new ones take their places and looks. Channels that are
         missing now become empty; labels that are missing go.
         """
-        here = self.layers(viewer)
-        blank = [slot for slot in here if slot[1] == "image" and slot not in act.layers]
-        template = next((d for s, d in act.layers.items() if s[1] == "image"), None)
+        here, wanted = self.layers(viewer), prepared.layers
+        blank = [slot for slot in here if slot[1] == "image" and slot not in wanted]
+        template = next((d for s, d in wanted.items() if s[1] == "image"), None)
         for slot in here:
-            if slot[1] == "labels" and slot not in act.layers:
+            if slot[1] == "labels" and slot not in wanted:
                 self._looks[slot] = _look(here[slot])
                 viewer.layers.remove(here[slot])
                 del self._layers[slot]
@@ -147,7 +118,7 @@ class Stage:
                 viewer.layers.remove(here[slot])
                 del self._layers[slot]
             yield
-        for slot, data in act.layers.items():
+        for slot, data in wanted.items():
             old = here.get(slot)
             if old is None or not swap(old, data):
                 self._layers[slot] = self._replace(viewer, slot, old, data)

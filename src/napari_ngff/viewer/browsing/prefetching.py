@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.viewer.browsing.stage import Act, Slot
+    from napari_ngff.viewer.browsing.slots import Prepared, Slot
 
-__all__ = ["Sight", "foresee", "sights_of"]
+__all__ = ["LayerView", "prefetch", "views_of"]
 
 MOST_BYTES = 32 * 2**20
 """What is larger would push out of the cache what is shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class LayerView:
     """What is seen of a layer.
 
     Attributes
@@ -51,7 +51,9 @@ class Sight:
     corners: dict[int, tuple[int, int]]
 
 
-def sights_of(viewer: ViewerModel, layers: Mapping[Slot, Layer]) -> dict[Slot, Sight]:
+def views_of(
+    viewer: ViewerModel, layers: Mapping[Slot, Layer]
+) -> dict[Slot, LayerView]:
     """Tell what is seen of visible layers; in the main thread."""
     found = {}
     for slot, layer in layers.items():
@@ -63,33 +65,35 @@ def sights_of(viewer: ViewerModel, layers: Mapping[Slot, Layer]) -> dict[Slot, S
         first, last = np.asarray(layer.corner_pixels)
         corners = {axis: (int(first[axis]), int(last[axis])) for axis in shown}
         level = layer.data_level if layer.multiscale else 0
-        found[slot] = Sight(level, tuple(map(float, point)), corners)
+        found[slot] = LayerView(level, tuple(map(float, point)), corners)
     return found
 
 
-def foresee(act: Act, sights: Mapping[Slot, Sight], wanted: Callable[[], bool]) -> None:
+def prefetch(
+    prepared: Prepared, views: Mapping[Slot, LayerView], wanted: Callable[[], bool]
+) -> None:
     """Decode what will be seen of images where others are seen now; in a worker.
 
     Parameters
     ----------
-    act
+    prepared
         The images.
-    sights
-        Of those that are shown, see `sights_of`.
+    views
+        Of those that are shown, see `views_of`.
     wanted
         Asked before each layer whether to go on.
     """
-    for slot, (data, _, _) in act.layers.items():
-        sight = sights.get(slot)
+    for slot, (data, _, _) in prepared.layers.items():
+        view = views.get(slot)
         levels = data if isinstance(data, list) else [data]
-        alike = sight is not None and len(sight.point) == levels[0].ndim
-        if sight is None or not alike or not wanted():
+        alike = view is not None and len(view.point) == levels[0].ndim
+        if view is None or not alike or not wanted():
             continue
         last = len(levels) - 1
         # The coarsest level is that of the thumbnail in the list of layers.
-        for number, whole in ((min(sight.level, last), False), (last, True)):
+        for number, whole in ((min(view.level, last), False), (last, True)):
             if keeps(levels[number]):
-                index = _index(sight, levels, number, whole)
+                index = _index(view, levels, number, whole)
                 size = math.prod(part.stop - part.start for part in index)
                 if size * levels[number].dtype.itemsize <= MOST_BYTES:
                     # napari meets the same error, and tells it.
@@ -105,17 +109,17 @@ def keeps(level: Any) -> bool:
 
 
 def _index(
-    sight: Sight, levels: Sequence[Any], number: int, whole: bool
+    view: LayerView, levels: Sequence[Any], number: int, whole: bool
 ) -> tuple[slice, ...]:
     """Choose the part of a level; of all axes as many voxels as there are."""
     index = []
     for axis, size in enumerate(levels[number].shape):
-        if axis in sight.corners:
-            start, stop = (0, size) if whole else sight.corners[axis]
+        if axis in view.corners:
+            start, stop = (0, size) if whole else view.corners[axis]
             stop += not whole
         else:
             factor = levels[0].shape[axis] / size
-            start = math.floor(sight.point[axis] / factor + 0.5)
+            start = math.floor(view.point[axis] / factor + 0.5)
             stop = start + 1
         start = min(max(start, 0), size - 1)
         index.append(slice(start, min(max(stop, start + 1), size)))

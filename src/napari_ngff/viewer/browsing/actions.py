@@ -12,13 +12,13 @@ from napari_ngff.viewer import frontend
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Acting"]
+__all__ = ["Actions"]
 
 SHORT = 0.03
 """Seconds of changing layers after which napari may draw and answer in between."""
 
 
-class Acting:
+class Actions:
     """Runs actions; of two, only the later one counts.
 
     But what has begun to change layers is brought to its end: half of an image and half

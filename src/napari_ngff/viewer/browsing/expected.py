@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.plate.tiles import Tiles
-    from napari_ngff.viewer.browsing.stage import Slot
+    from napari_ngff.viewer.browsing.slots import Slot
     from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.picture import Picture
 
-__all__ = ["Adoption"]
+__all__ = ["ExpectedLayers"]
 
 
-class Adoption:
+class ExpectedLayers:
     """Tells which layers show them."""
 
     def __init__(self) -> None:

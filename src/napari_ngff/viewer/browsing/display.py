@@ -7,9 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.acting import Acting
-from napari_ngff.viewer.browsing.adoption import Adoption
-from napari_ngff.viewer.browsing.backstage import Backstage
+from napari_ngff.viewer.browsing.actions import Actions
 from napari_ngff.viewer.browsing.camera import (
     camera_of,
     fit,
@@ -17,13 +15,15 @@ from napari_ngff.viewer.browsing.camera import (
     is_whole,
     place_of,
 )
-from napari_ngff.viewer.browsing.foresight import foresee, sights_of
+from napari_ngff.viewer.browsing.expected import ExpectedLayers
+from napari_ngff.viewer.browsing.opener import Opener
 from napari_ngff.viewer.browsing.places import corners_of, image_at
+from napari_ngff.viewer.browsing.prefetching import prefetch, views_of
+from napari_ngff.viewer.browsing.preparation import Preparation
+from napari_ngff.viewer.browsing.requests import Requests
 from napari_ngff.viewer.browsing.route import Route
-from napari_ngff.viewer.browsing.scenery import Scenery
-from napari_ngff.viewer.browsing.stage import Act, Stage, act_of
+from napari_ngff.viewer.browsing.slots import LayerSlots, Prepared, prepare
 from napari_ngff.viewer.browsing.streaming import Stream, reread
-from napari_ngff.viewer.browsing.wishes import Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.tiles import Tiles
     from napari_ngff.store.node import Node
-    from napari_ngff.viewer.browsing.audience import Told
-    from napari_ngff.viewer.browsing.foresight import Sight
+    from napari_ngff.viewer.browsing.observer import Observer
     from napari_ngff.viewer.browsing.places import Corners
     from napari_ngff.viewer.browsing.positions import Position
-    from napari_ngff.viewer.browsing.stage import Slot
-    from napari_ngff.viewer.browsing.wishes import Wish
+    from napari_ngff.viewer.browsing.prefetching import LayerView
+    from napari_ngff.viewer.browsing.requests import Request
+    from napari_ngff.viewer.browsing.slots import Slot
     from napari_ngff.viewer.groups import Group
 
-__all__ = ["Exhibit"]
+__all__ = ["Display"]
 
 
-class Exhibit:
+class Display:
     """The layers of one browser, and what they show.
 
     Parameters
@@ -57,7 +57,7 @@ class Exhibit:
         A plate, a well or a collection.
     wells
         Of the plate, in reading order; () elsewhere.
-    told
+    observer
         Hears of changes.
 
     Attributes
@@ -73,33 +73,37 @@ class Exhibit:
     """
 
     def __init__(
-        self, viewer: ViewerModel, node: Node, wells: Sequence[MapWell], told: Told
+        self,
+        viewer: ViewerModel,
+        node: Node,
+        wells: Sequence[MapWell],
+        observer: Observer,
     ) -> None:
         self._viewer = weakref.ref(viewer)
         self._node = node
         self._wells = tuple(wells)
-        self._told = told
+        self._observer = observer
         self._refitted: frozenset[Any] = frozenset()
-        self._wishes = Wishes()
+        self._requests = Requests()
         self._closed = False
         self._mosaics: list[Tiles] = []
-        self._adoption = Adoption()
+        self._expected = ExpectedLayers()
         self.position: Position | None = None
         self.shown: tuple[str, ...] = ()
         self.runs: tuple[int, ...] = ()
         self.labels: str | None = None
-        self.scenery = Scenery(node, frontend.ErrorReport())
-        self.route = Route(self.scenery.arrangements.screen)
-        self.acting = Acting(self._busy)
-        self._stage = Stage()
-        self._backstage = Backstage(self.scenery, self._title)
+        self.opener = Opener(node, frontend.ErrorReport())
+        self.route = Route(self.opener.arrangements.screen)
+        self.actions = Actions(self._busy)
+        self._slots = LayerSlots()
+        self._preparation = Preparation(self.opener, self._title)
         self._stream = Stream(self._redraw, self._complete)
         viewer.layers.events.inserted.connect(self._on_inserted)
 
     def close(self) -> None:
         """Let the viewer alone, from now on; the layers stay."""
         self._closed = True
-        self.acting.stop()
+        self.actions.stop()
         self._stream.close()
         viewer = self._viewer()
         if viewer is not None:
@@ -107,19 +111,19 @@ class Exhibit:
 
     def stop(self) -> None:
         """Give up what is being read; what is shown stays."""
-        self.acting.stop()
-        self._wishes.give_up()
-        self._told.busy(False)
+        self.actions.stop()
+        self._requests.give_up()
+        self._observer.busy(False)
 
     def _busy(self, busy: bool) -> None:
         if not busy:
-            self._wishes.end()
-        self._told.busy(busy)
+            self._requests.end()
+        self._observer.busy(busy)
 
     @property
     def heading(self) -> Callable[[], Position] | None:
-        """Finds the image that is shown, or that will be; see `Wishes.heading`."""
-        return self._wishes.heading(self.position)
+        """Finds the image that is shown, or that will be; see `Requests.heading`."""
+        return self._requests.heading(self.position)
 
     @property
     def order(self) -> Sequence[str | None]:
@@ -128,12 +132,15 @@ class Exhibit:
 
     def owns(self, layer: Layer) -> bool:
         """Tell whether a layer is one of those that are shown here."""
-        viewer = self._viewer()
-        return viewer is not None and layer in self._stage.layers(viewer).values()
+        return layer in self._layers().values()
 
     def take_labels(self, layer: Layer, name: str) -> None:
         """Count labels as one of the layers that are shown here."""
-        self._stage.take((0, "labels", name), layer)
+        self._slots.take((0, "labels", name), layer)
+
+    def _layers(self) -> dict[Slot, Layer]:
+        viewer = self._viewer()
+        return {} if viewer is None else self._slots.layers(viewer)
 
     @property
     def is_drawing(self) -> bool:
@@ -142,15 +149,13 @@ class Exhibit:
 
     def images(self) -> list[Layer]:
         """List the layers of channels that are shown."""
-        viewer = self._viewer()
-        found = self._stage.layers(viewer) if viewer is not None else {}
+        found = self._layers()
         slots = [slot for slot in found if slot[1] == "image"]
         return [found[slot] for slot in sorted(slots, key=lambda s: (s[0], int(s[2])))]
 
     def channels(self) -> dict[int, Layer]:
         """Give the layers of channels, of the first of several acquisitions."""
-        viewer = self._viewer()
-        found = self._stage.layers(viewer) if viewer is not None else {}
+        found = self._layers()
         slots = [slot for slot in sorted(found, key=str) if slot[:2] == (0, "image")]
         return {int(slot[2]): found[slot] for slot in slots}
 
@@ -173,34 +178,34 @@ class Exhibit:
         """
         if self._closed:
             return
-        wish = self._wishes.mosaic(paths, look)
+        request = self._requests.mosaic(paths, look)
         wells = [w for w in self._wells if paths is None or w.path in paths]
         given = wells if self._wells else None
 
         runs, labels = self.runs or (None,), self.labels
 
-        def work() -> tuple[Act, list[Tiles]]:
+        def work() -> tuple[Prepared, list[Tiles]]:
             groups, tiles = [], []
             for run in runs:
                 title = self._title(run)
-                found = self.scenery.mosaic(title, given, run, labels)
+                found = self.opener.mosaic(title, given, run, labels)
                 groups.append(found[0])
                 tiles += found[1]
-            return act_of(groups, estimate=True), tiles
+            return prepare(groups, estimate=True), tiles
 
-        def steps(found: tuple[Act, list[Tiles]]) -> Iterator[None]:
-            act, tiles = found
+        def steps(found: tuple[Prepared, list[Tiles]]) -> Iterator[None]:
+            prepared, tiles = found
             stay = self._anchored()
-            if not (yield from self._change(act, wish, tiles)):
+            if not (yield from self._change(prepared, request, tiles)):
                 return
             self._mosaics, self.position = tiles, None
             self.shown = tuple(well.path for well in wells)
             (look or stay)()
             self._redraw()
-            self._told.changed()
+            self._observer.changed()
             self._complete()
 
-        self.acting.do(work, steps)
+        self.actions.do(work, steps)
 
     def go(
         self, find: Callable[[], Position], *, step: bool = False, switch: bool = False
@@ -216,25 +221,25 @@ class Exhibit:
         """
         if self._closed:
             return
-        sights, runs = self._sights(), self.runs
-        wish = self._wishes.image(find)
+        views, runs = self._views(), self.runs
+        request = self._requests.image(find)
 
-        def work() -> tuple[Position, Act]:
-            position = wish.go()
+        def work() -> tuple[Position, Prepared]:
+            position = request.go()
             if step and position == self.position:
-                return position, Act()
-            act = self._backstage.take(self.route, position, runs)
-            foresee(act, sights, self.acting.since())
-            return position, act
+                return position, Prepared()
+            prepared = self._preparation.take(self.route, position, runs)
+            prefetch(prepared, views, self.actions.since())
+            return position, prepared
 
-        def steps(found: tuple[Position, Act]) -> Iterator[None]:
-            position, act = found
-            if not act.layers:
-                self._wishes.grant(wish)
+        def steps(found: tuple[Position, Prepared]) -> Iterator[None]:
+            position, prepared = found
+            if not prepared.layers:
+                self._requests.close(request)
                 return
             viewer, images = self._viewer(), self.images()
             before = place_of(images[0]) if images and self.position else None
-            if not (yield from self._change(act, wish)):
+            if not (yield from self._change(prepared, request)):
                 return
             self._mosaics, self.position = [], position
             run = position.acquisition
@@ -247,51 +252,49 @@ class Exhibit:
                     follow(viewer, before, place_of(images[0]))
                 else:
                     fit(viewer, *images[0].extent.world[:, -2:])
-            self._told.changed()
-            self._foresee(position)
+            self._observer.changed()
+            self._prefetch(position)
 
-        self.acting.do(work, steps)
+        self.actions.do(work, steps)
 
-    def _sights(self) -> dict[Slot, Sight]:
+    def _views(self) -> dict[Slot, LayerView]:
         viewer = self._viewer()
-        return {} if viewer is None else sights_of(viewer, self._stage.layers(viewer))
+        return {} if viewer is None else views_of(viewer, self._layers())
 
-    def _foresee(self, here: Position) -> None:
+    def _prefetch(self, here: Position) -> None:
         """Let the images before and after one be prepared, until another is asked."""
         order, runs, route = self.order, self.runs, self.route
-        sights, wanted = self._sights(), self.acting.since()
+        views, wanted = self._views(), self.actions.since()
         nexts = [
             functools.partial(route.stepped, here, step, order, runs)
             for step in (1, -1)
         ]
         frontend.run_later(
-            lambda: self._backstage.foresee(route, nexts, runs, sights, wanted)
+            lambda: self._preparation.prefetch(route, nexts, runs, views, wanted)
         )
 
     def _change(
-        self, act: Act, wish: Wish, tiles: Sequence[Tiles] = ()
+        self, prepared: Prepared, request: Request, tiles: Sequence[Tiles] = ()
     ) -> Generator[None, None, bool]:
         """Exchange what is shown; False where the user keeps what is there."""
         viewer = self._viewer()
         if viewer is None:
             return False
-        ours = [s for s in self._stage.layers(viewer).items() if s[0][1] == "labels"]
-        if not frontend.settle(viewer, [layer for _, layer in ours]):
-            self._wishes.grant(wish)
+        ours = [layer for slot, layer in self._layers().items() if slot[1] == "labels"]
+        if not frontend.settle(viewer, ours):
+            self._requests.close(request)
             return False
-        self._adoption.clear()
+        self._expected.clear()
         self._stream.connect(tiles)
-        frontend.show(act.messages)
-        yield from self._stage.show(viewer, act)
-        self._wishes.grant(wish)
+        frontend.show(prepared.messages)
+        yield from self._slots.show(viewer, prepared)
+        self._requests.close(request)
         return True
 
     def _redraw(self) -> None:
-        viewer = self._viewer()
-        if viewer is not None and self._mosaics:
-            for layer in self._stage.layers(viewer).values():
-                reread(layer)
-        self._told.noticed()
+        for layer in self._layers().values() if self._mosaics else ():
+            reread(layer)
+        self._observer.noticed()
 
     def _complete(self) -> None:
         """Make room where wells were found that do not fit."""
@@ -300,9 +303,9 @@ class Exhibit:
             for tiles in self._mosaics
             for well in tiles.misfits
         )
-        self._told.noticed()
+        self._observer.noticed()
         # What was asked for meanwhile will not be given up for it.
-        if self._wishes.open is None and misfits - self._refitted:
+        if self._requests.open is None and misfits - self._refitted:
             self._refitted |= misfits
             self.again()
 
@@ -320,10 +323,10 @@ class Exhibit:
 
     def again(self) -> None:
         """Show the same wells once more, with what was chosen or found since."""
-        wish = self._wishes.open
-        if wish is not None and wish.find is None:
-            self.show_mosaic(wish.paths, wish.look)
-        elif wish is None and self._mosaics and self.position is None:
+        request = self._requests.open
+        if request is not None and request.find is None:
+            self.show_mosaic(request.paths, request.look)
+        elif request is None and self._mosaics and self.position is None:
             whole = len(self.shown) == len(self._wells)
             self.show_mosaic(None if whole else self.shown)
 
@@ -379,19 +382,19 @@ class Exhibit:
         wells
             Paths of the wells they show; all by default.
         """
-        joined = self._adoption.add(groups)
+        joined = self._expected.add(groups)
         for group in groups:
             if group.labels:
                 self.labels = group.labels[0].name
         if joined and str(joined[0].arrangements.screen.node) == str(self._node):
             # What was read there needs not be read again.
-            self.scenery.arrangements = joined[0].arrangements
+            self.opener.arrangements = joined[0].arrangements
             self.route = Route(joined[0].arrangements.screen)
         self._mosaics = joined
         self.shown = tuple(wells or (well.path for well in self._wells))
         self._stream.connect(joined)
 
     def _on_inserted(self, event: Any) -> None:
-        slot = self._adoption.slot(event.value)
+        slot = self._expected.slot(event.value)
         if slot is not None:
-            self._stage.take(slot, event.value)
+            self._slots.take(slot, event.value)

@@ -1,14 +1,14 @@
-"""Who is told of what an exhibit does."""
+"""Who is told of what a display does."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Told"]
+__all__ = ["Observer"]
 
 
-class Told(Protocol):
-    """Who is told of what an exhibit does; in the main thread."""
+class Observer(Protocol):
+    """Who is told of what a display does; in the main thread."""
 
     def busy(self, busy: bool) -> None:
         """Hear that an action begins, or ends."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer.browsing.foresight import foresee
-from napari_ngff.viewer.browsing.stage import Act, act_of
+from napari_ngff.viewer.browsing.prefetching import prefetch
+from napari_ngff.viewer.browsing.slots import Prepared, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from napari_ngff.viewer.browsing.foresight import Sight
+    from napari_ngff.viewer.browsing.opener import Opener
     from napari_ngff.viewer.browsing.positions import Position
+    from napari_ngff.viewer.browsing.prefetching import LayerView
     from napari_ngff.viewer.browsing.route import Route
-    from napari_ngff.viewer.browsing.scenery import Scenery
-    from napari_ngff.viewer.browsing.stage import Slot
+    from napari_ngff.viewer.browsing.slots import Slot
     from napari_ngff.viewer.groups import Group
 
-__all__ = ["Backstage"]
+__all__ = ["Preparation"]
 
 READY = 4
 """So many images are kept prepared."""
@@ -26,34 +26,34 @@ READY = 4
 Runs = tuple[int, ...]
 
 
-class Backstage:
+class Preparation:
     """Prepares images; everything here reads, in worker threads.
 
     Parameters
     ----------
-    scenery
+    opener
         Opens them.
     title
         Names layers, by the acquisition or None.
     """
 
-    def __init__(self, scenery: Scenery, title: Callable[[int | None], str]) -> None:
-        self._scenery = scenery
+    def __init__(self, opener: Opener, title: Callable[[int | None], str]) -> None:
+        self._opener = opener
         self._title = title
-        self._ready: dict[tuple[Position, Runs], Act] = {}
+        self._ready: dict[tuple[Position, Runs], Prepared] = {}
 
-    def take(self, route: Route, position: Position, runs: Runs) -> Act:
+    def take(self, route: Route, position: Position, runs: Runs) -> Prepared:
         """Give what the layers of an image need; several where acquisitions are."""
         return self._ready.pop((position, runs), None) or self._made(
             route, position, runs
         )
 
-    def foresee(
+    def prefetch(
         self,
         route: Route,
         positions: Sequence[Callable[[], Position]],
         runs: Runs,
-        sights: Mapping[Slot, Sight],
+        views: Mapping[Slot, LayerView],
         wanted: Callable[[], bool],
     ) -> None:
         """Prepare images that may be asked for next, as long as they are wanted."""
@@ -62,16 +62,16 @@ class Backstage:
                 return
             try:
                 position = find()
-                act = self._ready.get((position, runs))
-                act = act or self._made(route, position, runs)
+                prepared = self._ready.get((position, runs))
+                prepared = prepared or self._made(route, position, runs)
             except (OMEZarrError, OSError):
                 continue  # told when one goes there
-            self._ready[position, runs] = act
-            foresee(act, sights, wanted)
+            self._ready[position, runs] = prepared
+            prefetch(prepared, views, wanted)
         for old in list(self._ready)[:-READY]:
             self._ready.pop(old, None)
 
-    def _made(self, route: Route, position: Position, runs: Runs) -> Act:
+    def _made(self, route: Route, position: Position, runs: Runs) -> Prepared:
         wanted: Sequence[int | None] = [position.acquisition]
         if runs and position.acquisition in (None, *runs):
             wanted = runs
@@ -79,5 +79,5 @@ class Backstage:
         for run in wanted:
             at = route.partner(position, run)
             title = self._title(run)
-            groups += [None] if at is None else self._scenery.field(title, at)
-        return act_of(groups, estimate=True)
+            groups += [None] if at is None else self._opener.field(title, at)
+        return prepare(groups, estimate=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing import acting as actions
-from napari_ngff.viewer.browsing.acting import Acting
+from napari_ngff.viewer.browsing import actions
+from napari_ngff.viewer.browsing.actions import Actions
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def turn(waiting):
 
 @pytest.fixture
 def acting():
-    made = Acting(lambda busy: made.told.append(busy))
+    made = Actions(lambda busy: made.told.append(busy))
     made.told, made.log = [], []
     return made
 
