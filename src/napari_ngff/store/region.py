@@ -152,7 +152,8 @@ class Region:
             self._fail(self.objects.key(shard), error)
             return
         self._indexes[shard] = index
-        self._missing |= index is None
+        if index is None:
+            self._missing = True
 
     def _read_chunk(self, meets: tuple[Meeting, ...]) -> None:
         cell, inside, target = parted(meets)
@@ -171,7 +172,8 @@ class Region:
             if index is None:
                 stored = cell
                 data = self.objects.whole(cell)
-                self._missing |= data is None
+                if data is None:
+                    self._missing = True
             else:
                 stored = tuple(c // n for c, n in zip(cell, index.grid, strict=True))
                 inside = tuple(c % n for c, n in zip(cell, index.grid, strict=True))
