@@ -19,7 +19,6 @@ from napari_ngff.viewer.painting import canvas_labels, paint
 from napari_ngff.viewer.painting.new_labels import (
     TARGET,
     free_name,
-    name_problem,
     new_labels,
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -311,21 +310,3 @@ def test_new_labels_of_plain_images():
     assert labels.data[0].chunks == (512, 512)
     photo = new_labels(Image(np.zeros((30, 40, 3), "u1"), rgb=True))
     assert photo.data.shape == (30, 40)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["", "  ", "a/b", "a\\b", "..", ".", "__a", "nuclei", "NUCLEI", "a\n", " a", "a."],
-)
-def test_a_name_that_cannot_be_is_refused(name):
-    assert name_problem(name, ["nuclei"])
-
-
-@pytest.mark.parametrize("name", ["zarr.json", ".zattrs"])
-def test_the_name_of_a_document_is_refused(name):
-    assert name_problem(name)
-
-
-@pytest.mark.parametrize("name", ["cells", "Zellkerne 2", "核", "a.b", "_a"])
-def test_a_name_that_can_be_is_taken(name):
-    assert name_problem(name, ["nuclei"]) == ""

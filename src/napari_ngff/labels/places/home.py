@@ -14,10 +14,19 @@ from napari_ngff.store.objects import join
 from napari_ngff.store.sink import sink_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from napari_ngff.store.node import Node
     from napari_ngff.store.source import Source
 
-__all__ = ["LabelHome", "home_in", "is_name", "why_not_created", "written_version"]
+__all__ = [
+    "LabelHome",
+    "home_in",
+    "is_name",
+    "name_problem",
+    "why_not_created",
+    "written_version",
+]
 
 TAKEN = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 """Names of documents."""
@@ -130,6 +139,25 @@ def home_in(image: Node) -> LabelHome:
         " where labels lie. Convert it to 0.4 or newer, and make labels for that."
     )
     raise UnsupportedError(msg)
+
+
+def name_problem(name: str, taken: Sequence[str] = ()) -> str:
+    """Say what is wrong with the name of a label image; "" for nothing.
+
+    It becomes the name of a zarr group: "must not contain /", "must not be composed
+    only of periods", "must not start with the reserved prefix __" (zarr v3, node
+    names). Names that differ in case alone would be one folder on some systems.
+    """
+    if not name.strip():
+        return "A label image needs a name."
+    odd = set(name) & set('/\\:*?"<>|') or not name.isprintable()
+    if odd or name.strip().rstrip(".") not in (name, ""):
+        return f"{name!r} is no name that a folder can have everywhere."
+    if not is_name(name):
+        return f"{name!r} is no name that zarr allows."
+    if name.lower() in (other.lower() for other in taken):
+        return f"There is a label image {name!r} already. Choose another name."
+    return ""
 
 
 def is_name(path: str) -> bool:

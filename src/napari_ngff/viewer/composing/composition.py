@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.labels.places.home import name_problem
 from napari_ngff.metadata.model import LabelInfo, Omero
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.store.arranged import Arranged
@@ -19,7 +20,6 @@ from napari_ngff.viewer.composing.layer_axes import (
     ome_order,
     place_of,
 )
-from napari_ngff.viewer.painting.new_labels import name_problem
 from napari_ngff.viewer.saving.description import colors_of, properties_of
 
 if TYPE_CHECKING:

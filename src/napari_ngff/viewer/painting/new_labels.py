@@ -10,7 +10,7 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.blank import Blank
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.labels.places.home import is_name
+from napari_ngff.labels.places.home import name_problem
 from napari_ngff.labels.places.sidecar import attached, home_of_new
 from napari_ngff.store.lazy import LazyArray
 from napari_ngff.store.pyramid import LevelSource
@@ -31,7 +31,6 @@ __all__ = [
     "LabelTarget",
     "free_name",
     "is_shown",
-    "name_problem",
     "new_labels",
     "taken_names",
 ]
@@ -67,25 +66,6 @@ class LabelTarget:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LabelTarget:
         return self
-
-
-def name_problem(name: str, taken: Sequence[str] = ()) -> str:
-    """Say what is wrong with the name of a label image; "" for nothing.
-
-    It becomes the name of a zarr group: "must not contain /", "must not be composed
-    only of periods", "must not start with the reserved prefix __" (zarr v3, node
-    names). Names that differ in case alone would be one folder on some systems.
-    """
-    if not name.strip():
-        return "A label image needs a name."
-    odd = set(name) & set('/\\:*?"<>|') or not name.isprintable()
-    if odd or name.strip().rstrip(".") not in (name, ""):
-        return f"{name!r} is no name that a folder can have everywhere."
-    if not is_name(name):
-        return f"{name!r} is no name that zarr allows."
-    if name.lower() in (other.lower() for other in taken):
-        return f"There is a label image {name!r} already. Choose another name."
-    return ""
 
 
 def taken_names(layer: Image) -> list[str]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.creation import METHOD, create_labels
 from napari_ngff.labels.journal import Journal
+from napari_ngff.labels.places.home import name_problem
 from napari_ngff.labels.places.sidecar import home_of_new, remember
 from napari_ngff.labels.reduce import method_named
 from napari_ngff.labels.writer import LabelWriter
-from napari_ngff.viewer.painting.new_labels import name_problem
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saving.description import Description
 from napari_ngff.viewer.saving.saver import LayerSaver
