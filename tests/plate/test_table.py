@@ -160,14 +160,43 @@ def test_a_line_is_cut_at_and():
         "well,dose\nA1,0.5\nB2,\n",
         "\ufeffwell;dose\r\nA1;0,5\r\nB2;\r\n",
         "row\tcolumn\tdose\nA\t1\t0.5\nB\t2\t\n",
+        "well\tdose\nA1\t0,5\nB2\t\n",
+        "well\tdose\r\nA1\t0,5\r\nB2\t\r\n".encode("utf-16"),
+        "sep=;\r\nwell;dose\r\nA1;0,5\r\nB2;\r\n",
+        '"sep=|"\n\nwell|dose\nA1|0.5\nB2|\n',
+        '"well";"a, b, c, d";"dose"\n"A1";"x";"0,5"\n"B2";"y";\n',
+        "well,dose\nA1,0.5,\nB2,,\n",
+        "well,dose\nA1,0.5,,\nB2,,,\n",
+        "well\tdose\n1\tA1\t0.5\n2\tB2\tNA\n",
     ],
 )
 def test_files_of_any_spreadsheet(tmp_path, text):
     path = tmp_path / "conditions.csv"
-    path.write_bytes(text.encode())
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     found = read_table(path)
     assert found.name == "conditions"
     assert found.values(["A/1", "B/2"], "dose", "mean") == {"A/1": 0.5, "B/2": None}
+
+
+def test_columns_of_one_name_are_told_apart(tmp_path):
+    path = tmp_path / "twice.csv"
+    path.write_text("well,dose,dose ,dose\nA1,1,2,3\n")
+    found = read_table(path)
+    assert found.columns == found.numeric
+    assert [found.by_well(c, "sum") for c in found.columns] == [
+        {"A/1": 1},
+        {"A/1": 2},
+        {"A/1": 3},
+    ]
+
+
+def test_a_long_column_has_one_type(tmp_path):
+    path = tmp_path / "long.csv"
+    rows = [f"A1,{i}" for i in range(300_000)]
+    path.write_text("\n".join(["well,mark", *rows, "A1,none"]))
+    marks = read_table(path).frame["mark"]
+    assert {type(mark) for mark in marks} == {str}
+    assert marks.iloc[0] == "0"
 
 
 def test_what_is_no_table(tmp_path):

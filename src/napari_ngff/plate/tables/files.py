@@ -7,7 +7,9 @@ https://biovisioncenter.github.io/ngio/stable/table_specs/overview/
 
 from __future__ import annotations
 
+import codecs
 import io
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +38,11 @@ __all__ = [
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 """Of files that can be read as tables."""
 
+SEPARATORS = ",;\t"
+QUOTED = re.compile(r"\"[^\"]*\"")
+HINT = re.compile(r"\"?sep=(.)\"?[ \r]*", re.IGNORECASE)
+"""A first line by which spreadsheets are told what separates the columns."""
+
 NO_PARQUET = "Tables in Parquet need pyarrow. Run: pip install 'napari-ngff[tables]'"
 NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"
 
@@ -43,8 +50,8 @@ NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"
 def read_table(path: str | os.PathLike[str]) -> Table:
     """Read a file with one row per well, field or object.
 
-    Text with commas, semicolons or tabs between columns; with semicolons numbers may
-    have decimal commas. Parquet where pyarrow is installed.
+    Text with commas, semicolons or tabs between columns; with the latter two numbers
+    may have decimal commas. Parquet where pyarrow is installed.
 
     Raises
     ------
@@ -65,18 +72,50 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 def _text_frame(raw: bytes, where: str) -> Any:
     import pandas as pd
 
+    text = _decoded(raw).lstrip("\r\n ")
+    first, _, rest = text.partition("\n")
+    hint = HINT.fullmatch(first)
+    header = QUOTED.sub("", first)
+    separator = hint[1] if hint else max(SEPARATORS, key=header.count)
     try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = raw.decode("latin-1")
-    header = text.lstrip().split("\n", 1)[0]
-    separator = max(",;\t", key=header.count)
-    try:
-        frame = pd.read_csv(io.StringIO(text), sep=separator, skipinitialspace=True)
+        frame = pd.read_csv(
+            io.StringIO(rest if hint else text),
+            sep=separator,
+            skipinitialspace=True,
+            low_memory=False,  # in parts, a column may be text here and numbers there
+        )
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
         msg = f"{where} is no table: {error}. Save it as CSV, UTF-8."
         raise CorruptDataError(msg) from error
-    return _with_points(frame) if separator == ";" else frame
+    frame = _below_header(frame)
+    return frame if separator == "," else _with_points(frame)
+
+
+def _decoded(raw: bytes) -> str:
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return raw.decode("utf-16", "replace")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _below_header(frame: Any) -> Any:
+    """Undo what pandas makes of separators at the end of each line but the first.
+
+    It takes the first columns for names of rows; where the last ones are not empty,
+    that is what they are.
+    """
+    import pandas as pd
+
+    names = list(frame.columns)
+    if isinstance(frame.index, pd.RangeIndex):
+        return frame
+    spare = frame.index.nlevels
+    if spare > len(names) or frame.iloc[:, -spare:].notna().any(axis=None):
+        return frame
+    shifted = frame.reset_index().iloc[:, : len(names)]
+    return shifted.set_axis(names, axis=1)
 
 
 def _with_points(frame: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError
@@ -204,7 +205,7 @@ def tabulate(
         Where no column names wells, or labels are no integers.
     """
     place = place or {}
-    frame = frame.rename(columns=lambda c: str(c).strip())
+    frame = frame.set_axis(_unlike([str(c).strip() for c in frame.columns]), axis=1)
     names = {column.lower(): column for column in reversed(list(frame.columns))}
     known = {WELL: place.get(WELL), FIELD: place.get(FIELD)}
     result: dict[str, Any] = {}
@@ -238,6 +239,15 @@ def tabulate(
     # A plate has few wells and fields: comparing their numbers is quick.
     few = {name: "category" for name in (WELL, FIELD) if name in joined.columns}
     return Table(name, joined.astype(few), region)
+
+
+def _unlike(names: list[str]) -> list[str]:
+    """Add numbers to names that are there already, as pandas does."""
+    found: list[str] = []
+    for name in names:
+        others = (f"{name}.{number}" for number in count(1))
+        found.append(next(n for n in chain([name], others) if n not in found))
+    return found
 
 
 def _first(names: Mapping[str, str], usual: Iterable[str]) -> str | None:
