@@ -99,6 +99,47 @@ def test_text_is_counted_and_nothing_else():
         found.by_well("drug", "mean")
 
 
+@pytest.mark.parametrize(
+    "hits", [[True, False, True, False], [True, False, True, None]]
+)
+def test_true_and_false_are_numbers(hits):
+    found = table(well=["A1", "A1", "B1", "C1"], hit=hits)
+    assert found.numeric == ("hit",)
+    missing = {} if hits[3] is None else {"C/1": 0}
+    assert found.by_well("hit", "mean") == {"A/1": 0.5, "B/1": 1, **missing}
+    assert found.by_well("hit", "median") == {"A/1": 0.5, "B/1": 1, **missing}
+    assert found.by_well("hit", "count")["C/1"] == (hits[3] is not None)
+    for text in ("hit = true", "hit=1", "hit > 0", "hit != no", "hit contains tru"):
+        kept = found.where(parse_conditions(text, found.columns))
+        assert kept.frame["well"].tolist() == ["A/1", "B/1"], text
+
+
+@pytest.mark.parametrize("kind", ["i8", "u8", "f8", "Int64"])
+def test_whole_numbers_are_compared_exactly(kind):
+    days = pd.Series([20261121, 20261122, 20261123]).astype(kind)
+    found = table(well=["A1", "A2", "A3"], day=days)
+    wanted = {"=": "2", "!=": "13", "<": "1", "<=": "12", ">": "3", ">=": "23"}
+    for operator, wells in wanted.items():
+        conditions = parse_conditions(f"day {operator} 20261122", found.columns)
+        kept = found.where(conditions).frame["well"]
+        assert "".join(well[-1] for well in kept) == wells, operator
+
+
+def test_large_ids_are_compared_exactly():
+    found = table(
+        well=["A1"] * 2, label=np.array([2**63 + 5, 2**63 + 6], "u8"), n=[1, 2]
+    )
+    kept = found.where(parse_conditions(f"label = {2**63 + 5}", ["label"]))
+    assert kept.frame["n"].tolist() == [1]
+
+
+def test_infinity_is_beyond_all_numbers():
+    found = table(well=["A1", "A2", "A3"], x=[1.5, np.inf, -np.inf])
+    for text, wells in {"x = inf": ["A/2"], "x < 2.5": ["A/1", "A/3"]}.items():
+        kept = found.where(parse_conditions(text, found.columns))
+        assert kept.frame["well"].tolist() == wells
+
+
 CASES = [
     ("area > 200", [2]),
     ("area >= 200 and drug = X", [1]),

@@ -21,7 +21,9 @@ TEST = re.compile(
     re.IGNORECASE,
 )
 EQUAL = 1e-6
-"""Relative difference of numbers that count as equal: float32 has no 0.1."""
+"""Relative difference of fractions that count as equal: float32 has no 0.1."""
+WORDS = {"true": 1, "false": 0, "yes": 1, "no": 0}
+"""What may be written for the two values of a column that has no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Condition:
             Where the value or the operator does not fit the column.
         """
         column = frame[self.column]
-        if self.operator != "contains" and column.dtype.kind in "iuf":
+        if self.operator != "contains" and column.dtype.kind in "biuf":
             return self._met_by_numbers(column)
         if self.operator not in ("=", "!=", "contains"):
             msg = f"{self.column!r} holds text; it has no order for {self.operator!r}."
@@ -76,12 +78,10 @@ class Condition:
         return here & ((texts == value) == (self.operator == "="))
 
     def _met_by_numbers(self, column: Any) -> Any:
-        try:
-            value = float(self.value)
-        except ValueError as error:
-            msg = f"{self.column!r} holds numbers, and {self.value!r} is none."
-            raise ValueError(msg) from error
-        equal = (column - value).abs() <= EQUAL * abs(value)
+        value = self._number(column)
+        equal = column == value
+        if column.dtype.kind == "f" and value % 1 > 0:
+            equal |= (column - value).abs() <= EQUAL * abs(value)
         tests = {
             "=": lambda: equal,
             "!=": lambda: column.notna() & ~equal,
@@ -91,6 +91,21 @@ class Condition:
             ">=": lambda: (column > value) | equal,
         }
         return tests[self.operator]()
+
+    def _number(self, column: Any) -> float:
+        word = WORDS.get(self.value.casefold())
+        if word is not None and column.dtype.kind == "b":
+            return word
+        try:
+            # No float: it does not hold all ids of labels.
+            return int(self.value)
+        except ValueError:
+            pass
+        try:
+            return float(self.value)
+        except ValueError as error:
+            msg = f"{self.column!r} holds numbers, and {self.value!r} is none."
+            raise ValueError(msg) from error
 
 
 def parts_of(text: str) -> tuple[str, ...]:

@@ -69,8 +69,8 @@ class Table:
         return tuple(c for c in self.columns if self.is_numeric(c))
 
     def is_numeric(self, column: str) -> bool:
-        """Tell whether a column holds numbers."""
-        return self.frame[column].dtype.kind in "iuf"
+        """Tell whether a column holds numbers; true and false are 1 and 0."""
+        return self.frame[column].dtype.kind in "biuf"
 
     def where(self, conditions: Iterable[Condition]) -> Table:
         """Keep the rows that meet all conditions.
@@ -125,7 +125,10 @@ class Table:
         if how != "count" and not self.is_numeric(column):
             msg = f"{column!r} holds text, which can only be counted, not: {how}."
             raise ValueError(msg)
-        grouped = self.frame.groupby(WELL, observed=True)[column]
+        values = self.frame[column]
+        if values.dtype.kind == "b":
+            values = values.astype(float)
+        grouped = values.groupby(self.frame[WELL], observed=True)
         found = grouped.sum(min_count=1) if how == "sum" else grouped.agg(how)
         return {str(k): float(v) for k, v in found.dropna().items()}
 
@@ -237,8 +240,9 @@ def tabulate(
     if known[WELL] is None:
         joined = joined[joined[WELL] != ""].reset_index(drop=True)
     # A plate has few wells and fields: comparing their numbers is quick.
-    few = {name: "category" for name in (WELL, FIELD) if name in joined.columns}
-    return Table(name, joined.astype(few), region)
+    types = {name: "category" for name in (WELL, FIELD) if name in joined.columns}
+    types |= {name: "boolean" for name in values.columns if _is_truth(joined[name])}
+    return Table(name, joined.astype(types), region)
 
 
 def _unlike(names: list[str]) -> list[str]:
@@ -281,6 +285,14 @@ def _text(value: Any) -> str:
         return str(int(value)) if value.is_integer() else str(value)
     missing = value is None or str(value) in ("<NA>", "NaT", "nan")
     return "" if missing else str(value).strip()
+
+
+def _is_truth(column: Any) -> bool:
+    """Tell whether a column holds true, false and nothing else, but may lack some."""
+    from pandas.api.types import infer_dtype
+
+    found = infer_dtype(column, skipna=True) if column.dtype == object else ""
+    return bool(found == "boolean")
 
 
 def _integers(column: Any, label: str, name: str) -> Any:
