@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
@@ -124,6 +125,38 @@ def test_time_points_are_apart_and_flat_labels_fill_the_depth(tmp_path):
     same(one.drop(columns="t"), wanted)
 
 
+def named(folder, names):
+    """Give channels names."""
+    path = folder / "zarr.json"
+    document = json.loads(path.read_text())
+    channels = [{"label": name, "color": "ffffff"} for name in names]
+    document["attributes"]["ome"]["omero"] = {"channels": channels}
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        (["DAPI", "GFP", "a, b"], ["DAPI", "GFP", "a, b"]),
+        (["GFP", "GFP", "x"], ["GFP0", "GFP1", "x"]),
+        (["1", "", ""], ["1", "_1", "2"]),
+        (["a1", "a", "a"], ["a1", "a_1", "a2"]),
+    ],
+)
+def test_no_two_channels_share_columns(tmp_path, names, columns):
+    labels = blobs((20, 20), 6)
+    pixels = RNG.integers(0, 255, (3, 20, 20)).astype("u1")
+    where = write_labelled(tmp_path / "a", pixels, labels)
+    named(where, names)
+    found = measure(open_node(str(where)), "nuclei").frame
+    wanted = expected(labels, pixels, (SPACING,) * 2, (0, 0))
+    ends = dict(zip("012", columns, strict=True))
+    wanted.columns = [
+        name[:-1] + ends[name[-1]] if name[-1] in ends else name for name in wanted
+    ]
+    same(found, wanted)
+
+
 def test_large_ids_and_none(tmp_path):
     labels = np.zeros((20, 20), "u8")
     labels[3, 4:6] = 2**63 + 5
@@ -195,6 +228,28 @@ def test_chosen_wells_and_a_well_by_itself(plate):
     assert set(well["field"]) == {"0", "1"}
     with pytest.raises(NodeNotFoundError, match="has 'nuclei'"):
         measure(node, "nuclei", places_of(node, ["B/1"]))
+
+
+def test_wells_and_fields_that_are_lost_are_named(plate, tmp_path, capsys):
+    (plate / "B/1/zarr.json").write_text("{")
+    shutil.rmtree(plate / "B/2")
+    shutil.rmtree(plate / "A/1/1")
+    for level in "01":
+        shutil.rmtree(plate / "A/2/0/labels/nuclei" / level)
+    found = measure(open_node(str(plate)), "nuclei")
+    assert set(found.frame["field"]) == {"0"}
+    assert set(found.frame["well"]) == {"A01"}
+    assert found.without == 0
+    for place in ("B/1", "B/2", "A/1/1", "A/2/0", "A/2/1"):
+        assert sum(f"{plate / place}: " in problem for problem in found.problems) == 1
+    chosen = measure(open_node(str(plate)), "nuclei", wells=["A/1", "B/2"])
+    assert [str(plate / "A/1/1") in problem for problem in chosen.problems] == [0, 1]
+    assert "B/2" in chosen.problems[0]
+    out = tmp_path / "out.csv"
+    assert main(["measure", str(plate), "--label", "nuclei", "--out", str(out)]) == 1
+    assert capsys.readouterr().err.count("left out") == 5
+    with pytest.raises(NodeNotFoundError, match=r"'nuclei': .*B/1"):
+        measure(open_node(str(plate)), "nuclei", wells=["B/1"])
 
 
 def test_labels_are_counted(plate):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import Pyramid
 
-__all__ = ["BLOCK", "LabelledImage", "open_labelled"]
+__all__ = ["BLOCK", "LabelledImage", "labels_of", "open_labelled"]
 
 BLOCK = 1 << 20
 """At most so many voxels are measured at once, unless one chunk has more."""
@@ -216,7 +216,10 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     UnsupportedError
         Where no level of the image has their size, or one of the two cannot be read.
     """
-    labels_node = _labels(node, label) if isinstance(label, str) else label
+    labels_node = labels_of(node, label) if isinstance(label, str) else label
+    if labels_node is None:
+        msg = f"{node} has no labels {label!r}."
+        raise NodeNotFoundError(msg)
     image, labels = open_pyramid(node), open_pyramid(labels_node)
     if labels.levels[0].dtype.kind not in "iub":
         msg = f"{labels_node}: labels hold integers, not {labels.levels[0].dtype}."
@@ -240,12 +243,18 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     )
 
 
-def _labels(node: Node, name: str) -> Node:
+def labels_of(node: Node, name: str) -> Node | None:
+    """Open labels of an image; None where it has none of that name.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where they cannot be read.
+    """
     try:
         return node.child(f"labels/{name}")
-    except NodeNotFoundError as error:
-        msg = f"{node} has no labels {name!r}."
-        raise NodeNotFoundError(msg) from error
+    except NodeNotFoundError:
+        return None
 
 
 def _matched(
@@ -291,7 +300,10 @@ def _names(node: Node, count: int, channel: int | None) -> tuple[str, ...]:
     omero = found.omero if found is not None else None
     listed = [each.label or "" for each in omero.channels] if omero is not None else []
     names = [listed[i] if i < len(listed) else "" for i in range(count)]
-    return tuple(
-        name if name and names.count(name) == 1 else f"{name}{i}"
-        for i, name in enumerate(names)
-    )
+    unlike = [name if names.count(name) == 1 else "" for name in names]
+    for i, name in enumerate(names):
+        end = str(i)
+        while not unlike[i]:
+            unlike[i] = "" if f"{name}{end}" in unlike else f"{name}{end}"
+            end = f"_{end}"
+    return tuple(unlike)

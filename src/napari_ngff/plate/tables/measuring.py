@@ -21,8 +21,8 @@ from napari_ngff.errors import (
 from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.screen import Screen
-from napari_ngff.plate.tables.files import find_table
-from napari_ngff.plate.tables.measured import LabelledImage, open_labelled
+from napari_ngff.plate.tables.files import find_table, table_names
+from napari_ngff.plate.tables.measured import LabelledImage, labels_of, open_labelled
 from napari_ngff.plate.tables.statistics import joined
 from napari_ngff.plate.tables.table import FIELD, WELL
 from napari_ngff.store.node import read_node
@@ -102,6 +102,13 @@ def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[Place, ..
     wells
         Paths of those that count; all by default.
     """
+    return _look_up(node, wells)[0]
+
+
+def _look_up(
+    node: Node, wells: Iterable[str] | None
+) -> tuple[tuple[Place, ...], tuple[str, ...]]:
+    """Read which fields there are, and why wells are left out."""
     screen = Screen(node)
     plate = node.metadata.plate
     listed: list[str | None] = [None]
@@ -109,13 +116,13 @@ def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[Place, ..
         chosen = None if wells is None else set(wells)
         paths = (well.path for well in map_plate(plate).wells)
         listed = [path for path in paths if chosen is None or path in chosen]
-    found = []
+    found, problems = [], []
     for well in listed:
         try:
             found += [Place(well, field.path) for field in screen.fields(well)]
-        except (OMEZarrError, OSError):
-            continue
-    return tuple(found)
+        except (OMEZarrError, OSError) as error:
+            problems.append(f"{node.location.joined(well or '')}: {error}")
+    return tuple(found), tuple(problems)
 
 
 def measure_field(location: Location, zarr_format: int, label: str) -> Any:
@@ -126,23 +133,36 @@ def measure_field(location: Location, zarr_format: int, label: str) -> Any:
     pandas.DataFrame, str or None
         A text says why it cannot be measured; None where it has no such labels.
     """
-    return _looked(
-        lambda: open_labelled(read_node(location, zarr_format), label).measure_all()
-    )
+    return _of_labels(location, zarr_format, label, LabelledImage.measure_all)
 
 
 def count_field(location: Location, zarr_format: int, label: str) -> Any:
     """Count the labels of one image, which are not 0: a task like `measure_field`."""
-    return _looked(
-        lambda: open_labelled(read_node(location, zarr_format), label).count()
-    )
+    return _of_labels(location, zarr_format, label, LabelledImage.count)
+
+
+def _of_labels(
+    location: Location,
+    zarr_format: int,
+    label: str,
+    step: Callable[[LabelledImage], Any],
+) -> Any:
+    def look() -> Any:
+        node = read_node(location, zarr_format)
+        labels = labels_of(node, label)
+        return None if labels is None else step(open_labelled(node, labels))
+
+    return _looked(look)
 
 
 def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
     """Read the table of a name of one image: a task like `measure_field`."""
 
     def look() -> Any:
-        frame, region = find_table(read_node(location, zarr_format), name)
+        node = read_node(location, zarr_format)
+        if name not in table_names(node):
+            return None
+        frame, region = find_table(node, name)
         frame = frame.drop(columns=[WELL, FIELD], errors="ignore")
         frame.attrs["region"] = region  # stays where all fields say the same
         return frame
@@ -153,8 +173,6 @@ def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
 def _looked(look: Callable[[], Any]) -> Any:
     try:
         return look()
-    except NodeNotFoundError:
-        return None
     except (OMEZarrError, OSError) as error:
         return str(error)
 
@@ -164,6 +182,7 @@ def measure(
     label: str | Node,
     places: Sequence[Place] | None = None,
     *,
+    wells: Iterable[str] | None = None,
     scheduler: str | None = None,
     goes_on: Callable[[int, int], bool] | None = None,
     task: Callable[..., Any] = measure_field,
@@ -178,6 +197,8 @@ def measure(
         Name of the labels; of an image also themselves.
     places
         Which fields of a plate, a well or a collection; all by default.
+    wells
+        Paths of the wells that count, where no fields are named; all by default.
     scheduler
         Address of a scheduler of dask.distributed ("tcp://..."), whose workers see
         the same paths; by default threads of this process.
@@ -203,10 +224,9 @@ def measure(
     told = goes_on or (lambda done, total: True)
     with _workers(scheduler) as (compute, batch):
         if node.kind in (Kind.PLATE, Kind.WELL, Kind.COLLECTION, Kind.SCENE):
-            chosen = places_of(node) if places is None else tuple(places)
-            return _measure_fields(
-                node, label, chosen, _Run(compute, batch, told, task)
-            )
+            chosen, lost = _look_up(node, wells) if places is None else (places, ())
+            run = _Run(compute, batch, told, task)
+            return _measure_fields(node, label, chosen, lost, run)
         return _measure_image(node, label, _Run(compute, batch, told, task))
 
 
@@ -277,7 +297,11 @@ def _measure_image(node: Node, label: str | Node, run: _Run) -> Measured | None:
 
 
 def _measure_fields(
-    node: Node, label: str | Node, places: Sequence[Place], run: _Run
+    node: Node,
+    label: str | Node,
+    places: Sequence[Place],
+    lost: Sequence[str],
+    run: _Run,
 ) -> Measured | None:
     import pandas as pd
     from dask.delayed import delayed
@@ -287,7 +311,7 @@ def _measure_fields(
     wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
     where = {place: node.location.joined(_path(place)) for place in places}
     tasks = (step(where[place], node.zarr_format, label) for place in places)
-    frames, problems, without = [], [], 0
+    frames, problems, without = [], [*lost], 0
     results = run.results(tasks, len(places))
     for result, place in zip(results, places, strict=False):
         if result is GIVEN_UP:
