@@ -282,6 +282,14 @@ def test_the_command_writes_the_same(plate, tmp_path, capsys):
     assert "has 'x'" in capsys.readouterr().err
 
 
+def test_the_command_looks_at_its_output_first(plate, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("napari_ngff.commands.measure.measure", pytest.fail)
+    for name in ("none/out.csv", "out.xlsx"):
+        out = str(tmp_path / name)
+        assert main(["measure", str(plate), "--label", "nuclei", "--out", out]) == 1
+        assert out in capsys.readouterr().err
+
+
 def test_without_distributed_it_says_what_to_install(plate, monkeypatch):
     monkeypatch.setattr(
         "napari_ngff.plate.tables.measuring.find_spec", lambda name: None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 
 import numpy as np
@@ -9,9 +10,10 @@ import pandas as pd
 import pytest
 
 from napari_ngff import open_node
-from napari_ngff.errors import CorruptDataError
+from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.plate.tables.conditions import Condition, parse_conditions, parts_of
 from napari_ngff.plate.tables.files import (
+    check_target,
     read_found,
     read_table,
     table_names,
@@ -300,3 +302,39 @@ def test_tables_of_ngio(tmp_path, backend):
     assert found.frame["area"].tolist() == [3.5, 4.0]
     assert found.columns == ("area",)
     assert table_names(node.child("A/2/0")) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none/out.csv", "there is no folder"),
+        ("taken.csv", "it is a folder"),
+        ("shut/out.csv", "Permission denied"),
+        ("out.xlsx", r"written as \.csv or \.parquet"),
+        ("out", r"written as \.csv or \.parquet"),
+    ],
+)
+def test_where_no_table_can_be_is_said_at_once(tmp_path, name, message):
+    (tmp_path / "taken.csv").mkdir()
+    (tmp_path / "shut").mkdir(mode=0o555)
+    if name.startswith("shut") and os.access(tmp_path / "shut", os.W_OK):
+        pytest.skip("this user may write everywhere")
+    before = sorted(tmp_path.rglob("*"))
+    for step in (
+        check_target,
+        lambda path: write_frame(pd.DataFrame({"a": [1]}), path),
+    ):
+        with pytest.raises((OSError, UnsupportedError), match=message) as caught:
+            step(tmp_path / name)
+        assert str(tmp_path / name) in str(caught.value)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_parquet_cannot_hold_leaves_the_older_file(tmp_path):
+    pytest.importorskip("pyarrow")
+    out = tmp_path / "out.parquet"
+    out.write_text("older")
+    with pytest.raises(UnsupportedError, match="Save it as CSV"):
+        write_frame(pd.DataFrame({"mixed": ["x", 1]}), out)
+    assert out.read_text() == "older"
+    assert list(tmp_path.iterdir()) == [out]

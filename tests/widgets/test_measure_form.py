@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from napari.layers import Labels
+from qtpy.QtCore import Qt, QTimer
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit
 
 from mouse import until
 from napari_ngff.cli import main
@@ -20,6 +23,27 @@ pytestmark = pytest.mark.slow
 def form_of(viewer):
     measure_labels(viewer)
     return viewer.window.dock_widgets[TITLE]
+
+
+def name_file(name, *, kind, folder):
+    """Choose a kind of file and type a name, in the dialog that comes."""
+    typed = []
+
+    def choose():
+        dialog = QApplication.activeModalWidget()
+        assert isinstance(dialog, QFileDialog)
+        dialog.setDirectory(str(folder))
+        kinds = dialog.findChild(QComboBox, "fileTypeCombo")
+        while kinds.currentText() != kind:
+            QTest.keyClick(kinds, Qt.Key.Key_Down)
+        line = dialog.findChild(QLineEdit, "fileNameEdit")
+        line.clear()
+        QTest.keyClicks(line, name)
+        typed.append(line.text())
+        QTest.keyClick(line, Qt.Key.Key_Return)
+
+    QTimer.singleShot(300, choose)
+    return typed
 
 
 def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
@@ -47,7 +71,13 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     assert main(["measure", str(where), "--label", layer.name, "--out", str(out)]) == 0
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "gui.csv"), pd.read_csv(out))
     form.save_table(str(tmp_path / "none" / "a.csv"))
-    until(lambda: form.status.value.startswith("Cannot save"))
+    until(lambda: "there is no folder" in form.status.value)
+    row = name_file("again", kind="Parquet (*.parquet)", folder=tmp_path)
+    form.save_button.changed.emit(True)
+    assert row == ["again"]
+    until((tmp_path / "again.parquet").exists)
+    found = pd.read_parquet(tmp_path / "again.parquet")
+    pd.testing.assert_frame_equal(found, pd.read_csv(out), check_dtype=False)
 
 
 def test_a_plate_is_for_the_browser(viewer, tmp_path):

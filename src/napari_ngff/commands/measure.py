@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from napari_ngff.plate.tables.files import write_frame
+from napari_ngff.plate.tables.files import check_target, write_frame
 from napari_ngff.plate.tables.measuring import measure
 from napari_ngff.store.chunks import cache
 from napari_ngff.store.node import open_node
@@ -40,6 +40,7 @@ def add_measure(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> int:
     """Measure; returns the exit code, 1 where fields had to be left out."""
+    check_target(options.out)
     # Nothing is read twice: keeping it would only take memory.
     limit, cache.limit = cache.limit, 0
     try:

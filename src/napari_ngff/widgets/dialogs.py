@@ -1,10 +1,10 @@
-"""What the user is asked about labels that are saved, or not."""
+"""What the user is asked about labels and tables that are saved, or not."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtWidgets import QMessageBox
+from qtpy.QtWidgets import QFileDialog, QMessageBox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,10 +18,14 @@ __all__ = [
     "SAVE",
     "ask",
     "ask_name",
+    "ask_table_file",
 ]
 
 SAVE, KEEP, DISCARD, CANCEL = "Save", "Keep for later", "Discard", "Cancel"
 RECOVER, OVERWRITE = "Recover", "Overwrite"
+
+TABLES = {"CSV (*.csv)": "csv", "Parquet (*.parquet)": "parquet"}
+"""Kinds of files that tables are saved as, with their endings."""
 
 ROLES = {
     DISCARD: QMessageBox.ButtonRole.DestructiveRole,
@@ -71,3 +75,23 @@ def ask_name(parent: Any, name: str, free: str, *, shown: bool) -> str:
     answers = [other] if shown else [other, OVERWRITE]
     answer = ask(parent, "Name is taken", f"{text} {hint} {more}", answers)
     return {other: free, OVERWRITE: name}.get(answer, "")
+
+
+def ask_table_file(parent: Any) -> str:
+    """Ask where a table shall be saved; "" for nowhere.
+
+    A name without an ending gets that of the kind of file that is chosen, so that the
+    question whether to replace a file is about the right one.
+    """
+    dialog = QFileDialog(parent, "Save table")
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setNameFilters(list(TABLES))
+
+    def choose_ending(kind: str) -> None:
+        dialog.setDefaultSuffix(TABLES[kind])
+
+    dialog.filterSelected.connect(choose_ending)
+    choose_ending(dialog.selectedNameFilter())
+    files = dialog.selectedFiles() if dialog.exec() else []
+    dialog.deleteLater()
+    return str(files[0]) if files else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import io
 import re
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from napari_ngff.plate.tables.table import LABEL, tabulate
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.plate.tables.table import Table
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SUFFIXES",
+    "check_target",
     "find_table",
     "read_found",
     "read_table",
@@ -39,6 +41,7 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 """Of files that can be read as tables."""
 
 SEPARATORS = ",;\t"
+WRITTEN = (".csv", ".parquet")
 QUOTED = re.compile(r"\"[^\"]*\"")
 HINT = re.compile(r"\"?sep=(.)\"?[ \r]*", re.IGNORECASE)
 """A first line by which spreadsheets are told what separates the columns."""
@@ -250,25 +253,70 @@ def read_found(node: Node, name: str, place: Mapping[str, str] | None = None) ->
     return tabulate(frame, name, place, region)
 
 
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Find out whether `write_frame` can write there, ahead of the work for a table.
+
+    Raises
+    ------
+    UnsupportedError
+        For a file of another kind, and for Parquet without pyarrow.
+    OSError
+        Where it cannot be written.
+    """
+    where = Path(path)
+    suffix = where.suffix.lower()
+    if suffix not in WRITTEN:
+        msg = f"{where}: tables are written as {' or '.join(WRITTEN)}. Name it so."
+        raise UnsupportedError(msg)
+    if suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise UnsupportedError(NO_PARQUET)
+    with _beside(where):
+        pass
+
+
 def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
     """Write a table, aside and renamed: CSV, or Parquet where the name ends so.
 
     Raises
     ------
     UnsupportedError
-        For Parquet without pyarrow.
+        As in `check_target`, and for columns that Parquet cannot hold.
     OSError
         Where it cannot be written.
     """
+    check_target(path)
     where = Path(path)
+    with _beside(where) as aside:
+        if where.suffix.lower() != ".parquet":
+            frame.to_csv(aside, index=False)
+        else:
+            try:
+                frame.to_parquet(aside, index=False)
+            except (TypeError, ValueError) as error:  # of pyarrow: mixed columns
+                msg = f"{where} cannot be written: {error}. Save it as CSV."
+                raise UnsupportedError(msg) from error
+        aside.replace(where)
+
+
+@contextmanager
+def _beside(where: Path) -> Iterator[Path]:
+    """Make an empty file in the same folder, which goes in the end.
+
+    Raises
+    ------
+    OSError
+        Of the same kind, with a sentence for the user.
+    """
     aside = where.with_name(f".{where.name}.{uuid4().hex[:8]}")
     try:
-        if where.suffix.lower() == ".parquet":
-            if find_spec("pyarrow") is None:
-                raise UnsupportedError(NO_PARQUET)
-            frame.to_parquet(aside, index=False)
-        else:
-            frame.to_csv(aside, index=False)
-        aside.replace(where)
+        if where.is_dir():
+            raise IsADirectoryError("it is a folder")
+        if not where.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {where.parent}")
+        aside.touch()
+        yield aside
+    except OSError as error:
+        msg = f"{where} cannot be written: {error.strerror or error}."
+        raise type(error)(f"{msg} Choose another place.") from error
     finally:
         aside.unlink(missing_ok=True)

@@ -8,10 +8,10 @@ from magicgui.widgets import ComboBox, Container, Label, ProgressBar, PushButton
 from napari.layers import Labels
 from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QFileDialog
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.viewer.painting.measuring import LayerMeasuring, nodes_of
+from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.look import Look
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["MeasureForm", "show_measure_form"]
 
 TITLE = "Measure OME-Zarr labels"
-TO_SAVE = "CSV (*.csv);;Parquet (*.parquet)"
 INTERVAL = 100
 """Milliseconds between two looks at how far it is."""
 
@@ -96,7 +95,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self._show(False)
 
     def _on_save(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self.native, "Save table", "", TO_SAVE)
+        path = ask_table_file(self.native)
         if path:
             self.save_table(path)
 

@@ -27,6 +27,7 @@ from napari_ngff.viewer.browsing.table_offers import Scope
 from napari_ngff.viewer.browsing.tables import Tables
 from napari_ngff.widgets.browser.legend import Legend
 from napari_ngff.widgets.browser.map_painting import Scale
+from napari_ngff.widgets.dialogs import ask_table_file
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["TableBar", "is_table"]
 
 FILES = f"Tables ({' '.join('*' + suffix for suffix in SUFFIXES)})"
-TO_SAVE = "CSV (*.csv);;Parquet (*.parquet)"
 
 
 def is_table(path: str) -> bool:
@@ -182,7 +182,7 @@ class TableBar(QWidget):
             self.load(path)
 
     def _on_save(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Save table", "", TO_SAVE)
+        path = ask_table_file(self)
         if path and self._tables is not None:
             self._tables.save(path)
 
