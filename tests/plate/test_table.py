@@ -153,6 +153,11 @@ CASES = [
     ('"mean area" > 1.5', [1, 2]),
     ("mean area > 1.5 AND drug != x", [2]),
     ('drug = "y and z"', [3]),
+    ("drug = 'y and z'", [3]),
+    ("'mean area' > 1.5 and drug != 'x'", [2]),
+    ("drug != x", [2, 3]),
+    ("drug contains 5'", []),
+    ("Drug = 5'-x and drug = 3'-x", []),
     ("", [0, 1, 2, 3]),
 ]
 
@@ -192,8 +197,24 @@ def test_wrong_conditions_say_why(text, message):
         found.where(parse_conditions(text, found.columns))
 
 
+def test_missing_text_meets_no_test():
+    found = table(well=["A1", "A2", "A3"], drug=["x", None, np.nan])
+    for text, count in {"drug = x": 1, "drug != x": 0, "drug != y": 1}.items():
+        assert len(found.where(parse_conditions(text, found.columns))) == count, text
+    assert len(found.where(parse_conditions("drug contains n", found.columns))) == 0
+
+
+def test_columns_that_differ_in_case_are_both_found():
+    found = table(well=["A1"], dose=[1], Dose=[2])
+    assert parse_conditions("Dose = 2", found.columns)[0].column == "Dose"
+    assert parse_conditions("dose = 1", found.columns)[0].column == "dose"
+    assert parse_conditions("DOSE = 1", found.columns)[0].column == "dose"
+
+
 def test_a_line_is_cut_at_and():
     assert parts_of('a > 1 AND B* &"x and y"=2') == ("a > 1", "B*", '"x and y"=2')
+    assert parts_of("a = 5'-x and b = 3'-y") == ("a = 5'-x", "b = 3'-y")
+    assert parts_of("a = 'x and y' & b") == ("a = 'x and y'", "b")
     assert parse_conditions("a == 1", ["a"]) == (Condition("a", "=", "1"),)
 
 

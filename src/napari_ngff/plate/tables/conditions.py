@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,9 +16,11 @@ __all__ = ["OPERATORS", "Condition", "is_condition", "parse_conditions", "parts_
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "contains")
 
 AND = re.compile(r"\s+and\s+|\s*&+\s*", re.IGNORECASE)
-QUOTED = re.compile(r"\"[^\"]*\"")
+QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
+"""In double quotes, or in single ones that are no primes as in 5'-UTR."""
+KEPT = re.compile(r"\"(\d+)\"")
 TEST = re.compile(
-    r"\s*(?P<column>\"[^\"]+\"|[^=<>!\"]+?)\s*"
+    r"\s*(?P<column>\"[^\"]+\"|'[^']+'|[^=<>!\"]+?)\s*"
     r"(?P<op>!=|<=|>=|==|=|<|>|\bcontains\b)\s*(?P<value>.*?)\s*",
     re.IGNORECASE,
 )
@@ -70,12 +74,19 @@ class Condition:
         if self.operator not in ("=", "!=", "contains"):
             msg = f"{self.column!r} holds text; it has no order for {self.operator!r}."
             raise ValueError(msg)
-        here = column.notna()
-        texts = column.astype(str).str.strip().str.casefold()
+        import pandas as pd
+
+        # Values are few, and rows may be millions.
+        codes, values = pd.factorize(column)
+        texts = pd.Series(values, dtype=object).astype(str).str.strip().str.casefold()
         value = self.value.casefold()
         if self.operator == "contains":
-            return here & texts.str.contains(value, regex=False)
-        return here & ((texts == value) == (self.operator == "="))
+            met = texts.str.contains(value, regex=False)
+        else:
+            met = (texts == value) == (self.operator == "=")
+        # Missing values have the code -1.
+        found = np.append(met.to_numpy(bool), False)[codes]
+        return pd.Series(found, index=column.index)
 
     def _met_by_numbers(self, column: Any) -> Any:
         value = self._number(column)
@@ -119,9 +130,7 @@ def parts_of(text: str) -> tuple[str, ...]:
     hidden = QUOTED.sub(keep, text)
     parts = (part.strip() for part in AND.split(f" {hidden} "))
     return tuple(
-        QUOTED.sub(lambda found: kept[int(found[0][1:-1])], part)
-        for part in parts
-        if part
+        KEPT.sub(lambda found: kept[int(found[1])], part) for part in parts if part
     )
 
 
@@ -136,9 +145,9 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[Condition, ...]
     Parameters
     ----------
     text
-        Names and values may stand in double quotes. Blank text has no conditions.
+        Names and values may stand in quotes. Blank text has no conditions.
     columns
-        Names there are; they are found in either case.
+        Names there are; they are found in either case, the same one first.
 
     Raises
     ------
@@ -152,11 +161,15 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[Condition, ...]
         if test is None or not test["value"]:
             msg = f"{part!r} is no test. Write a column, one of {' '.join(OPERATORS)}"
             raise ValueError(f"{msg}, and a value: area > 200.")
-        name = test["column"].strip('"').strip()
-        column = known.get(name.casefold())
+        name = _bare(test["column"])
+        column = name if name in columns else known.get(name.casefold())
         if column is None:
             msg = f"There is no column {name!r}; there are {', '.join(columns)}."
             raise ValueError(msg)
         operator = test["op"].lower().replace("==", "=")
-        found.append(Condition(column, operator, test["value"].strip('"')))
+        found.append(Condition(column, operator, _bare(test["value"])))
     return tuple(found)
+
+
+def _bare(text: str) -> str:
+    return (text[1:-1] if QUOTED.fullmatch(text) else text).strip()

@@ -31,6 +31,7 @@ LABELS = ("label", "label_id", "labelid", "object_label")
 
 NAME = re.compile(r"([A-Za-z]{1,2})0*(\d+)")
 SEPARATORS = re.compile(r"[/\\_\s-]+")
+ROW_NUMBERS = {row_letters(i): str(i + 1) for i in range(64)}
 SHOWN = 12
 """So many names of columns are told in a message."""
 
@@ -178,8 +179,8 @@ def known_as(path: str) -> tuple[str, ...]:
     """Give the keys of a well of a plate: rows of tables may be numbers from 1 on."""
     key = well_key(path)
     row, _, column = key.partition("/")
-    rows = {row_letters(i): str(i + 1) for i in range(64)}
-    return (key, f"{rows[row]}/{column}") if row in rows else (key,)
+    number = ROW_NUMBERS.get(row)
+    return (key,) if number is None else (key, f"{number}/{column}")
 
 
 def tabulate(
