@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import zarr
 
+import plates
 from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.previews.cache import PreviewCache, clear_previews
@@ -136,6 +137,15 @@ def test_a_well_unlike_the_others_is_looked_up(plate):
     (well / "zarr.json").write_text(json.dumps(document))
     previews = reader(plate)
     assert previews.read(Place("A/1", well=True)).pixels.any()
+    assert previews.read(Place("A/2", well=True)).pixels.any()
+
+
+def test_a_well_is_shown_after_a_field(tmp_path):
+    """Also where the level has the name of a field."""
+    previews = reader(plates.write_plate(tmp_path / "p", grid=(1, 2), fields=2))
+    field = previews.read(Place("A/1/0"))
+    well = previews.read(Place("A/1", well=True))
+    np.testing.assert_array_equal(well.pixels, field.pixels)
     assert previews.read(Place("A/2", well=True)).pixels.any()
 
 

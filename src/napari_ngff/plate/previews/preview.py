@@ -200,7 +200,8 @@ class PreviewReader:
         if not self.alike:
             return self._find(self._source, place)
         with self._lock:  # the others wait for the first, and read less for it
-            if self._pattern is None:
+            # That of a field does not say which field of a well is shown.
+            if self._pattern is None or (place.well and not self._pattern.field):
                 self._pattern = self._find(self._source, place)
             return self._pattern
 
