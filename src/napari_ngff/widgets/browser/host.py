@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QTimer
+from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QApplication
 from superqt.utils import ensure_main_thread
 
@@ -17,6 +17,9 @@ from napari_ngff.widgets.docking import bring_forward, full_name
 __all__ = ["browser_of", "install_browser", "show_browser"]
 
 NAME = full_name(TITLE)
+
+SETTLING = 3000
+"""Milliseconds in which a new dock finds its width: styles and pages make it wider."""
 
 
 def install_browser() -> None:
@@ -42,9 +45,32 @@ def open_beside(viewer: Any) -> None:
     if not window_alive(viewer):
         return
     fitted = browser_of(viewer) is None and is_fitted(viewer)
-    show_browser(viewer)
+    dock = show_browser(viewer)
     if fitted:
-        QTimer.singleShot(0, lambda: window_alive(viewer) and viewer.reset_view())
+        Refitting(viewer, dock)
+
+
+class Refitting(QObject):
+    """Keeps all in view while a new dock takes room from the canvas."""
+
+    def __init__(self, viewer: Any, dock: BrowserDock) -> None:
+        super().__init__(dock)
+        self._viewer = viewer
+        viewer.canvas.events.size.connect(self._on_resized)
+        QTimer.singleShot(0, self._fit)
+        QTimer.singleShot(SETTLING, self._end)
+
+    def _on_resized(self) -> None:
+        # Later, as the camera learns of the size after those who listen.
+        QTimer.singleShot(0, self._fit)
+
+    def _fit(self) -> None:
+        if window_alive(self._viewer) and is_fitted(self._viewer):
+            self._viewer.reset_view()
+
+    def _end(self) -> None:
+        self._viewer.canvas.events.size.disconnect(self._on_resized)
+        self.deleteLater()
 
 
 def window_alive(viewer: Any) -> bool:
