@@ -352,10 +352,12 @@ def test_what_is_pinned_is_seen_on_a_light_canvas(root, viewer):
 def test_the_status_tells_of_the_next_field_whatever_is_selected(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")
-    for selected in (list(viewer.layers), []):
+    for selected in (list(viewer.layers), [], list(viewer.layers)[:1]):
         viewer.layers.selection = selected
         browser.step_field(1)
-        assert viewer.status.startswith(browser.title(browser.position))
+        assert viewer.status == f"{browser.title(browser.position)}  Ready"
+    browser.show_mosaic()
+    assert viewer.status == "Ready"
 
 
 def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypatch):

@@ -65,12 +65,13 @@ class Whereabouts:
         viewer = self._viewer()
         if viewer is None:
             return
-        if len(viewer.layers.selection) == 1:
+        if viewer.mouse_over_canvas and len(viewer.layers.selection) == 1:
             viewer.update_status_from_cursor()
         else:
-            # napari 0.9 would copy its list of layers, and keep 3 KB of that for ever.
+            # With other selections napari 0.9 would copy its list of layers, and keep
+            # 3 KB of that for ever.
             viewer.status = "Ready"
-            self._on_status()
+        self._on_status()  # nobody hears of a status like the one before
 
     def _write(self, text: str) -> None:
         viewer = self._viewer()
