@@ -124,6 +124,18 @@ def test_fields_are_exchanged_under_the_same_layers(root, viewer):
     assert browser.title(browser.position) == "A02 - field 1 - acquisition 0"
 
 
+def test_a_layer_is_active_when_labels_have_gone(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/1")
+    images = list(viewer.layers)[:2]
+    for leave in (lambda: browser.show_field("C/1"), browser.show_mosaic):
+        browser.show_field("A/1")
+        viewer.layers.selection.active = viewer.layers["cells"]
+        leave()
+        assert "cells" not in viewer.layers
+        assert viewer.layers.selection.active is images[-1]
+
+
 def test_the_camera_follows_a_field_to_its_place(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1", "0")

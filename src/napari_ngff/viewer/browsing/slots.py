@@ -107,6 +107,7 @@ class LayerSlots:
         here, wanted = self.layers(viewer), prepared.layers
         blank = [slot for slot in here if slot[1] == "image" and slot not in wanted]
         template = next((d for s, d in wanted.items() if s[1] == "image"), None)
+        was_active = viewer.layers.selection.active in here.values()
         for slot in here:
             if slot[1] == "labels" and slot not in wanted:
                 self._looks[slot] = _look(here[slot])
@@ -125,6 +126,11 @@ class LayerSlots:
             elif slot[1] == "labels":
                 frontend.welcome(viewer, old)
             yield
+        if was_active and not viewer.layers.selection:
+            # The labels in hand are gone; the next ones below take their place.
+            ours = set(self.layers(viewer).values())
+            below = [layer for layer in viewer.layers if layer in ours]
+            viewer.layers.selection.active = below[-1] if below else None
 
     def _replace(
         self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData
