@@ -60,6 +60,72 @@ def test_keys_walk_with_the_dock_focused(viewer, dock, qtbot):
     assert list(viewer.layers) == layers
 
 
+def test_wells_stay_selected_until_another_is_gone_to(dock, qtbot):
+    dock.browser().show_field("B/2", "0")
+    qtbot.waitUntil(lambda: shows(dock, "B/2", "0"), timeout=PATIENCE)
+    for well in ("A/1", "C/4"):
+        click_well(dock, well, Qt.KeyboardModifier.ControlModifier)
+    chosen = ("A/1", "B/2", "C/4")
+    assert dock.map.selected() == chosen
+    click_well(dock, "A/3", Qt.KeyboardModifier.ShiftModifier)
+    qtbot.waitUntil(lambda: dock.map._state.pinned == {"A/3"}, timeout=PATIENCE)
+    assert dock.map.selected() == chosen
+    dock.controls.labels_chosen.emit("cells")
+    assert dock.map.selected() == chosen
+    QTest.keyClick(dock.map, Qt.Key.Key_Period)
+    qtbot.waitUntil(lambda: shows(dock, "B/2", "1"), timeout=PATIENCE)
+    assert dock.map.selected() == chosen
+    QTest.keyClick(dock.map, Qt.Key.Key_Right)
+    qtbot.waitUntil(lambda: shows(dock, "B/3", "1"), timeout=PATIENCE)
+    assert dock.map.selected() == ("B/3",)
+
+
+def test_arrows_frame_the_well_of_a_mosaic_that_they_lead_to(dock, qtbot):
+    dock.browser().show_mosaic()
+    qtbot.waitUntil(lambda: dock._mode() is Mode.PLATE, timeout=PATIENCE)
+    QTest.mouseDClick(dock.map.viewport(), LEFT, pos=dock.map.rectOf("B/2").center())
+    for key, well in ((Qt.Key.Key_Right, "B/3"), (Qt.Key.Key_Up, "A/3")):
+        QTest.keyClick(dock.map, key)
+        assert dock.map.current() == well
+        qtbot.waitUntil(lambda w=well: dock._listed == w, timeout=PATIENCE)
+        assert dock._mode() is Mode.PLATE
+
+
+def test_labels_of_wells_that_were_seen_are_offered(viewer, tmp_path, qtbot):
+    where = write_plate(
+        tmp_path / "q.ome.zarr",
+        grid=(4, 6),
+        fields=1,
+        labelled=lambda well: {"D/6": ("last",), "B/2": ("cells",)}.get(well, ()),
+    )
+    viewer.open(str(where), plugin="napari-ngff")
+    dock = show_browser(viewer)
+    box = dock.controls.labels
+
+    def offered(*names):
+        return [box.itemData(i) for i in range(box.count())] == [None, *names]
+
+    qtbot.waitUntil(lambda: offered("last"), timeout=PATIENCE)
+    click_well(dock, "B/2")
+    qtbot.waitUntil(lambda: offered("last", "cells"), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: shows(dock, "B/2", "0"), timeout=PATIENCE)
+    assert box.isVisible()
+
+
+def test_a_well_whose_fields_can_be_listed_is_said_to_be_no_other(
+    viewer, tmp_path, qtbot
+):
+    where = write_plate(tmp_path / "q.ome.zarr", grid=(2, 2), fields=2)
+    (where / "A" / "2" / "zarr.json").write_text("{")
+    (where / "B" / "1" / "0" / "zarr.json").write_text("{")
+    viewer.open(str(where), plugin="napari-ngff")
+    dock = show_browser(viewer)
+    click_well(dock, "A/2")
+    qtbot.waitUntil(lambda: "A/2" in dock.status.text(), timeout=PATIENCE)
+    click_well(dock, "B/1")
+    qtbot.waitUntil(lambda: "A/2" not in dock.status.text(), timeout=PATIENCE)
+
+
 def test_cancel_gives_up_what_is_read(viewer, dock, qtbot, monkeypatch):
     dock.browser().show_field("A/1", "0")
     qtbot.waitUntil(lambda: shows(dock, "A/1", "0"), timeout=PATIENCE)
@@ -131,8 +197,9 @@ def gate(dock, monkeypatch):
     opened.set()
 
 
-def click_well(dock, path):
-    QTest.mouseClick(dock.map.viewport(), LEFT, pos=dock.map.rectOf(path).center())
+def click_well(dock, path, modifier=Qt.KeyboardModifier.NoModifier):
+    place = dock.map.rectOf(path).center()
+    QTest.mouseClick(dock.map.viewport(), LEFT, modifier, place)
 
 
 def click_field(dock, path):

@@ -46,6 +46,8 @@ class Browser:
 
     position_changed = Signal(object)
     """Emitted with the `Position` that is shown now; None for a mosaic."""
+    approached = Signal(str)
+    """Emitted with the path of the well of a mosaic that a key has led to."""
     wells_changed = Signal()
     """Emitted when `problems` has changed: a well was found broken."""
     layers_changed = Signal()
@@ -174,8 +176,8 @@ class Browser:
         return tuple(Position(well, field.path, field.acquisition) for field in fields)
 
     def label_names(self, well: str | None = None) -> tuple[str, ...]:
-        """Read the names of the labels of a well's first image (of the first readable
-        wells by default).
+        """Read the names of the labels of a well's first image (of a few wells by
+        default).
         """
         asked = [well] if well is not None else [w.path for w in self.map.wells]
         return label_names(self._display.opener.arrangements, asked or [None])
@@ -213,6 +215,7 @@ class Browser:
         target = self.map.neighbour(well, rows, columns) if well is not None else None
         if target is not None:
             self.zoom_to(target.path)
+            self.approached.emit(target.path)
 
     def _beside(self, here: Position, rows: int, columns: int) -> Position:
         """Find the image like one in the next well of a direction; reads."""

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 WELLS_ASKED = 8
-"""So many wells are looked at for names of labels, as not all may have them."""
+"""So many wells, spread over the plate, are looked at for names of labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def label_names(
     """
     names: dict[str, None] = {}
     asked = 0
-    for well in wells:
+    for well in spread(list(wells)):
         try:
             field = arrangements.screen.fields(well)[0]
             place = arrangements.screen.place(well, field.path)
@@ -163,3 +163,10 @@ def label_names(
         if asked == WELLS_ASKED:
             break
     return tuple(names)
+
+
+def spread(wells: list[str | None]) -> list[str | None]:
+    """Put some wells from all over a plate before the others."""
+    last = len(wells) - 1
+    some = [wells[i * last // (WELLS_ASKED - 1)] for i in range(WELLS_ASKED)]
+    return list(dict.fromkeys([*some, *wells]))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QTimer, Signal  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QApplication, QWidget
+from qtpy.QtCore import Signal  # type: ignore[attr-defined]
 
 from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.previews.cache import PreviewCache
@@ -18,6 +17,7 @@ from napari_ngff.viewer.inspection import node_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import Mode, mode_of
 from napari_ngff.widgets.browser.panel import BrowserPanel
+from napari_ngff.widgets.browser.waiting_click import WaitingClick
 from napari_ngff.widgets.docking import ANNOTATE, Docking, show_dock
 from napari_ngff.widgets.inquiry import Questions
 from napari_ngff.widgets.look import Look
@@ -25,6 +25,7 @@ from napari_ngff.widgets.look import Look
 if TYPE_CHECKING:
     from napari.components import ViewerModel
     from qtpy.QtGui import QKeyEvent
+    from qtpy.QtWidgets import QWidget
 
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.browsing.browser import Browser, Position
@@ -53,12 +54,9 @@ class BrowserDock(BrowserPanel):
         self._folder: ImageFolder | None = None
         self._well: str | None = ""  # None is that of what has no wells
         self._listed: str | None = None  # whose fields are there to be clicked
-        self._waiting: str | None = None
         self._failures: dict[str, str] = {}
         self._questions = Questions(self)
-        self._click = QTimer(self)
-        self._click.setSingleShot(True)
-        self._click.setInterval(QApplication.doubleClickInterval())
+        self._click = WaitingClick(self)
         self._connect()
         self._follow()
         Docking(self)
@@ -68,7 +66,7 @@ class BrowserDock(BrowserPanel):
         # Through Qt: what is opened may have been read in another thread.
         self._browsed.connect(self._browse)
         self._session.browsing.connect(self._on_browsing)
-        self._click.timeout.connect(self._on_waited)
+        self._click.over.connect(self._show_clicked)
         self.dropped.connect(self.showPath)
         self.map.chosen.connect(self.goToWell)
         self.map.approached.connect(self.zoomToWell)
@@ -81,11 +79,10 @@ class BrowserDock(BrowserPanel):
         self.feed.failed.connect(self._on_failed)
         self.cancel.clicked.connect(self._on_cancel)
         self.annotate.clicked.connect(self._on_annotate)
-        controls = self.controls
-        controls.mode_chosen.connect(self.showMode)
-        controls.geometry_chosen.connect(self._on_geometry)
-        controls.acquisitions_chosen.connect(self._on_acquisitions)
-        controls.labels_chosen.connect(self._on_labels)
+        self.controls.mode_chosen.connect(self.showMode)
+        self.controls.geometry_chosen.connect(self._on_geometry)
+        self.controls.acquisitions_chosen.connect(self._on_acquisitions)
+        self.controls.labels_chosen.connect(self._on_labels)
 
     # --- what is walked
 
@@ -102,6 +99,7 @@ class BrowserDock(BrowserPanel):
         node = browser.node
         browser.position_changed.connect(self._on_position)
         browser.layers_changed.connect(self._on_layers)
+        browser.approached.connect(self._frame)
         browser.wells_changed.connect(self._show_problems)
         browser.busy.connect(self._on_busy)
         place, alike = node.location, node.kind in (Kind.PLATE, Kind.WELL)
@@ -144,12 +142,13 @@ class BrowserDock(BrowserPanel):
             for signal, slot in (
                 (browser.position_changed, self._on_position),
                 (browser.layers_changed, self._on_layers),
+                (browser.approached, self._frame),
                 (browser.wells_changed, self._show_problems),
                 (browser.busy, self._on_busy),
             ):
                 signal.disconnect(slot, missing_ok=True)
         self._folder, self._well, self._failures = None, "", {}
-        self._forget_click()
+        self._click.stop()
         self._questions.drop()
         self.tables.setBrowser(self._viewer, None)
         self.clear()
@@ -168,24 +167,22 @@ class BrowserDock(BrowserPanel):
 
     def goToWell(self, path: str) -> None:
         """Show a well as the canvas shows wells now: a field of it, or all."""
-        self.map.setCurrent(path)
-        self._show_well(path)
-        self._waiting = path
+        self._frame(path)
         if self._mode() is Mode.FIELD:
-            self._on_waited()
+            self._show_clicked(path)
         else:
             # The second click of two wants the whole picture to stay.
-            self._click.start()
+            self._click.begin(path)
 
     def zoomToWell(self, path: str) -> None:
         """Bring a well of the mosaic in view."""
-        self._forget_click()
+        self._click.stop()
         if self._browser is not None:
             self._browser.zoom_to(path)
 
     def goToField(self, field: str) -> None:
         """Show a field of the well below the map."""
-        self._forget_click()
+        self._click.stop()
         if self._browser is not None:
             self._browser.show_field(self._listed, field)
 
@@ -203,7 +200,7 @@ class BrowserDock(BrowserPanel):
 
     def showMode(self, mode: Mode) -> None:
         """Show the plate, the selected wells, a well, or a field."""
-        self._forget_click()
+        self._click.stop()
         browser = self._browser
         if browser is None:
             return
@@ -223,7 +220,7 @@ class BrowserDock(BrowserPanel):
         """Step as the canvas does: to wells with arrows, to fields with , and ."""
         key = event.text() if event is not None else ""
         if event is not None and key in FIELD_KEYS:
-            self._forget_click()
+            self._click.stop()
             if self._browser is not None:
                 self._browser.step_field(FIELD_KEYS[key])
             event.accept()
@@ -237,7 +234,7 @@ class BrowserDock(BrowserPanel):
 
     def stepWell(self, rows: int, columns: int) -> None:
         """Go to the next well in a direction."""
-        self._forget_click()
+        self._click.stop()
         if self._browser is not None:
             self._browser.step_well(rows, columns)
 
@@ -259,14 +256,8 @@ class BrowserDock(BrowserPanel):
         if self._browser is not None:
             self._browser.choose_labels(name)
 
-    def _forget_click(self) -> None:
-        """Show no well that was clicked before what is done now."""
-        self._click.stop()
-        self._waiting = None
-
-    def _on_waited(self) -> None:
-        path, self._waiting = self._waiting, None
-        if path is None or self._browser is None:
+    def _show_clicked(self, path: str) -> None:
+        if self._browser is None:
             return
         if self._mode() in (Mode.WELL, Mode.SELECTED):
             self._browser.show_mosaic([path])
@@ -299,16 +290,18 @@ class BrowserDock(BrowserPanel):
         if position is None:
             self.status.setText("")
             if self._mode() is Mode.WELL and browser.shown_wells:
-                self.map.setCurrent(browser.shown_wells[0])
-                self._show_well(browser.shown_wells[0])
+                self._frame(browser.shown_wells[0])
             return
         self.status.setText(browser.title(position))
-        self.map.setCurrent(position.well)
-        if position.well is not None:
+        if position.well not in (None, self.map.current()):
             self.map.setSelected([position.well])
-        self._show_well(position.well)
+        self._frame(position.well)
         self.well.setCurrent(position.field)
         self.images.list.setCurrent(position.field)
+
+    def _frame(self, well: str | None) -> None:
+        self.map.setCurrent(well)
+        self._show_well(well)
 
     def _on_layers(self) -> None:
         browser = self._browser
@@ -335,7 +328,7 @@ class BrowserDock(BrowserPanel):
 
     def _on_label_names(self, found: tuple[str, ...] | str) -> None:
         if not isinstance(found, str) and self._browser is not None:
-            self.controls.setLabels(found, self._browser.labels)
+            self.controls.addLabels(found, self._browser.labels)
 
     def _show_well(self, well: str | None) -> None:
         """Show the fields of a well, or the images of a collection."""
@@ -344,7 +337,10 @@ class BrowserDock(BrowserPanel):
             return
         self._well = well
         self.well.setHint(False)
-        self._questions.ask("fields", lambda: browser.fields_of(well), self._on_fields)
+        ask = self._questions.ask
+        ask("fields", lambda: browser.fields_of(well), self._on_fields)
+        if browser.kind in (Kind.PLATE, Kind.WELL):
+            ask("labels here", lambda: browser.label_names(well), self._on_label_names)
 
     def _on_fields(self, found: WellFields | str) -> None:
         browser = self._browser
@@ -353,6 +349,8 @@ class BrowserDock(BrowserPanel):
         if isinstance(found, str):
             self.status.setText(found)
             found = WellFields(())
+        else:
+            self._on_hovered("")
         if browser.kind in (Kind.PLATE, Kind.WELL):
             self.well.setFields(found)
         else:
