@@ -318,3 +318,87 @@ def test_the_states_of_annotation_are_a_table(plate, tmp_path):
     tables.choose(offer)
     assert tables.coloring().values["A/2"] == 1
     tables.close()
+
+
+def test_each_acquisition_gets_the_features_of_its_own_field(tmp_path):
+    where = write_plate(
+        tmp_path / "p.ome.zarr",
+        grid=(1, 2),
+        fields=2,
+        acquisitions=2,
+        shape=(1, 16, 16),
+        labelled=lambda _: ("nuclei",),
+    )
+    for number, path in enumerate(("A/2/0", "A/2/2")):
+        folder = where / path / "labels" / "nuclei"
+        shutil.rmtree(folder)
+        data = np.zeros((16, 16), "u4")
+        data[: 2 + number] = 5
+        write_image(folder, data, 3, "yx", label={})
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(str(where)))
+    tables = Tables(viewer, browser)
+    browser.choose_acquisitions((0, 1))
+    browser.show_field("A/2", "0")
+    tables.measure("nuclei", Scope.ALL)
+    layers = [x for x in viewer.layers if isinstance(x, Labels)]
+    assert [x.features["voxels"].tolist() for x in layers] == [[32], [48]]
+    tables.measure("nuclei", Scope.FIELD)
+    assert tables.table.frame["field"].tolist() == ["0", "2"]
+    tables.close()
+
+
+def test_infinite_values_have_the_colours_of_the_ends(tables, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("well,x\nA1,inf\nA2,-inf\nB1,2\nB2,3\n")
+    tables.load(str(path))
+    shown = tables.coloring()
+    assert shown.limits == (2, 3)
+    assert shown.values["A/1"] == np.inf
+    path.write_text("well,x\nA1,inf\n")
+    tables.load(str(path))
+    assert tables.coloring().limits == (0, 1)
+
+
+def test_text_as_a_colour_says_that_it_can_only_be_counted(loaded):
+    loaded.color_by("drug", "mean")
+    assert loaded.coloring() is None
+    assert "'drug' holds text, which can only be counted" in loaded.problem
+    assert loaded.shown is None
+    loaded.color_by("drug", "count")
+    assert loaded.problem == ""
+    assert loaded.coloring().values["B/1"] == 2
+
+
+def test_labels_are_counted_anew_when_chosen_again(plate, tmp_path):
+    where = shutil.copytree(plate, tmp_path / "p.ome.zarr")
+    viewer = ViewerModel()
+    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
+    offer = Offer(Source.COUNT, "nuclei")
+    tables.choose(offer)
+    for field in "01":
+        folder = where / "A/1" / field / "labels/nuclei"
+        shutil.rmtree(folder)
+        write_image(folder, np.full((16, 16), 3, "u4"), 3, "yx", label={})
+    tables.choose(None)
+    tables.choose(offer)
+    assert tables.coloring().values["A/1"] == 16 * 16
+    tables.choose(offer)
+    assert tables.coloring().values["A/1"] == 1
+    tables.close()
+
+
+def test_labels_of_few_wells_are_offered_when_they_are_seen(tmp_path):
+    where = write_plate(
+        tmp_path / "p.ome.zarr",
+        grid=(3, 6),
+        fields=1,
+        labelled=lambda well: ("cells",) if well == "B/3" else (),
+    )
+    viewer = ViewerModel()
+    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables.find()
+    assert tables.labels == ()
+    tables.browser.show_field("B/3", "0")
+    assert tables.labels == ("cells",)
+    tables.close()

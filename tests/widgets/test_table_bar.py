@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
 from napari.layers import Labels
-from qtpy.QtCore import QPoint, Qt
+from qtpy.QtCore import QPoint, Qt, QThreadPool
 from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
 
-from mouse import drop, until
+from mouse import drop, pump, until
 from napari_ngff.cli import main
 from napari_ngff.plate.previews import cache as preview_cache
 from napari_ngff.viewer.browsing.map_values import colors
@@ -173,3 +175,53 @@ def test_measured_as_by_the_command(viewer, dock, tmp_path):
     row = rows[rows["index"] == label].iloc[0]
     assert row["voxels"] == np.sum(data == label)
     assert not layer.unsaved
+
+
+def test_unsaved_edits_are_told_of_while_labels_are_measured(viewer, dock):
+    dock.browser().show_field("A/2", "1")
+    until(lambda: dock.browser().position is not None)
+    layer = next(x for x in viewer.layers if isinstance(x, Labels))
+    layer.paint((4, 4), 9)
+    until(lambda: layer.unsaved)
+    dock.tables.menu.aboutToShow.emit()
+    actions = {a.text(): a for a in dock.tables.menu.actions()}
+    dock.tables.menu.triggered.emit(actions["nuclei: All"])
+    until(lambda: dock.tables.tables().table is not None)
+    until(lambda: not dock.tables.progress.isVisible())
+    assert dock.tables.note.text().startswith("Unsaved edits are not measured")
+    assert dock.tables.note.isVisible()
+    QTest.keyClicks(dock.controls.filter, "A")
+    assert not dock.tables.note.isVisible()
+    layer.undo()
+
+
+def test_what_is_given_up_is_not_chosen(dock, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(*_):
+        begun.set()
+        assert go_on.wait(60)
+
+    monkeypatch.setattr("napari_ngff.viewer.browsing.tables.count_field", slowly)
+    box = dock.tables.table
+    box.setCurrentIndex(box.findText("number of nuclei"))
+    box.activated.emit(box.currentIndex())
+    until(begun.is_set)
+    assert dock.tables.cancel.isVisible()
+    QTest.mouseClick(dock.tables.cancel, LEFT)
+    assert not dock.tables.cancel.isVisible()
+    assert box.currentText() == "no table"
+    go_on.set()
+    assert QThreadPool.globalInstance().waitForDone(60_000)
+    pump(50)
+    assert dock.tables.tables().table is None
+
+
+def test_infinite_values_are_drawn(dock, tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text("well,ratio\nA1,inf\nA2,-inf\nB1,2\nB2,3\n")
+    drop(dock, path)
+    until(lambda: dock.tables.table.currentText() == "odd.csv")
+    assert color_at(dock, "A/1") == color_at(dock, "B/2")
+    assert color_at(dock, "A/2") == color_at(dock, "B/1")
+    assert color_at(dock, "A/1") != color_at(dock, "A/2")

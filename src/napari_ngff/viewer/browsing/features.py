@@ -4,15 +4,63 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.plate.tables.measuring import Place
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
+from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saving.description import INDEX, JOINED
 
 if TYPE_CHECKING:
+    from napari.components import ViewerModel
     from napari.layers import Labels
 
     from napari_ngff.plate.tables.table import Table
+    from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = ["join_features", "part_features"]
+__all__ = ["join_features", "join_table", "labels_shown", "part_features"]
+
+
+def labels_shown(
+    viewer: ViewerModel | None, browser: Browser, name: str = ""
+) -> list[tuple[Labels, Place]]:
+    """Find the labels of what is shown, each with the field that it belongs to.
+
+    They belong to several fields where several acquisitions are shown.
+
+    Parameters
+    ----------
+    name
+        Of the labels; "" for any.
+    """
+    here = browser.position
+    if viewer is None or here is None:
+        return []
+    found: list[tuple[Labels, Place]] = []
+    root = browser.node.location.joined(here.well or "").path
+    for layer in viewer.layers:
+        origin = layer.metadata.get(KEY)
+        mine = layer._type_string == "labels" and browser.owns(layer)
+        if mine and isinstance(origin, LayerOrigin):
+            picture = origin.picture
+            image = picture.image if picture is not None else None
+            at = image.node.location.path if image is not None else ""
+            field = at.removeprefix(root).strip("/") or here.field
+            if name in ("", origin.node.name):
+                found.append((layer, Place(here.well, field)))
+    return found
+
+
+def join_table(
+    viewer: ViewerModel | None, browser: Browser, table: Table | None
+) -> None:
+    """Show what a table says of the objects of the labels that are shown."""
+    told = table is not None and LABEL in table.frame.columns
+    for layer, place in labels_shown(viewer, browser):
+        part_features(layer)
+        origin = layer.metadata[KEY]
+        if table is not None and told and table.region in ("", origin.node.name):
+            rows = table.of_field(place.well or "", place.field)
+            if len(rows):
+                join_features(layer, rows)
 
 
 def join_features(layer: Labels, table: Table) -> None:

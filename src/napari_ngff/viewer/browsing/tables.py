@@ -6,6 +6,7 @@ the later one counts.
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,11 @@ from napari_ngff.plate.tables.measuring import (
     count_field,
     measure,
     measure_field,
-    places_of,
     table_of_field,
 )
 from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, Table, tabulate
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.features import join_features, part_features
+from napari_ngff.viewer.browsing.features import join_table, labels_shown
 from napari_ngff.viewer.browsing.map_values import Coloring
 from napari_ngff.viewer.browsing.table_offers import (
     Offer,
@@ -35,17 +35,19 @@ from napari_ngff.viewer.browsing.table_offers import (
     read_offer,
 )
 from napari_ngff.viewer.browsing.well_filter import matching
-from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.picture import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari.components import ViewerModel
-    from napari.layers import Labels
 
     from napari_ngff.viewer.browsing.browser import Browser
 
 __all__ = ["Tables"]
+
+CHANGING = (Source.PLATE, Source.IMAGES, Source.COUNT)
+"""What is read anew when it is chosen again; that takes its time."""
 
 
 class Tables:
@@ -127,11 +129,11 @@ class Tables:
         self._run(lambda _: read_table(path), lambda table: self._take(offer, table))
 
     def choose(self, offer: Offer | None) -> None:
-        """Choose a table; those of images, and numbers, are gathered first."""
-        # States change while one annotates.
-        if offer is None or (
-            offer in self._tables and offer.source is not Source.STATES
-        ):
+        """Choose a table; those of images, and numbers, are gathered first.
+
+        One that is chosen already is read anew, where it is not of a file.
+        """
+        if offer is None or (offer in self._tables and not self._may_differ(offer)):
             self._show(offer)
             return
         if offer.source in (Source.PLATE, Source.STATES):
@@ -142,7 +144,13 @@ class Tables:
             )
             return
         task = count_field if offer.source is Source.COUNT else table_of_field
-        self._gather(offer, task, None)
+        self._gather(offer, task)
+
+    def _may_differ(self, offer: Offer) -> bool:
+        """Tell whether a table that was read is to be read anew."""
+        if offer.source is Source.STATES:  # they change while one annotates
+            return True
+        return offer == self.chosen and offer.source in CHANGING
 
     def measure(self, label: str, scope: Scope, selected: Sequence[str] = ()) -> None:
         """Measure labels as they are saved, and choose the table.
@@ -160,16 +168,14 @@ class Tables:
         if scope is Scope.FIELD and here is None:
             self.told.emit("Show a field first.")
             return
-        if any(getattr(layer, "unsaved", False) for layer in self._label_layers(label)):
-            self.told.emit("Unsaved edits are not measured; save them first.")
-        places: Callable[[], tuple[Place, ...]] | None = None
+        labels = labels_shown(self._viewer(), self.browser, label)
+        places, wells = None, tuple(selected) if scope is Scope.SELECTED else None
         if scope is Scope.FIELD and here is not None:
-            field = Place(here.well, here.field)
-            places = lambda: (field,)  # noqa: E731
-        elif scope is Scope.SELECTED:
-            chosen, node = tuple(selected), self.browser.node
-            places = lambda: places_of(node, chosen)  # noqa: E731
-        self._gather(Offer(Source.MEASURED, label), measure_field, places)
+            shown = (Place(here.well, here.field), *(place for _, place in labels))
+            places = tuple(dict.fromkeys(shown))
+        self._gather(Offer(Source.MEASURED, label), measure_field, places, wells)
+        if any(getattr(layer, "unsaved", False) for layer, _ in labels):
+            self.told.emit("Unsaved edits are not measured; save them first.")
 
     def save(self, path: str) -> None:
         """Write the chosen table into a file, CSV or Parquet, in a worker."""
@@ -197,13 +203,15 @@ class Tables:
         self,
         offer: Offer,
         task: Callable[..., Any],
-        places: Callable[[], tuple[Place, ...]] | None,
+        places: tuple[Place, ...] | None = None,
+        wells: tuple[str, ...] | None = None,
     ) -> None:
         node = self.browser.node
 
         def work(goes_on: Callable[[int, int], bool]) -> Any:
-            chosen = None if places is None else places()
-            found = measure(node, offer.name, chosen, goes_on=goes_on, task=task)
+            found = measure(
+                node, offer.name, places, wells=wells, goes_on=goes_on, task=task
+            )
             if found is None:
                 return None
             place = None if WELL in found.frame else {WELL: ""}
@@ -256,6 +264,7 @@ class Tables:
         """Give up what goes on in a worker."""
         self._generation += 1
         self.progressed.emit(1, 1)
+        self.changed.emit()
 
     def _take(self, offer: Offer, table: Table) -> None:
         self._tables[offer] = table
@@ -293,22 +302,26 @@ class Tables:
 
     def coloring(self) -> Coloring | None:
         """Give the values for the map, of the rows that the filter lets through."""
-        table = self.table
-        if table is None or self.column not in table.columns:
+        try:
+            values = self._colored()
+        except ValueError:
             return None
-        key = self.chosen, self.column, self.how, self._filter
-        if self._values is None or self._values[0] != key:
-            try:
-                rows = self._rows()
-                self._values = key, rows.values(self.wells, self.column, self.how)
-            except ValueError:
-                return None
-        values = self._values[1]
-        known = [value for value in values.values() if value is not None]
+        if values is None:
+            return None
+        known = [v for v in values.values() if v is not None and math.isfinite(v)]
         limits = (min(known), max(known)) if known else (0.0, 1.0)
         plain = self.chosen is not None and self.chosen.source is Source.COUNT
         title = self.chosen.title if plain and self.chosen else self.column
         return Coloring(values, self._limits or limits, f"{title}, {self.how}")
+
+    def _colored(self) -> dict[str, float | None] | None:
+        if self.column is None or self.column not in self.columns:
+            return None
+        key = self.chosen, self.column, self.how, self._filter
+        if self._values is None or self._values[0] != key:
+            rows = self._rows()
+            self._values = key, rows.values(self.wells, self.column, self.how)
+        return self._values[1]
 
     def filter(self, text: str) -> None:
         """Let a line of text choose wells, and rows of the table.
@@ -324,9 +337,10 @@ class Tables:
 
     @property
     def problem(self) -> str:
-        """Why the filter means nothing; "" where it does."""
+        """Why the filter or the colours mean nothing; "" where they do."""
         try:
             self._shown()
+            self._colored()
         except ValueError as error:
             return str(error)
         return ""
@@ -372,28 +386,14 @@ class Tables:
     def _has_labels(self) -> bool:
         return self.table is not None and LABEL in self.table.frame.columns
 
-    # Features.
-
-    def _label_layers(self, name: str) -> list[Labels]:
-        """Find the labels of a name, "" for any, in the field that is shown."""
-        viewer = self._viewer()
-        if viewer is None or self.browser.position is None:
-            return []
-        found = []
-        for layer in viewer.layers:
-            origin = layer.metadata.get(KEY)
-            mine = layer._type_string == "labels" and self.browser.owns(layer)
-            if mine and isinstance(origin, LayerOrigin):
-                found += [layer] if name in ("", origin.node.name) else []
-        return found
-
     def _join(self) -> None:
-        """Show what the chosen table says of the objects of the field."""
-        here, table = self.browser.position, self.table
-        for layer in self._label_layers(""):
-            part_features(layer)
-        if here is None or table is None or not self._has_labels():
-            return
-        rows = table.of_field(here.well or "", here.field)
-        for layer in self._label_layers(table.region) if len(rows) else ():
-            join_features(layer, rows)
+        """Show what the chosen table says of the objects of the field.
+
+        Labels that none of the wells had that were looked at are offered from now on.
+        """
+        join_table(self._viewer(), self.browser, self.table)
+        shown = labels_shown(self._viewer(), self.browser)
+        names = dict.fromkeys(layer.metadata[KEY].node.name for layer, _ in shown)
+        more = [Offer(Source.COUNT, n) for n in names if n not in self.labels]
+        if more:
+            self._offer(more)

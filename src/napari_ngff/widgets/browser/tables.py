@@ -239,7 +239,7 @@ class TableBar(QWidget):
         self.cancel.setVisible(busy)
         self.progress.setRange(0, total)
         self.progress.setValue(done)
-        if busy:
+        if not total:  # it begins
             self._say("")
 
     def _say(self, text: str) -> None:
