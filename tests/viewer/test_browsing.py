@@ -308,6 +308,36 @@ def test_acquisitions_are_shown_one_by_one_or_together(tmp_path, viewer):
     assert fields[3].corner == (4, 4)
 
 
+@pytest.mark.parametrize("inner", ["", "A", "A/2"])
+def test_the_first_acquisition_is_shown_of_what_is_dropped(
+    tmp_path, viewer, monkeypatch, inner
+):
+    root = write_plate(tmp_path / "p", grid=(1, 2), acquisitions=2, shape=(1, 8, 8))
+    monkeypatch.setattr(reader, "current_viewer", lambda: viewer)
+    session = session_of(viewer)
+    session.add(reader.read_node(open_node(root / inner)), str(root))
+    (picture,) = shown(viewer)
+    wells = ["A/2"] if inner == "A/2" else ["A/1", "A/2"]
+    fields = [[stored(root, f"{w}/{k}")[0] for k in range(4)] for w in wells]
+    expected = [np.block([[f[0], f[1]], [f[2], f[3]]]) for f in fields]
+    np.testing.assert_array_equal(picture, np.hstack(expected))
+    assert session.browser.chosen == (0,)
+
+
+def test_fields_of_no_acquisition_are_shown_together(tmp_path, viewer, monkeypatch):
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=2, shape=(1, 8, 8))
+    document = json.loads((root / "zarr.json").read_text())
+    document["attributes"]["ome"]["plate"]["acquisitions"] = [{"id": 5}, {"id": 6}]
+    (root / "zarr.json").write_text(json.dumps(document))
+    monkeypatch.setattr(reader, "current_viewer", lambda: viewer)
+    session_of(viewer).add(reader.read_node(open_node(root)), str(root))
+    browser = session_of(viewer).browser
+    assert shown(viewer)[0].shape == (8, 32)
+    assert browser.chosen == ()
+    browser.show_mosaic()
+    assert shown(viewer)[0].shape == (8, 32)
+
+
 def test_pins_stand_beside_and_share_the_contrast(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
 
-__all__ = ["Contents", "Group", "contents"]
+__all__ = ["Contents", "Group", "contents", "plate_above"]
 
 MAX_IMAGES = 10
 """So many images of a collection are opened at once; the rest is named."""
@@ -183,7 +183,11 @@ def _well(node: Node, reading: Reading) -> list[Group]:
     reading.note(node.problems)
     names = node.location.path.split("/")
     name = "".join(names[-2:]) or node.name
-    return _mosaic(name, node, None, reading)
+    well, run = node.metadata.well, None
+    if well is not None and len({field.acquisition for field in well.fields}) > 1:
+        above = plate_above(node)
+        run = _first_run(above.metadata.plate) if above is not None else None
+    return _mosaic(name, node, None, reading, run)
 
 
 def _plate(node: Node, plate: Plate, row: str | None, reading: Reading) -> list[Group]:
@@ -194,17 +198,44 @@ def _plate(node: Node, plate: Plate, row: str | None, reading: Reading) -> list[
     if row is not None:
         title = f"{title} {row}"
         wells = tuple(well for well in wells if well.path.startswith(f"{row}/"))
-    return _mosaic(title, node, wells, reading) if wells else []
+    return _mosaic(title, node, wells, reading, _first_run(plate)) if wells else []
+
+
+def plate_above(node: Node) -> Node | None:
+    """Find the plate of a well, or of a row; None where there is none."""
+    for up in ("..", "../.."):
+        try:
+            above = node.child(up)
+        except (OMEZarrError, OSError):
+            continue
+        if above.metadata.plate is not None:
+            return above
+    return None
+
+
+def _first_run(plate: Plate | None) -> int | None:
+    """Choose the acquisition to show; None for all, where there is no other.
+
+    Fields of several lie over each other, so that all of them make no picture.
+    """
+    runs = plate.acquisitions if plate is not None else ()
+    return runs[0].id if len(runs) > 1 else None
 
 
 def _mosaic(
-    name: str, node: Node, wells: Sequence[MapWell] | None, reading: Reading
+    name: str,
+    node: Node,
+    wells: Sequence[MapWell] | None,
+    reading: Reading,
+    run: int | None,
 ) -> list[Group]:
     """Join wells, and the labels that the first of their images has."""
     arrangements = Arrangements(Screen(node))
     try:
-        mosaic = open_mosaic(arrangements, wells, None, reading.on_error)
+        mosaic = open_mosaic(arrangements, wells, Choice(run), reading.on_error)
     except UnsupportedError as error:
+        if run is not None:  # the fields may name none of the plate's acquisitions
+            return _mosaic(name, node, wells, reading, None)
         reading.messages.append(str(error))
         return []
     reading.note(_unread(node, arrangements))
@@ -214,7 +245,7 @@ def _mosaic(
     labels = []
     for label in found.nodes:
         inside = label.location.path[len(mosaic.node.location.path) :].strip("/")
-        choice = Choice(inside=inside)
+        choice = Choice(run, inside)
         joined = open_mosaic(arrangements, wells, choice, reading.on_error)
         labels.append((label.name, joined))
     return [mosaic_group(name, mosaic, labels)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.node import Node, open_node
-from napari_ngff.viewer.contents import contents
+from napari_ngff.viewer.contents import contents, plate_above
 from napari_ngff.viewer.frontend import ErrorReport, show
 from napari_ngff.viewer.layers import layers_of
 from napari_ngff.viewer.session import session_of
@@ -121,17 +121,14 @@ def browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
         return node, None
     if node.kind not in (None, Kind.WELL) or not node.location.path:
         return (node, None) if node.kind is Kind.WELL else None
-    for up in ("..", "../.."):
-        try:
-            above = node.child(up)
-        except (OMEZarrError, OSError):
-            continue
-        if above.metadata.plate is not None:
-            inner = node.location.path[len(above.location.path) :].strip("/")
-            paths = [well.path for well in above.metadata.plate.wells]
-            wells = tuple(p for p in paths if p == inner or p.startswith(f"{inner}/"))
-            if wells:
-                return above, wells
+    above = plate_above(node)
+    plate = above.metadata.plate if above is not None else None
+    if above is not None and plate is not None:
+        inner = node.location.path[len(above.location.path) :].strip("/")
+        paths = [well.path for well in plate.wells]
+        wells = tuple(p for p in paths if p == inner or p.startswith(f"{inner}/"))
+        if wells:
+            return above, wells
     return (node, None) if node.kind is Kind.WELL else None
 
 

@@ -352,11 +352,9 @@ class Display:
 
     def _corners(self, well: str | None) -> Corners | None:
         images = self.images()
-        return (
-            corners_of(images[0], self._mosaics[0], well)
-            if images and self._mosaics
-            else None
-        )
+        if not images or not self._mosaics:
+            return None
+        return corners_of(images[0], self._mosaics[0], well)
 
     def at(self, world: Sequence[float]) -> tuple[str | None, Field | None] | None:
         """Tell which image of a mosaic lies at a world coordinate; reads nothing."""
@@ -383,6 +381,8 @@ class Display:
             Paths of the wells they show; all by default.
         """
         joined = self._expected.add(groups)
+        if joined and joined[0].acquisition is None:
+            self.runs = ()
         for group in groups:
             if group.labels:
                 self.labels = group.labels[0].name
