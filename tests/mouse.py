@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import QEvent, QMimeData, QPointF, Qt, QThreadPool, QUrl
-from qtpy.QtGui import QDragEnterEvent, QDropEvent, QMouseEvent
+from qtpy.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QThreadPool, QUrl
+from qtpy.QtGui import QDragEnterEvent, QDropEvent, QMouseEvent, QWheelEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
@@ -105,4 +105,16 @@ def press_save(viewer, layer):
 def move(viewer, point, modifiers=PLAIN):
     at = on_canvas(viewer, point)
     send(viewer, QEvent.Type.MouseMove, at, NONE, NONE, modifiers)
+    pump()
+
+
+def turn_wheel(viewer, point, notches=1):
+    """Turn the wheel at a world position (y, x): away from the user is closer."""
+    native, at = canvas(viewer).native, on_canvas(viewer, point)
+    place = QPointF(native.mapToGlobal(at.toPoint()))
+    turned = QPoint(0, 120 if notches > 0 else -120)
+    phase = Qt.ScrollPhase.NoScrollPhase
+    for _ in range(abs(notches)):
+        event = QWheelEvent(at, place, QPoint(), turned, NONE, PLAIN, phase, False)
+        QApplication.sendEvent(native, event)
     pump()

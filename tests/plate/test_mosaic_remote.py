@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from napari_ngff import open_node
+from napari_ngff.plate import planes
 from napari_ngff.plate.arrangement import Arrangements
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import open_mosaic
@@ -100,3 +101,18 @@ def test_a_well_that_is_not_there_is_asked_for_once(served):
     whole(levels[0])
     # All wells were looked at when the mosaic was opened: there are few.
     assert not [path for path in server.asked if path.startswith("/p/D/")]
+
+
+def test_no_well_of_a_server_is_waited_for(served, monkeypatch):
+    folder, address, server = served
+    monkeypatch.setattr(planes, "PLANE_BYTES", 1024)
+    level, asked = opened(address)[0], []
+    level.tiles.defer = lambda *what: asked.append(what) or True
+    box = (0, 1), (20, 40), (20, 40)
+    server.asked.clear()
+    assert not level.read(box).any()
+    assert not server.asked
+    assert level.draw(asked[0][1])
+    expected = opened(folder)[0].read(box)
+    np.testing.assert_array_equal(level.read(box), expected)
+    assert expected.any()

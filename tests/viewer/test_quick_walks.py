@@ -308,6 +308,66 @@ def test_more_than_there_is_room_for_is_drawn_once(
         )
 
 
+def test_parts_that_there_is_no_room_for_are_drawn_once(
+    viewer, workers, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(planes, "PLANE_BYTES", 6400)
+    root = write_plate(tmp_path / "p", grid=(5, 5), fields=1, shape=(5, 16, 16))
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    workers.finish()
+    monkeypatch.setattr(planes, "MOST_PLANES", 0)
+    monkeypatch.setattr(planes, "kept", ByteCache(2 * 12800 + 2000, least=1))
+    workers.ran = 0
+    for layer in viewer.layers:
+        layer.locked_data_level = 0
+    while workers.jobs and workers.ran < 100:
+        workers.turn()
+    assert not browser.is_drawing
+    expected = pixels(0, (5, 16, 16))
+    for channel, layer in enumerate(viewer.layers):
+        picture = np.asarray(layer._slice.image.raw)
+        assert picture.shape == (80, 80)
+        np.testing.assert_array_equal(picture[:16, :16], expected[channel])
+
+
+def test_one_picture_shows_all_channels(viewer, workers, tmp_path, monkeypatch):
+    monkeypatch.setattr(planes, "PLANE_BYTES", 6400)
+    root = write_plate(tmp_path / "p", grid=(5, 5), fields=1, shape=(3, 16, 16))
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    workers.finish()
+    first, second, third = viewer.layers
+    drawn = []
+    first.events.set_data.connect(lambda: drawn.append(first.data_level))
+    first.locked_data_level = 0
+    work, done = workers.jobs.pop()
+    found = work()
+    # The worker was quicker than napari, which asks layer by layer.
+    second.locked_data_level = third.locked_data_level = 0
+    done(found)
+    assert drawn == [0]
+    workers.finish()
+    assert drawn == [0, 0]
+    assert all(np.all(layer._slice.image.raw) for layer in viewer.layers)
+
+
+def test_what_is_left_behind_is_not_drawn(viewer, workers, tmp_path, monkeypatch):
+    monkeypatch.setattr(planes, "PLANE_BYTES", 6400)
+    root = write_plate(tmp_path / "p", grid=(5, 6), fields=1, shape=(1, 32, 32))
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    workers.finish()
+    (layer,) = viewer.layers
+    layer.corner_pixels = np.array([[0, 0], [159, 95]])
+    layer.data_level = 0
+    layer.corner_pixels = np.array([[0, 96], [159, 191]])
+    layer.refresh()
+    with reading() as keys:
+        workers.finish()
+    assert {key[2] for key in keys} == set("456")
+
+
 def test_planes_of_all_channels_have_room(tmp_path, monkeypatch):
     monkeypatch.setattr(planes, "kept", ByteCache(8))
     planes.make_room(8)

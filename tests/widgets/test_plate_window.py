@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from mouse import pump, until
+from mouse import pump, turn_wheel, until
+from napari_ngff.plate import planes
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
-from plates import write_plate
+from plates import pixels, write_plate
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +126,9 @@ def test_arrows_and_points_walk_with_the_canvas_focused(viewer, browser, qtbot):
     assert viewer.canvas.overlays.text.text == "A03 - field 0 - acquisition 0"
 
 
-def test_walking_waits_for_no_file_in_the_main_thread(viewer, browser, monkeypatch):
+@pytest.fixture
+def waited(monkeypatch):
+    """Keys of files that were read in the main thread."""
     waited, ahead = [], set()
     get = FolderSource.get
 
@@ -139,6 +142,10 @@ def test_walking_waits_for_no_file_in_the_main_thread(viewer, browser, monkeypat
         return get(self, key, *part)
 
     monkeypatch.setattr(FolderSource, "get", watched)
+    return waited
+
+
+def test_walking_waits_for_no_file_in_the_main_thread(viewer, browser, waited):
     go(browser, lambda: browser.show_field("A/2"))
     waited.clear()  # nothing was known of what is in view
     # On, to another well, far away, and back: prepared in advance or not.
@@ -151,8 +158,8 @@ def test_walking_waits_for_no_file_in_the_main_thread(viewer, browser, monkeypat
     ):
         go(browser, action)
         viewer.window._qt_viewer.canvas.native.grab()
-    pixels = [np.asarray(layer._slice.image.raw) for layer in viewer.layers]
-    assert all(np.count_nonzero(shown) for shown in pixels)
+    pictures = [np.asarray(layer._slice.image.raw) for layer in viewer.layers]
+    assert all(np.count_nonzero(shown) for shown in pictures)
     assert not waited
 
 
@@ -178,8 +185,8 @@ def test_the_next_field_takes_one_picture(viewer, browser, monkeypatch):
     assert [text for text, _, _ in drawn] == ["A02 - field 1 - acquisition 0"]
     (_, levels, shown), *_ = drawn
     assert levels == before == [0, 0, 0]
-    for layer, pixels in zip(viewer.layers, shown, strict=True):
-        np.testing.assert_array_equal(pixels, np.asarray(layer.data[0]))
+    for layer, picture in zip(viewer.layers, shown, strict=True):
+        np.testing.assert_array_equal(picture, np.asarray(layer.data[0]))
 
 
 def test_what_is_read_at_once_is_not_shown_as_read(viewer, browser):
@@ -191,6 +198,62 @@ def test_what_is_read_at_once_is_not_shown_as_read(viewer, browser):
     go(browser, lambda: browser.step_field(1))
     assert seen[0] == (True, False)
     assert seen[-1] == (False, False)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A plate of which but the coarsest level is too large to be kept whole."""
+    folder = tmp_path_factory.mktemp("plates") / "wide"
+    return write_plate(folder, grid=(8, 12), shape=(2, 128, 128), levels=3)
+
+
+def test_a_large_plate_comes_in_without_the_window_waiting(
+    viewer, wide, monkeypatch, waited
+):
+    monkeypatch.setattr(planes, "PLANE_BYTES", 2 * 512 * 768)
+    viewer.open(str(wide), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    settled(viewer, browser)
+    layer, seen = viewer.layers[0], set()
+    shapes = [level.shape for level in layer.data]
+    assert shapes == [(2048, 3072), (1024, 1536), (512, 768)]
+    for _ in range(20):
+        waited.clear()
+        corners, level = layer.corner_pixels.copy(), layer.data_level
+        turn_wheel(viewer, (200, 300))
+        settled(viewer, browser)
+        if np.array_equal(corners, layer.corner_pixels) and level == layer.data_level:
+            continue
+        shown = layer.corner_pixels[:, -2:] // (256 >> layer.data_level)
+        many = np.prod(shown[1] - shown[0] + 1) > 4
+        assert not (many and waited)
+        seen.add((layer.data_level, bool(many)))
+        for one in viewer.layers:
+            assert_shown(one, wide)
+    assert {(1, True), (0, True)} <= seen
+
+
+def assert_shown(layer, root):
+    """What is shown of a layer is what its fields say."""
+    shown, step = np.asarray(layer._slice.image.raw), 2**layer.data_level
+    (top, left), (bottom, right) = layer.corner_pixels[:, -2:]
+    assert shown.shape == (bottom - top + 1, right - left + 1)
+    channel, side = int(layer.name[-1:] == "1"), 128 // step
+    for y in range(top // side, bottom // side + 1):
+        for x in range(left // side, right // side + 1):
+            well = (y // 2) * 12 + x // 2
+            full = pixels(well * 50 + y % 2 * 2 + x % 2, (2, 128, 128))
+            field = full[channel, ::step, ::step]
+            rows, columns = (
+                slice(max(0, low - at * side), high + 1 - at * side)
+                for at, low, high in ((y, top, bottom), (x, left, right))
+            )
+            field = field[rows, columns]
+            at = max(0, y * side - top), max(0, x * side - left)
+            there = shown[
+                at[0] : at[0] + field.shape[0], at[1] : at[1] + field.shape[1]
+            ]
+            np.testing.assert_array_equal(there, field)
 
 
 def files():

@@ -149,7 +149,7 @@ def open_mosaic(
         MosaicLevel.of(tiles, bounds, model, number, size, on_error)
         for number in range(len(model.levels))
     )
-    make_room(dict(zip(bounds.axes, bounds.lead, strict=False)).get("c", 1))
+    make_room(bounds.channels)
     corner = (float(top * cell[0]), float(left * cell[1]))
     if wells is None or len(wells) == 1:
         arrangement = arrangements.of(found.well, choice.acquisition)

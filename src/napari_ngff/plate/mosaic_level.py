@@ -14,14 +14,14 @@ import numpy as np
 
 from napari_ngff.errors import ChunkError, NodeNotFoundError, OMEZarrError
 from napari_ngff.plate import planes
-from napari_ngff.plate.view import View, view_of
+from napari_ngff.plate.view import View, can_hold, cast, view_of
 from napari_ngff.store.workers import share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari_ngff.plate.arrangement import PlacedField
-    from napari_ngff.plate.tiles import Bounds, Tile, Tiles
+    from napari_ngff.plate.tiles import Bounds, Defer, Tile, Tiles
     from napari_ngff.store.lazy import Box
     from napari_ngff.store.pyramid import OnError, Pyramid
 
@@ -67,6 +67,7 @@ class MosaicLevel:
     on_error: OnError | None = None
     _views: dict[str, View | None] = field(default_factory=dict)
     _token: int = field(default_factory=lambda: next(tokens))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def of(
@@ -128,13 +129,29 @@ class MosaicLevel:
         return out
 
     def _by_planes(self, box: Box, met: list[int]) -> bool:
-        """Whether to keep whole planes: few wells are quickly read again."""
-        nbytes = math.prod(self.shape[-2:]) * self.dtype.itemsize
-        if len(self.tiles.tiles) <= FEW or nbytes > planes.PLANE_BYTES:
+        """Whether to keep what is drawn: what is quick is read again."""
+        if len(self.tiles.tiles) <= FEW:
             return False
-        if len(met) > FEW or self.tiles.concurrency > 1:
-            return True
-        return any(planes.kept.get((self._token, lead)) for lead in self._leads(box))
+        quick = self._quick(met)
+        if self._whole:
+            return not quick or any(
+                planes.kept.get((self._token, lead)) for lead in self._leads(box)
+            )
+        # Who needs more than a window shows, or all at once, reads it.
+        nbytes = math.prod(stop - start for start, stop in box[-2:])
+        small = nbytes * self.dtype.itemsize <= planes.PART_BYTES
+        return small and not quick and self._defer is not None
+
+    def _quick(self, numbers: list[int]) -> bool:
+        """Whether wells are few, local, and have arrays of this level."""
+        here = bool(self.model.multiscale.levels[self.number].path)
+        return here and len(numbers) <= FEW and self.tiles.concurrency == 1
+
+    @property
+    def _whole(self) -> bool:
+        """Whether planes are kept whole."""
+        nbytes = math.prod(self.shape[-2:]) * self.dtype.itemsize
+        return nbytes <= planes.PLANE_BYTES
 
     def draw(self, box: Box, stop: Callable[[], bool] = lambda: False) -> bool:
         """Draw what a rectangle needs, so that reading it costs nothing.
@@ -151,9 +168,7 @@ class MosaicLevel:
         """
         met = self.meeting(box)
         for lead in self._leads(box):
-            plane = self._plane(lead)
-            left = [number for number in met if number not in plane.drawn]
-            self._draw(plane, lead, left, stop)
+            self._draw(self._plane(lead, box), lead, met, stop)
         return not stop()
 
     def meeting(self, box: Box) -> list[int]:
@@ -169,33 +184,45 @@ class MosaicLevel:
     def _leads(self, box: Box) -> Iterable[tuple[int, ...]]:
         return itertools.product(*(range(*span) for span in box[:-2]))
 
-    def _plane(self, lead: tuple[int, ...]) -> planes.Plane:
-        key = self._token, lead
-        plane = planes.kept.get(key)
-        if plane is None:
-            plane = planes.Plane(np.zeros(self.shape[-2:], self.dtype))
+    def _plane(self, lead: tuple[int, ...], box: Box) -> planes.Plane:
+        """Find what is kept of a plane, or make room for a rectangle of it."""
+        key, area = (self._token, lead), box[-2:]
+        with self._lock:
+            plane = planes.kept.get(key)
+            if plane is not None and plane.holds(area):
+                return plane
+            if self._whole:
+                height, width = self.shape[-2:]
+                area = (0, height), (0, width)
+            if plane is None:
+                plane = planes.Plane.empty(area, self.dtype)
+            else:
+                plane = plane.moved(area, self.meeting)
+            planes.make_room(self.bounds.channels, plane.pixels.nbytes)
             planes.kept.put(key, plane, plane.pixels.nbytes)
-        return plane
+            return plane
 
     def _read_planes(self, box: Box, met: list[int]) -> Pixels:
         out = np.empty([stop - start for start, stop in box], self.dtype)
-        area = tuple(slice(*span) for span in box[-2:])
         for lead in self._leads(box):
-            plane = self._plane(lead)
+            plane = self._plane(lead, box)
             left = [number for number in met if number not in plane.drawn]
             if left and not self._deferred(left, box):
                 self._draw(plane, lead, left)
             at = tuple(i - span[0] for i, span in zip(lead, box, strict=False))
-            out[at] = plane.pixels[area]
+            out[at] = plane.part(box[-2:])
         return out
 
+    @property
+    def _defer(self) -> Defer | None:
+        """Who may be asked to have something drawn elsewhere: in the main thread."""
+        main = threading.current_thread() is threading.main_thread()
+        return self.tiles.defer if main else None
+
     def _deferred(self, left: list[int], box: Box) -> bool:
-        defer = self.tiles.defer
-        if defer is None or (len(left) <= FEW and self.tiles.concurrency == 1):
-            return False
-        return threading.current_thread() is threading.main_thread() and defer(
-            self, box
-        )
+        defer = self._defer
+        quick = self._whole and self._quick(left)
+        return defer is not None and not quick and defer(self, box)
 
     def _draw(
         self,
@@ -204,8 +231,9 @@ class MosaicLevel:
         numbers: list[int],
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        box = (*((i, i + 1) for i in lead), *((0, n) for n in self.shape[-2:]))
+        box = (*((i, i + 1) for i in lead), *plane.box)
         out = plane.pixels.reshape((1,) * len(lead) + plane.pixels.shape)
+        left = [number for number in numbers if number not in plane.drawn]
 
         def draw(number: int) -> None:
             # Who else draws now, for the contrast or the thumbnail, waits and is done.
@@ -214,7 +242,7 @@ class MosaicLevel:
                     self._paste(number, box, out)
                     plane.drawn.add(number)
 
-        self._each(numbers, draw)
+        self._each(left, draw)
 
     def _each(self, numbers: list[int], step: Callable[[int], None]) -> None:
         share(iter(numbers), step, len(numbers), self.tiles.concurrency)
@@ -308,11 +336,11 @@ class MosaicLevel:
         place, inside = tuple(target), tuple(source)
         if view.lent:
             # What cannot be read so leaves no trace.
-            return place, _cast(view.read(inside, None), self.dtype)
+            return place, cast(view.read(inside, None), self.dtype)
         if out is not None and view.plain and view.dtype == self.dtype:
             view.array.read(inside, self.on_error, out=out[place])
             return None
-        return place, _cast(view.read(inside, self.on_error), self.dtype)
+        return place, cast(view.read(inside, self.on_error), self.dtype)
 
     def _spans(self, tile: Tile, placed: PlacedField, limits: tuple[int, int]) -> Box:
         """Start and stop of a field along y and x, in voxels of this level."""
@@ -350,7 +378,7 @@ class MosaicLevel:
         if any(map(operator.gt, view.shape, self.shape[:-2])):
             text = f"Field {placed.field.path} has more planes or channels, which"
             self.tiles.cut(tile, f"{text} are not shown here.")
-        if not _holds(self.dtype, view.dtype):
+        if not can_hold(self.dtype, view.dtype):
             text = f"Field {placed.field.path} has values of type {view.dtype}"
             self.tiles.cut(tile, f"{text}, those beyond {self.dtype} are cut off.")
 
@@ -368,17 +396,3 @@ class MosaicLevel:
 
 def _rounded(value: float) -> int:
     return math.floor(value + 0.5)
-
-
-def _holds(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
-    return dtype == other or np.can_cast(other, dtype, "safe")
-
-
-def _cast(pixels: Pixels, dtype: np.dtype[Any]) -> Pixels:
-    """Change the type of pixels; values beyond its range become the nearest in it."""
-    if _holds(dtype, pixels.dtype):
-        return pixels
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        pixels = np.clip(np.nan_to_num(pixels), info.min, info.max)
-    return pixels.astype(dtype)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.lazy import Box
     from napari_ngff.store.pyramid import OnError
 
-__all__ = ["Bounds", "Tile", "Tiles"]
+__all__ = ["Bounds", "Defer", "Tile", "Tiles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +168,8 @@ class Bounds:
     axes: tuple[str, ...]
     lead: tuple[int, ...]
     dtype: np.dtype[Any]
+
+    @property
+    def channels(self) -> int:
+        """How many there are."""
+        return dict(zip(self.axes, self.lead, strict=False)).get("c", 1)

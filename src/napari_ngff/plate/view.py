@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.node import read_node
 from napari_ngff.store.pyramid import LevelSource, open_pyramid
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from napari_ngff.plate.screen import FieldImage
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.lazy import Box
     from napari_ngff.store.pyramid import OnError, Pyramid
 
-__all__ = ["View", "Wanted", "view_of"]
+__all__ = ["View", "Wanted", "can_hold", "cast", "view_of"]
 
 ALIKE = 1.5
 """Voxels so many times larger or smaller than wanted are taken as they are."""
@@ -156,3 +156,18 @@ def _nearest(image: FieldImage, size: tuple[int, int], wanted: Wanted) -> View:
     shape = [1 if axis is None else chosen.shape[axis] for axis in order]
     shape[-2:] = (-(-n // step) for n, step in zip(shape[-2:], steps, strict=True))
     return View(chosen.array, tuple(order), tuple(shape), steps)
+
+
+def can_hold(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Tell whether a type has room for all values of another."""
+    return dtype == other or np.can_cast(other, dtype, "safe")
+
+
+def cast(pixels: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Change the type of pixels; values beyond its range become the nearest in it."""
+    if can_hold(dtype, pixels.dtype):
+        return pixels
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        pixels = np.clip(np.nan_to_num(pixels), info.min, info.max)
+    return pixels.astype(dtype)

@@ -22,6 +22,9 @@ __all__ = ["Stream", "reread"]
 TURN = 0.4
 """Seconds of drawing after which what is there is shown."""
 
+Asked = tuple[int, "Box"]
+"""Id of a level, and a rectangle of it."""
+
 
 class Stream:
     """Draws what napari asked for in workers.
@@ -40,11 +43,13 @@ class Stream:
     ) -> None:
         self._redraw = redraw
         self._finished = finished
-        self._wanted: dict[int, tuple[MosaicLevel, Box]] = {}
+        # By level and plane: of each, what was asked for last.
+        self._wanted: dict[Asked, tuple[MosaicLevel, Box]] = {}
         self._tiles: list[weakref.ref[Tiles]] = []
         self._running = False
+        self._end = 0.0
         # What was drawn since nothing was left to do.
-        self._drawn_once: set[tuple[int, Box]] = set()
+        self._drawn_once: set[Asked] = set()
 
     @property
     def is_busy(self) -> bool:
@@ -74,28 +79,36 @@ class Stream:
         if (id(level), box) in self._drawn_once:
             # There is no room for all that is in view: else this would go on for ever.
             return False
-        self._wanted[id(level)] = level, box
+        self._wanted[id(level), box[:-2]] = level, box
         if not self._running:
             self._running = True
+            self._end = time.monotonic() + TURN
             frontend.run(self._draw, self._drawn)
         return True
 
     def _draw(self) -> None:
-        end = time.monotonic() + TURN
-        for key, (level, box) in list(self._wanted.items()):
-            # What is asked for meanwhile is more recent.
-            late = lambda key=key, level=level: (  # noqa: E731
-                time.monotonic() > end
-                or self._wanted.get(key, (level,))[0] is not level
+        end = self._end
+        while time.monotonic() < end:
+            first = next(iter(list(self._wanted.items())), None)
+            if first is None:
+                return
+            key, asked = first
+            level, box = asked
+            late = lambda key=key, asked=asked: (  # noqa: E731
+                time.monotonic() > end or self._wanted.get(key) != asked
             )
             if level.draw(box, late):
                 self._wanted.pop(key, None)
-                self._drawn_once.add((key, box))
-            if time.monotonic() > end:
-                return
+                self._drawn_once.add((id(level), box))
 
     def _drawn(self, _: None) -> None:
+        if self._wanted and time.monotonic() < self._end:
+            # Another channel was asked for just now: one picture shows both.
+            frontend.run(self._draw, self._drawn)
+            return
         self._running = False
+        # What of it is still in view is asked for again.
+        self._wanted.clear()
         self._redraw()
         if not self._running:
             self._drawn_once.clear()
