@@ -124,6 +124,20 @@ def test_fields_are_exchanged_under_the_same_layers(root, viewer):
     assert browser.title(browser.position) == "A02 - field 1 - acquisition 0"
 
 
+def test_layers_are_called_by_what_they_show(root, viewer, monkeypatch):
+    monkeypatch.setattr(reader, "current_viewer", lambda: viewer)
+    session = session_of(viewer)
+    session.add(reader.read_node(open_node(root / "A" / "2")), str(root))
+    first, second = list(viewer.layers)[:2]
+    assert (first.name, second.name) == ("A2: channel 0", "A2: channel 1")
+    second.name = "mine"
+    session.browser.show_mosaic(["A/1"])
+    assert (first.name, second.name) == ("Tiny: channel 0", "mine")
+    session.browser.show_field("A/2")
+    assert list(viewer.layers)[:2] == [first, second]
+    assert (first.name, second.name) == ("Tiny: channel 0", "mine")
+
+
 def test_a_layer_is_active_when_labels_have_gone(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")

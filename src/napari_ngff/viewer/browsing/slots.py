@@ -84,6 +84,7 @@ class LayerSlots:
     def __init__(self) -> None:
         self._layers: dict[Slot, Layer] = {}
         self._looks: dict[Slot, dict[str, Any]] = {}
+        self._names: dict[Slot, str] = {}
 
     def layers(self, viewer: ViewerModel) -> dict[Slot, Layer]:
         """Give those that the user has not removed."""
@@ -95,7 +96,7 @@ class LayerSlots:
 
     def take(self, slot: Slot, layer: Layer) -> None:
         """Count a layer as one of ours."""
-        self._layers[slot] = layer
+        self._layers[slot], self._names[slot] = layer, layer.name
 
     def show(self, viewer: ViewerModel, prepared: Prepared) -> Iterator[None]:
         """Show something else, a step at a time, each short.
@@ -121,8 +122,10 @@ class LayerSlots:
             yield
         for slot, data in wanted.items():
             old = here.get(slot)
+            if old is not None and slot[1] == "image":
+                self._rename(slot, old, data)
             if old is None or not swap(old, data):
-                self._layers[slot] = self._replace(viewer, slot, old, data)
+                self.take(slot, self._replace(viewer, slot, old, data))
             elif slot[1] == "labels":
                 frontend.welcome(viewer, old)
             yield
@@ -131,6 +134,13 @@ class LayerSlots:
             ours = set(self.layers(viewer).values())
             below = [layer for layer in viewer.layers if layer in ours]
             viewer.layers.selection.active = below[-1] if below else None
+
+    def _rename(self, slot: Slot, layer: Layer, data: LayerData) -> None:
+        """Call a layer by what it shows next, if its name tells of what it showed."""
+        name = data[1].get("name")
+        if name and layer.name == self._names.get(slot) != name:
+            layer.name = name
+            self._names[slot] = layer.name
 
     def _replace(
         self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData
