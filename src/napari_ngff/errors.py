@@ -72,8 +72,10 @@ class ChunkError(CorruptDataError):
         self.reason = reason
 
     def __str__(self) -> str:
+        # What was wrong with a well may say already what to do.
+        reason = self.reason.removesuffix(" Restore it from a copy.").rstrip(".")
         return (
-            f"{self.source_name}/{self.key} cannot be read: {self.reason}. "
+            f"{self.source_name}/{self.key} cannot be read: {reason}. "
             "Restore it from a copy; without it this part stays empty."
         )
 

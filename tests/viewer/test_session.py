@@ -136,3 +136,13 @@ def test_many_broken_chunks_make_few_messages(monkeypatch):
     assert len(shown) == 2
     assert "a.zarr/0/0 cannot be read: damaged" in shown[0]
     assert shown[1] == "10 chunks cannot be read so far.\na.zarr"
+
+
+def test_a_broken_well_is_told_with_one_advice(monkeypatch):
+    shown = []
+    monkeypatch.setattr(frontend, "show", shown.extend)
+    reason = "A/1/zarr.json is not valid JSON. Restore it from a copy."
+    ErrorReport()(ChunkError("a.zarr", "A/1", reason))
+    (message,) = shown
+    assert message.count("Restore it from a copy") == 1
+    assert "A/1/zarr.json is not valid JSON. Restore" in message

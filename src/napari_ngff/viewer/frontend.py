@@ -198,6 +198,6 @@ class ErrorReport:
         count = len(self._keys)
         if count == 1:
             # napari shows the first line, and the rest on a click.
-            show((f"A chunk cannot be read; its place stays empty.\n{error}",))
+            show((f"A part cannot be read; its place stays empty.\n{error}",))
         elif str(count).strip("0") == "1":
             show((f"{count} chunks cannot be read so far.\n{error.source_name}",))
