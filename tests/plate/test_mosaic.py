@@ -202,7 +202,8 @@ def test_what_is_broken_stays_empty_and_is_told_once(tmp_path):
     broken = sorted(error.key for error in told)
     assert broken == ["A/2", "A/3", "B/1"]
     problems = joined.tiles.arrangements.problems
-    assert sorted(problems) == ["A/1", "A/2", "A/3", "B/1", "B/2"]
+    assert sorted(problems) == ["A/1", "A/2", "A/3", "B/1", "B/2", "B/3"]
+    assert problems["B/3"] == "It lists no images."
 
 
 def test_a_plate_without_coarser_levels_gets_some(tmp_path, monkeypatch):

@@ -294,6 +294,15 @@ def test_a_well_of_its_own_shows_its_fields(viewer, plate):
     until(lambda: (p := dock.browser().position) is not None and p.field == "2")
 
 
+def test_the_wells_of_a_row_of_its_own_are_selected(viewer, plate):
+    drop_on_canvas(viewer, plate / "B")
+    until(lambda: dock_of(viewer) is not None)
+    dock = dock_of(viewer)
+    until(lambda: dock._mode() is Mode.SELECTED)
+    assert dock.map.selected() == tuple(f"B/{i}" for i in range(1, 7))
+    assert dock.controls.buttons[Mode.SELECTED].isEnabled()
+
+
 def test_files_are_not_read_in_the_main_thread(viewer, tmp_path, monkeypatch):
     where = write_plate(tmp_path / "p.ome.zarr", grid=(16, 24), fields=1)
     node = open_node(where)

@@ -20,6 +20,8 @@ __all__ = ["Arrangement", "Arrangements", "PlacedField"]
 MOST_FIELDS = 1000
 """Wells are no wider than so many of their fields: 35 mm hold 600 of 60 micrometers."""
 
+EMPTY = "It lists no images."
+
 SCATTERED = (
     "The places of its fields lie further apart than a well is wide. They are drawn"
     " side by side."
@@ -152,6 +154,8 @@ class Arrangements:
         except (OMEZarrError, OSError) as error:
             gone = isinstance(error, NodeNotFoundError)
             return Arrangement(problems=(("", str(error)),), missing=gone)
+        if not listed:
+            return Arrangement(problems=(("", EMPTY),))
         if acquisition is not None:
             listed = tuple(f for f in listed if f.acquisition == acquisition)
         opened: dict[int, FieldImage] = {}

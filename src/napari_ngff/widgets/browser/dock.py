@@ -291,6 +291,8 @@ class BrowserDock(BrowserPanel):
             self.status.setText("")
             if self._mode() is Mode.WELL and browser.shown_wells:
                 self._frame(browser.shown_wells[0])
+            elif self._mode() is Mode.SELECTED and not self.map.selected():
+                self.map.setSelected(browser.shown_wells)
             return
         self.status.setText(browser.title(position))
         if position.well not in (None, self.map.current()):
