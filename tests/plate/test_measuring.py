@@ -252,6 +252,19 @@ def test_wells_and_fields_that_are_lost_are_named(plate, tmp_path, capsys):
         measure(open_node(str(plate)), "nuclei", wells=["B/1"])
 
 
+def test_ids_stay_whole_where_fields_differ_in_type(plate):
+    large = np.zeros((24, 24), "u8")
+    large[3, 4:6] = 2**63 + 5
+    folder = plate / "A/2/0/labels/nuclei"
+    shutil.rmtree(folder)
+    write_image(folder, large, 3, "yx", label={})
+    found = measure(open_node(str(plate)), "nuclei").frame
+    assert found["label"].dtype == "uint64"
+    assert found["label"].iloc[-1] == 2**63 + 5
+    small = measure(open_node(str(plate)), "nuclei", wells=["A/1"]).frame
+    assert found["label"].tolist()[:-1] == small["label"].tolist()
+
+
 def test_labels_are_counted(plate):
     found = measure(open_node(str(plate)), "nuclei", task=count_field).frame
     data = np.frombuffer((plate / "A/1/0/labels/nuclei/0/c/0/0").read_bytes(), "u4")

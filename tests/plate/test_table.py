@@ -78,6 +78,15 @@ def test_fields_and_labels():
     assert len(found.of_field("A/2", "0")) == 0
 
 
+def test_labels_that_are_words_are_values():
+    found = table(well=["A1", "A2"], Label=["control", "treated"], dose=[1, 2])
+    assert found.columns == ("Label", "dose")
+    kept = found.where(parse_conditions("label = treated", found.columns))
+    assert kept.frame["well"].tolist() == ["A/2"]
+    lower = table(well=["A1", "A2"], label=["control", None])
+    assert lower.columns == ("label (text)",)
+
+
 def test_aggregation_is_that_of_numpy():
     values = {"A/1": [3.0, 1.0, np.nan, 2.5], "B/1": [7.0], "C/1": [np.nan]}
     wells = [well for well, rows in values.items() for _ in rows]

@@ -24,7 +24,7 @@ from napari_ngff.plate.screen import Screen
 from napari_ngff.plate.tables.files import find_table, table_names
 from napari_ngff.plate.tables.measured import LabelledImage, labels_of, open_labelled
 from napari_ngff.plate.tables.statistics import joined
-from napari_ngff.plate.tables.table import FIELD, WELL
+from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
 from napari_ngff.store.node import read_node
 from napari_ngff.store.workers import CORES
 
@@ -329,7 +329,18 @@ def _measure_fields(
         reason = "; ".join(problems[:3]) or f"{without} images were looked at"
         msg = f"No image of {node} has {label!r}: {reason}."
         raise NodeNotFoundError(msg)
+    _widen(frames)
     return Measured(pd.concat(frames, ignore_index=True), tuple(problems), without)
+
+
+def _widen(frames: Sequence[Any]) -> None:
+    """Keep ids whole where some fields have them as uint64: joined with int64 they
+    would become floats.
+    """
+    ids = [frame[LABEL] for frame in frames if LABEL in frame]
+    if len({each.dtype for each in ids}) > 1 and all((each >= 0).all() for each in ids):
+        for frame in frames:
+            frame[LABEL] = frame[LABEL].astype("uint64")
 
 
 def _path(place: Place) -> str:

@@ -232,11 +232,13 @@ def tabulate(
     elif field is not None:
         result[FIELD] = _texts(frame[field])
         used.append(field)
-    if label is not None:
+    if label is not None and _has_numbers(frame[label]):
         result[LABEL] = _integers(frame[label], label, name)
         used.append(label)
     values = frame.drop(columns=[c for c in used if c in frame.columns])
     values = values.drop(columns=[c for c in result if c in values.columns])
+    if LABEL in values.columns:  # text, see `Table`
+        values = values.rename(columns={LABEL: f"{LABEL} (text)"})
     joined = values.assign(**result)[[*result, *values.columns]]
     if known[WELL] is None:
         joined = joined[joined[WELL] != ""].reset_index(drop=True)
@@ -294,6 +296,13 @@ def _is_truth(column: Any) -> bool:
 
     found = infer_dtype(column, skipna=True) if column.dtype == object else ""
     return bool(found == "boolean")
+
+
+def _has_numbers(column: Any) -> bool:
+    """Tell whether a column holds any number; a name, or a treatment, is no id."""
+    import pandas as pd
+
+    return not len(column) or bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
 def _integers(column: Any, label: str, name: str) -> Any:

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tables.table import Table
     from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = ["join_features", "join_table", "labels_shown", "part_features"]
+__all__ = [
+    "join_features",
+    "join_table",
+    "labels_shown",
+    "names_shown",
+    "part_features",
+]
 
 
 def labels_shown(
@@ -47,6 +53,16 @@ def labels_shown(
             if name in ("", origin.node.name):
                 found.append((layer, Place(here.well, field)))
     return found
+
+
+def names_shown(viewer: ViewerModel | None, browser: Browser) -> tuple[str, ...]:
+    """List the names of the labels that are shown, but for those of sidecars: these are
+    not in the fields, where labels to measure are looked for.
+    """
+    root = browser.node.location.source.name
+    nodes = [layer.metadata[KEY].node for layer, _ in labels_shown(viewer, browser)]
+    names = (n.name for n in nodes if n.location.source.name == root)
+    return tuple(dict.fromkeys(names))
 
 
 def join_table(

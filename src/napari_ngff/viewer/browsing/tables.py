@@ -25,7 +25,11 @@ from napari_ngff.plate.tables.measuring import (
 )
 from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, Table, tabulate
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.features import join_table, labels_shown
+from napari_ngff.viewer.browsing.features import (
+    join_table,
+    labels_shown,
+    names_shown,
+)
 from napari_ngff.viewer.browsing.map_values import Coloring
 from napari_ngff.viewer.browsing.table_offers import (
     Offer,
@@ -35,7 +39,6 @@ from napari_ngff.viewer.browsing.table_offers import (
     read_offer,
 )
 from napari_ngff.viewer.browsing.well_filter import matching
-from napari_ngff.viewer.picture import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -392,8 +395,6 @@ class Tables:
         Labels that none of the wells had that were looked at are offered from now on.
         """
         join_table(self._viewer(), self.browser, self.table)
-        shown = labels_shown(self._viewer(), self.browser)
-        names = dict.fromkeys(layer.metadata[KEY].node.name for layer, _ in shown)
-        more = [Offer(Source.COUNT, n) for n in names if n not in self.labels]
-        if more:
-            self._offer(more)
+        names = names_shown(self._viewer(), self.browser)
+        if not set(names) <= set(self.labels):
+            self._offer([Offer(Source.COUNT, name) for name in names])
