@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mosaics import mosaic, whole
 from napari_ngff.plate import planes
 from napari_ngff.store.region import cache as chunks
-from plates import pixels, write_image, write_plate
+from plates import pixels, write_array, write_image, write_plate
 
 GRID, SHAPE = (4, 5), (2, 12, 12)
 
@@ -205,3 +205,75 @@ def test_room_is_made_for_a_large_canvas(small_planes, tmp_path, monkeypatch):
     asked.clear()
     assert all(level.read(box).all() for box in views)
     assert not asked
+
+
+@pytest.fixture
+def deep(small_planes, tmp_path):
+    """A plate of three levels, of which the coarsest is kept whole."""
+    return mosaic(
+        write_plate(tmp_path / "p", grid=(4, 6), fields=1, shape=(2, 32, 32), levels=3)
+    )
+
+
+def enlarged(pixels, times):
+    return np.kron(pixels, np.ones((times, times), pixels.dtype))
+
+
+def test_coarser_wells_stand_in_for_what_is_missing(deep):
+    fine, _, coarse = deep.pyramid.levels
+    known = in_a_worker(coarse.read, ((0, 1), (0, 32), (8, 48)))[0]
+    asked = Asked()
+    deep.tiles.defer = asked.defer
+    box = (0, 1), (10, 128), (5, 150)
+    shown = fine.read(box)[0]
+    assert not shown[:, :27].any()  # nobody has seen these wells
+    np.testing.assert_array_equal(shown[:, 27:], enlarged(known, 4)[10:, :118])
+    asked.draw(wells=3)
+    exact = in_a_worker(fine.read, box)[0]
+    some = fine.read(box)[0]
+    np.testing.assert_array_equal(some[:22, :91], exact[:22, :91])
+    np.testing.assert_array_equal(some[22:], shown[22:])
+    np.testing.assert_array_equal(some[:, 91:], shown[:, 91:])
+    assert asked.draw()
+    np.testing.assert_array_equal(fine.read(box)[0], exact)
+    assert not fine.read(((1, 2), *box[1:])).any()
+
+
+def test_the_next_coarser_wells_stand_in(deep):
+    fine, middle, coarse = deep.pyramid.levels
+    in_a_worker(coarse.read, ((0, 1), (0, 32), (0, 48)))
+    asked = Asked()
+    deep.tiles.defer = asked.defer
+    part = (0, 1), (16, 64), (0, 64)
+    middle.read(part)
+    asked.draw(wells=11)  # of twelve
+    shown = fine.read(((0, 1), (0, 128), (0, 192)))[0]
+    known = in_a_worker(middle.read, part)[0]
+    expected = in_a_worker(coarse.read, ((0, 1), (0, 32), (0, 48)))[0]
+    expected = enlarged(expected, 4)
+    last = expected[96:, 96:128].copy()
+    expected[32:, :128] = enlarged(known, 2)
+    expected[96:, 96:128] = last
+    np.testing.assert_array_equal(shown, expected)
+
+
+def test_coarser_planes_stand_in_for_those_of_their_depth(small_planes, tmp_path):
+    root = write_plate(tmp_path / "p", grid=(4, 5), fields=1, shape=(1, 32, 32))
+    volume = pixels(3, (4, 32, 32))
+    for row, column in np.ndindex(4, 5):
+        place = root / "ABCD"[row] / str(column + 1) / "0"
+        shutil.rmtree(place)
+        write_image(place, volume, 3, axes="zyx", levels=3)
+        # Every second plane, too.
+        shutil.rmtree(place / "2")
+        write_array(place / "2", volume[::2, ::4, ::4], 3)
+    joined = mosaic(root)
+    fine, _, coarse = joined.pyramid.levels
+    assert coarse.shape == (2, 32, 40)
+    in_a_worker(coarse.read, ((0, 2), (0, 32), (0, 40)))
+    asked = Asked()
+    joined.tiles.defer = asked.defer
+    for z in range(4):
+        shown = fine.read(((z, z + 1), (0, 128), (0, 160)))[0]
+        one = enlarged(volume[z // 2 * 2, ::4, ::4], 4)
+        np.testing.assert_array_equal(shown, np.tile(one, (4, 5)))

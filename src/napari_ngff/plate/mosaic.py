@@ -145,17 +145,19 @@ def open_mosaic(
         max(tile.corner[1] for tile in tiles.tiles) + cell[1],
     )
     model = deepened(found.pyramid, far, size, bounds.dtype.itemsize)
-    levels = tuple(
-        MosaicLevel.of(tiles, bounds, model, number, size, on_error)
-        for number in range(len(model.levels))
-    )
+    levels: list[MosaicLevel] = []
+    for number in reversed(range(len(model.levels))):
+        coarser = levels[-1] if levels else None
+        levels.append(
+            MosaicLevel.of(tiles, bounds, model, number, size, on_error, coarser)
+        )
     make_room(bounds.channels)
     corner = (float(top * cell[0]), float(left * cell[1]))
     if wells is None or len(wells) == 1:
         arrangement = arrangements.of(found.well, choice.acquisition)
         corner = arrangement.corner
     multiscale = _moved(model.multiscale, found.placed.image, corner)
-    pyramid = Pyramid(multiscale, levels, found.pyramid.problems)
+    pyramid = Pyramid(multiscale, tuple(reversed(levels)), found.pyramid.problems)
     return Mosaic(found.node, (found.well, found.placed.field.path), pyramid, tiles)
 
 

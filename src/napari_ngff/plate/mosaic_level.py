@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import ChunkError, NodeNotFoundError, OMEZarrError
-from napari_ngff.plate import planes
+from napari_ngff.plate.planes import Planes
 from napari_ngff.plate.view import View, can_hold, cast, view_of
 from napari_ngff.store.workers import share
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari_ngff.plate.arrangement import PlacedField
+    from napari_ngff.plate.planes import Plane
     from napari_ngff.plate.tiles import Bounds, Defer, Tile, Tiles
     from napari_ngff.store.lazy import Box
     from napari_ngff.store.pyramid import OnError, Pyramid
@@ -34,9 +35,6 @@ Pixels = np.ndarray[Any, Any]
 
 Piece = tuple[tuple[slice, ...], Pixels]
 """Where in a rectangle pixels belong, and they."""
-
-
-tokens = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +51,8 @@ class MosaicLevel:
         Of the level in the pyramid that the mosaic is modelled on.
     model
         That pyramid.
+    planes
+        What was drawn.
     """
 
     shape: tuple[int, ...]
@@ -64,10 +64,9 @@ class MosaicLevel:
     edges: tuple[list[int], list[int]]
     number: int
     model: Pyramid
+    planes: Planes
     on_error: OnError | None = None
     _views: dict[str, View | None] = field(default_factory=dict)
-    _token: int = field(default_factory=lambda: next(tokens))
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def of(
@@ -78,6 +77,7 @@ class MosaicLevel:
         number: int,
         size: tuple[int, int],
         on_error: OnError | None = None,
+        coarser: MosaicLevel | None = None,
     ) -> MosaicLevel:
         """Lay out one level.
 
@@ -86,6 +86,8 @@ class MosaicLevel:
         size
             Height and width of the image that `model` is of, or whose labels, in
             voxels of its level 0.
+        coarser
+            The next level.
         """
         source = model.levels[number]
         factors = size[0] / source.shape[-2], size[1] / source.shape[-1]
@@ -106,6 +108,7 @@ class MosaicLevel:
             [_rounded(at / factor) for at in range(0, most + cell, cell)]
             for most, cell, factor in zip(far, tiles.cell, factors, strict=True)
         )
+        below = coarser.planes if coarser is not None else None
         return cls(
             shape,
             bounds.dtype,
@@ -116,6 +119,7 @@ class MosaicLevel:
             (rows, columns),
             number,
             model,
+            Planes(shape, bounds.dtype, bounds.channels, factors, below),
             on_error,
         )
 
@@ -133,25 +137,15 @@ class MosaicLevel:
         if len(self.tiles.tiles) <= FEW:
             return False
         quick = self._quick(met)
-        if self._whole:
-            return not quick or any(
-                planes.kept.get((self._token, lead)) for lead in self._leads(box)
-            )
+        if self.planes.whole:
+            return not quick or any(map(self.planes.known, self._leads(box)))
         # Who needs more than a window shows, or all at once, reads it.
-        nbytes = math.prod(stop - start for start, stop in box[-2:])
-        small = nbytes * self.dtype.itemsize <= planes.PART_BYTES
-        return small and not quick and self._defer is not None
+        return self.planes.suits(box) and not quick and self._defer is not None
 
     def _quick(self, numbers: list[int]) -> bool:
         """Whether wells are few, local, and have arrays of this level."""
         here = bool(self.model.multiscale.levels[self.number].path)
         return here and len(numbers) <= FEW and self.tiles.concurrency == 1
-
-    @property
-    def _whole(self) -> bool:
-        """Whether planes are kept whole."""
-        nbytes = math.prod(self.shape[-2:]) * self.dtype.itemsize
-        return nbytes <= planes.PLANE_BYTES
 
     def draw(self, box: Box, stop: Callable[[], bool] = lambda: False) -> bool:
         """Draw what a rectangle needs, so that reading it costs nothing.
@@ -168,7 +162,8 @@ class MosaicLevel:
         """
         met = self.meeting(box)
         for lead in self._leads(box):
-            self._draw(self._plane(lead, box), lead, met, stop)
+            plane = self.planes.at(lead, box[-2:], self.meeting)
+            self._draw(plane, lead, met, stop)
         return not stop()
 
     def meeting(self, box: Box) -> list[int]:
@@ -184,34 +179,36 @@ class MosaicLevel:
     def _leads(self, box: Box) -> Iterable[tuple[int, ...]]:
         return itertools.product(*(range(*span) for span in box[:-2]))
 
-    def _plane(self, lead: tuple[int, ...], box: Box) -> planes.Plane:
-        """Find what is kept of a plane, or make room for a rectangle of it."""
-        key, area = (self._token, lead), box[-2:]
-        with self._lock:
-            plane = planes.kept.get(key)
-            if plane is not None and plane.holds(area):
-                return plane
-            if self._whole:
-                height, width = self.shape[-2:]
-                area = (0, height), (0, width)
-            if plane is None:
-                plane = planes.Plane.empty(area, self.dtype)
-            else:
-                plane = plane.moved(area, self.meeting)
-            planes.make_room(self.bounds.channels, plane.pixels.nbytes)
-            planes.kept.put(key, plane, plane.pixels.nbytes)
-            return plane
-
     def _read_planes(self, box: Box, met: list[int]) -> Pixels:
         out = np.empty([stop - start for start, stop in box], self.dtype)
         for lead in self._leads(box):
-            plane = self._plane(lead, box)
+            plane = self.planes.at(lead, box[-2:], self.meeting)
             left = [number for number in met if number not in plane.drawn]
-            if left and not self._deferred(left, box):
+            deferred = left and self._deferred(left, box)
+            if not deferred:
                 self._draw(plane, lead, left)
             at = tuple(i - span[0] for i, span in zip(lead, box, strict=False))
             out[at] = plane.part(box[-2:])
+            if deferred:
+                self._stand_in(lead, left, box[-2:], out[at])
         return out
+
+    def _stand_in(
+        self, lead: tuple[int, ...], numbers: list[int], area: Box, out: Pixels
+    ) -> None:
+        """Put what coarser levels have of wells where they are still missing."""
+        for number in numbers:
+            spans, places = [], []
+            tile = self.tiles.tiles[number]
+            for edges, at, cell, (first, last) in zip(
+                self.edges, tile.corner, self.tiles.cell, area, strict=True
+            ):
+                low, high = edges[at // cell], edges[at // cell + 1]
+                spans.append((max(low, first), min(high, last)))
+                places.append(slice(spans[-1][0] - first, spans[-1][1] - first))
+            found = self.planes.stand_in(lead, number, tuple(spans))
+            if found is not None:
+                out[tuple(places)] = found
 
     @property
     def _defer(self) -> Defer | None:
@@ -221,12 +218,12 @@ class MosaicLevel:
 
     def _deferred(self, left: list[int], box: Box) -> bool:
         defer = self._defer
-        quick = self._whole and self._quick(left)
+        quick = self.planes.whole and self._quick(left)
         return defer is not None and not quick and defer(self, box)
 
     def _draw(
         self,
-        plane: planes.Plane,
+        plane: Plane,
         lead: tuple[int, ...],
         numbers: list[int],
         stop: Callable[[], bool] = lambda: False,

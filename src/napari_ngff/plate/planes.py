@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +13,18 @@ import numpy as np
 from napari_ngff.store.cache import ByteCache
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from napari_ngff.store.lazy import Box
 
-__all__ = ["PART_BYTES", "PLANE_BYTES", "Plane", "kept", "make_room"]
+__all__ = ["PART_BYTES", "PLANE_BYTES", "Plane", "Planes", "kept", "make_room"]
+
+Pixels = np.ndarray[Any, Any]
+
+Lead = tuple[int, ...]
+"""Indices of a plane on the axes before y and x."""
+
+tokens = itertools.count()
 
 PLANE_BYTES = 32 * 2**20
 """Planes of a level of at most so many bytes are kept whole."""
@@ -40,7 +49,7 @@ class Plane:
     """
 
     box: Box
-    pixels: np.ndarray[Any, Any]
+    pixels: Pixels
     drawn: set[int] = field(default_factory=set)
     locks: dict[int, threading.Lock] = field(default_factory=dict)
 
@@ -53,7 +62,7 @@ class Plane:
         """Tell whether a rectangle lies inside."""
         return _common(self.box, box) == box
 
-    def part(self, box: Box) -> np.ndarray[Any, Any]:
+    def part(self, box: Box) -> Pixels:
         """View the pixels of a rectangle that lies inside."""
         pairs = zip(self.box, box, strict=True)
         return self.pixels[tuple(slice(a - at, b - at) for (at, _), (a, b) in pairs)]
@@ -92,6 +101,94 @@ def make_room(channels: int, nbytes: int = PLANE_BYTES) -> None:
     """Keep planes of all channels: that of the level on the screen and the coarsest."""
     most = MOST_PLANES * PLANE_BYTES
     kept.limit = max(kept.limit, min(2 * channels * nbytes, most))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planes:
+    """What is kept of one level.
+
+    Attributes
+    ----------
+    shape, dtype
+        Of the level.
+    channels
+        How many of its planes are looked at together.
+    factors
+        Voxels of level 0 of the images per voxel, along y and x.
+    coarser
+        What is kept of the next level.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    channels: int
+    factors: tuple[float, float]
+    coarser: Planes | None = None
+    _token: int = field(default_factory=lambda: next(tokens))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def whole(self) -> bool:
+        """Whether planes are kept whole."""
+        return self._nbytes(self.shape) <= PLANE_BYTES
+
+    def suits(self, box: Box) -> bool:
+        """Whether a rectangle is small enough to be kept."""
+        return self._nbytes([stop - start for start, stop in box]) <= PART_BYTES
+
+    def _nbytes(self, shape: Sequence[int]) -> int:
+        return math.prod(shape[-2:]) * self.dtype.itemsize
+
+    def known(self, lead: Lead) -> Plane | None:
+        """Give what is kept of a plane."""
+        return kept.get((self._token, lead))
+
+    def at(
+        self, lead: Lead, area: Box, meeting: Callable[[Box], Iterable[int]]
+    ) -> Plane:
+        """Find what is kept of a plane, or make room for a rectangle of it.
+
+        Parameters
+        ----------
+        meeting
+            See `Plane.moved`.
+        """
+        with self._lock:
+            plane = self.known(lead)
+            if plane is not None and plane.holds(area):
+                return plane
+            if self.whole:
+                height, width = self.shape[-2:]
+                area = (0, height), (0, width)
+            if plane is None:
+                plane = Plane.empty(area, self.dtype)
+            else:
+                plane = plane.moved(area, meeting)
+            make_room(self.channels, plane.pixels.nbytes)
+            kept.put((self._token, lead), plane, plane.pixels.nbytes)
+            return plane
+
+    def stand_in(self, lead: Lead, number: int, area: Box) -> Pixels | None:
+        """Make a part of a tile of what coarser levels have of it, enlarged."""
+        level = self.coarser
+        while level is not None:
+            sizes = zip(lead, level.shape, self.shape, strict=False)
+            plane = level.known(tuple(i * n // full for i, n, full in sizes))
+            if plane is not None and number in plane.drawn:
+                rows, columns = (
+                    np.minimum((np.arange(*span) + 0.5) * fine / coarse, n - 1)
+                    for span, fine, coarse, n in zip(
+                        area, self.factors, level.factors, level.shape[-2:], strict=True
+                    )
+                )
+                y, x = rows.astype(int), columns.astype(int)
+                box = (int(y[0]), int(y[-1]) + 1), (int(x[0]), int(x[-1]) + 1)
+                if plane.holds(box):
+                    part: Pixels = plane.part(box).take(x - x[0], 1)
+                    enlarged: Pixels = part.take(y - y[0], 0)
+                    return enlarged
+            level = level.coarser
+        return None
 
 
 def _common(one: Box, other: Box) -> Box:
