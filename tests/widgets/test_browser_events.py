@@ -9,6 +9,7 @@ import pytest
 from qtpy.compat import isalive
 from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
 
 from mouse import until
 from napari_ngff.plate.previews.preview import PreviewReader
@@ -58,6 +59,23 @@ def test_keys_walk_with_the_dock_focused(viewer, dock, qtbot):
         QTest.keyClick(dock.map, key)
         qtbot.waitUntil(lambda w=well, f=field: shows(dock, w, f), timeout=PATIENCE)
     assert list(viewer.layers) == layers
+
+
+def test_keys_go_on_walking_when_a_button_was_clicked(viewer, dock, qtbot):
+    viewer.window.activate()
+    click_well(dock, "B/2")
+    qtbot.waitUntil(dock.map.hasFocus, timeout=PATIENCE)
+    QTest.mouseClick(dock.controls.buttons[Mode.FIELD], LEFT)
+    qtbot.waitUntil(lambda: shows(dock, "B/2", "0"), timeout=PATIENCE)
+    assert dock.map.hasFocus()
+    QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Left)
+    qtbot.waitUntil(lambda: shows(dock, "B/1", "0"), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: dock._listed == "B/1", timeout=PATIENCE)
+    field = dock.well.map.rectOf("1").center()
+    QTest.mouseClick(dock.well.map, LEFT, pos=field)
+    qtbot.waitUntil(lambda: shows(dock, "B/1", "1"), timeout=PATIENCE)
+    QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Right)
+    qtbot.waitUntil(lambda: shows(dock, "B/2", "1"), timeout=PATIENCE)
 
 
 def test_wells_stay_selected_until_another_is_gone_to(dock, qtbot):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QButtonGroup,
@@ -115,6 +115,9 @@ class BrowserControls(QWidget):
         self.labels.setAccessibleName("Labels")
         self.labels.setToolTip("Labels shown on the pictures of many fields")
         self.labels.activated.connect(self._on_labels)
+        # A click does not take the keys that walk.
+        for widget in (*self.buttons.values(), self.geometry_box, self.labels):
+            widget.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._arrange(modes)
         self.setLabels((), None)
 

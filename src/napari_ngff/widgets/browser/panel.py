@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QSize, Qt, QTimer
 from qtpy.QtWidgets import (
+    QApplication,
     QHBoxLayout,
     QLabel,
     QProgressBar,
@@ -60,6 +61,13 @@ class BrowserPanel(DropTarget):
         self.status = QLabel(self)
         self._waited = QTimer(self)
         self._waited.timeout.connect(self._show_progress)
+        for chosen in (
+            self.controls.mode_chosen,
+            self.controls.geometry_chosen,
+            self.controls.labels_chosen,
+            self.controls.acquisitions_chosen,
+        ):
+            chosen.connect(self._return_keys)
         self.title.setWordWrap(True)
         self.status.setWordWrap(True)
         self.progress.setRange(0, 0)
@@ -114,6 +122,12 @@ class BrowserPanel(DropTarget):
         self.well.setVisible(kind in (Kind.PLATE, Kind.WELL))
         self.controls.setVisible(kind in (Kind.PLATE, Kind.WELL))
         self.images.setVisible(kind not in (Kind.PLATE, Kind.WELL))
+
+    def _return_keys(self) -> None:
+        """Let keys walk on after a click; whoever came by Tab stays there."""
+        focused = QApplication.focusWidget()
+        if focused is None or not self.controls.isAncestorOf(focused):
+            (self.map if self.map.isVisible() else self).setFocus()
 
     def showBusy(self, busy: bool) -> None:
         """Show that something is read, if it takes long, and let it be given up."""
