@@ -233,6 +233,20 @@ def test_broken_wells_are_told_and_stop_nothing(root, viewer, told):
     assert "nothing" in told[-1]
 
 
+def test_a_well_is_shown_though_its_first_field_is_broken(root, viewer, told):
+    (root / "B/2/0/zarr.json").write_text("{")
+    browser = browse(viewer, root)
+    browser.show_field("B/2")
+    assert browser.position == Position("B/2", "1", 0)
+    assert not told
+    browser.show_field("B/2", "0")
+    assert "B/2/0" in told[0]
+    for field in "123":
+        shutil.rmtree(root / "B/2" / field)
+    browse(viewer, root).show_field("B/2")
+    assert len(told) == 2
+
+
 def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     browser = browse(viewer, root)
     browser.show_field("A/1")

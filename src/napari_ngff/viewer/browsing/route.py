@@ -1,4 +1,4 @@
-"""Which image comes next: reads the documents of wells, nothing of images."""
+"""Which image comes next: reads the documents of wells, and little of images."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Route:
     ) -> Position:
         """Find an image of a well by its path; the first one of a run by default.
 
-        In a well that has none of the run, the first one that there is.
+        In a well that has none of the run, the first one that there is. Where the
+        first cannot be opened, the first that can.
 
         Raises
         ------
@@ -51,7 +52,17 @@ class Route:
             what = f"no image {field}" if field else "no image"
             msg = f"There is {what} in {self._screen.place(well, '')}."
             raise NodeNotFoundError(msg)
-        return Position(well, among[0].path, among[0].acquisition)
+        found = among[0]
+        if not field:
+            found = next((f for f in among if self._opens(well, f)), found)
+        return Position(well, found.path, found.acquisition)
+
+    def _opens(self, well: str | None, field: Field) -> bool:
+        try:
+            self._screen.image(well, field.path).array(0)
+        except (OMEZarrError, OSError):
+            return False
+        return True
 
     def alike(
         self, well: str | None, here: Position, chosen: Sequence[int] = ()
