@@ -336,3 +336,23 @@ def test_a_scheduler_that_is_not_there(plate, monkeypatch):
     monkeypatch.setattr("napari_ngff.plate.tables.measuring.WAIT", 1)
     with pytest.raises(AccessError, match="No scheduler of dask answers"):
         measure(open_node(str(plate)), "nuclei", scheduler="tcp://127.0.0.1:9")
+
+
+def broken_task(*_):
+    raise RuntimeError("napari_ngff is not installed here")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_workers_that_fail_are_told_of(plate):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1,
+        processes=False,
+        protocol="tcp",
+        host="127.0.0.1",
+        dashboard_address=None,
+    ) as cluster:
+        address, node = cluster.scheduler_address, open_node(str(plate))
+        with pytest.raises(AccessError, match=r"tcp://.* not finish: .*not installed"):
+            measure(node, "nuclei", scheduler=address, task=broken_task)

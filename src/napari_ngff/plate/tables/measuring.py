@@ -278,7 +278,18 @@ def _workers(
         if not threads:
             msg = f"The scheduler at {scheduler} has no workers."
             raise UnsupportedError(msg)
-        yield lambda tasks: client.gather(client.compute(tasks)), threads * PER_WORKER
+
+        def gathered(tasks: list[Any]) -> Sequence[Any]:
+            try:
+                return client.gather(client.compute(tasks))  # type: ignore[no-any-return]
+            except (OMEZarrError, OSError):
+                raise
+            # Workers that die, lack this package, or are cancelled raise as they like.
+            except Exception as error:
+                msg = f"The workers of {scheduler} did not finish: {error}"
+                raise AccessError(msg) from error
+
+        yield gathered, threads * PER_WORKER
 
 
 def _measure_image(node: Node, label: str | Node, run: _Run) -> Measured | None:
