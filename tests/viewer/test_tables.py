@@ -222,6 +222,18 @@ def test_joined_features_are_not_saved(tables):
     assert list(layer.features.columns) == ["index", "kind"]
 
 
+def test_rows_of_the_largest_ids_are_joined(tables):
+    tables.browser.show_field("A/1", "0")
+    layer = labels_of(tables)
+    layer.features = pd.DataFrame({"index": [3, 7], "kind": ["a", "b"]})
+    ids = np.array([7, 2**63 + 5], "u8")
+    frame = pd.DataFrame({"well": ["A1"] * 2, "label": ids, "area": [1.5, 2]})
+    join_features(layer, tabulate(frame, "mine"))
+    assert layer.features["index"].tolist() == [3, 7, 2**63 + 5]
+    assert layer.features["kind"].tolist()[:2] == ["a", "b"]
+    assert layer.features["area"].tolist()[1:] == [1.5, 2]
+
+
 def test_tables_that_ngio_left_in_images(plate, tmp_path):
     ngio = pytest.importorskip("ngio")
     where = tmp_path / "p.ome.zarr"

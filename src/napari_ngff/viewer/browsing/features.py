@@ -102,6 +102,8 @@ def join_features(layer: Labels, table: Table) -> None:
     if INDEX not in own:
         # Without it the row is the label, as napari has it.
         own = own.assign(**{INDEX: range(len(own))})
+    if rows[INDEX].dtype == "uint64":  # ids that int64 cannot hold
+        own = own[own[INDEX] >= 0].astype({INDEX: "uint64"})
     _set(layer, own.merge(rows, on=INDEX, how="outer"), names)
 
 
