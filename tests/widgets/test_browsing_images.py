@@ -13,6 +13,7 @@ import scenes
 from mouse import drop, until
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
+from plates import write_plate
 
 LEFT = Qt.MouseButton.LeftButton
 
@@ -75,6 +76,18 @@ def test_a_double_click_opens_one(viewer, dock, folder):
     assert {layer.source.path for layer in viewer.layers} == {
         str(folder / "b.ome.zarr")
     }
+
+
+def test_a_plate_of_a_folder_is_listed_opened_and_walked(viewer, dock, tmp_path):
+    write_plate(tmp_path / "p.ome.zarr", grid=(2, 3), fields=1)
+    dock.showPath(str(tmp_path))
+    until(lambda: texts(dock) == ["p.ome.zarr\na plate"])
+    dock.images.list.selectAll()
+    QTest.mouseClick(dock.images.button, LEFT)
+    until(lambda: [layer.name for layer in viewer.layers] == ["Tiny"])
+    assert viewer.layers[0].data[0].shape == (16, 24)
+    until(dock.map.isVisible)
+    assert len(dock.map.plate().wells) == 6
 
 
 def test_a_collection_is_listed_and_walked(viewer, dock, tmp_path):

@@ -51,10 +51,10 @@ class Questions:
 
         run(look, take)
 
-    def drop(self) -> None:
-        """Take no answer to what was asked so far."""
+    def drop(self, *kept: str) -> None:
+        """Take no answer to what was asked so far, but of the subjects `kept`."""
         for subject in self._numbers:
-            self._numbers[subject] += 1
+            self._numbers[subject] += subject not in kept
 
     def _is_alive(self) -> bool:
         widget = self._widget()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
-from napari_ngff.metadata.model import Channel
+from napari_ngff.metadata.model import Channel, Kind
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.location import Location
 from napari_ngff.store.node import read_node
@@ -57,6 +57,14 @@ MANY_COLORS = ((0, 255, 255), (255, 255, 0), (255, 0, 255), (255, 0, 0))
 class TooLargeError(UnsupportedError):
     """Even the coarsest level is too large for a thumbnail; nothing is wrong else."""
 
+
+MANY = {
+    Kind.PLATE: "a plate",
+    Kind.WELL: "a well",
+    Kind.COLLECTION: "a collection of images",
+    Kind.SCENE: "a scene of images",
+}
+"""What is said of groups that have no one picture."""
 
 Pixels = np.ndarray[Any, Any]
 Limits = tuple[float, float]
@@ -215,6 +223,8 @@ class PreviewReader:
                 raise UnsupportedError(f"{node} lists no fields.")
             field = fields[0].path
             node = node.child(field)
+        elif node.kind in MANY:
+            raise UnsupportedError(MANY[node.kind])
         pyramid = open_pyramid(node)
         multiscale = pyramid.multiscale
         large = (i for i, s in enumerate(pyramid.levels) if max(s.shape[-2:]) >= SIDE)

@@ -149,7 +149,7 @@ class BrowserDock(BrowserPanel):
                 signal.disconnect(slot, missing_ok=True)
         self._folder, self._well, self._failures = None, "", {}
         self._click.stop()
-        self._questions.drop()
+        self._questions.drop("opened")  # it may be why this is left
         self.tables.setBrowser(self._viewer, None)
         self.clear()
 
