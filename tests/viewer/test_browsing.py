@@ -541,6 +541,7 @@ def test_a_well_alone_and_a_collection_are_walked(root, viewer, tmp_path):
     browser = browse(viewer, group)
     assert [f.position.field for f in browser.fields_of(None).fields] == ["0", "1", "2"]
     browser.show_field(None, "1")
+    assert browser.title(browser.position) == "image 1"
     browser.step_field(1)
     assert shown(viewer)[-1].shape == (10, 8)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.layout import MapWell, PlateMap, map_plate
 from napari_ngff.viewer import session
 from napari_ngff.viewer.browsing.camera import camera_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.metadata.model import Acquisition, Kind
+    from napari_ngff.metadata.model import Acquisition
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.groups import Group
 
@@ -64,6 +65,7 @@ class Browser:
         self._geometry: int | None = None
         self._map: PlateMap | None = None
         self._problems = 0
+        self._word = "field" if node.kind in (Kind.PLATE, Kind.WELL) else "image"
         listener = _Listener(self)
         self._display = Display(viewer, node, self.map.wells, listener)
         runs = self.acquisitions
@@ -302,7 +304,7 @@ class Browser:
         name = well.name if well is not None else position.well or ""
         parts = [
             name,
-            f"field {position.field}" if position.field else "",
+            f"{self._word} {position.field}" if position.field else "",
             ""
             if position.acquisition is None
             else f"acquisition {position.acquisition}",
