@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -91,3 +94,22 @@ def test_a_plate_is_for_the_browser(viewer, tmp_path):
     assert "no labels" in form.status.value
     viewer.open(str(where / "A/1/0"), plugin="napari-ngff")
     assert form.layer.value.name == "nuclei [1]"
+
+
+def test_measuring_ends_with_the_form(viewer, tmp_path, monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+
+    def endless(*_, goes_on):
+        while goes_on(1, 2):
+            begun.set()
+            time.sleep(0.01)
+        ended.set()
+
+    monkeypatch.setattr("napari_ngff.viewer.painting.measuring.measure", endless)
+    viewer.open(str(write_image(tmp_path / "a.ome.zarr")), plugin="napari-ngff")
+    form = form_of(viewer)
+    form.button.changed.emit(True)
+    until(begun.is_set)
+    viewer.window.remove_dock_widget(form.native)
+    form.native.deleteLater()
+    until(ended.is_set)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from mouse import drop, pump, until
 from napari_ngff.cli import main
 from napari_ngff.plate.previews import cache as preview_cache
 from napari_ngff.viewer.browsing.map_values import colors
-from napari_ngff.viewer.browsing.table_offers import Offer, Source
+from napari_ngff.viewer.browsing.table_offers import Offer, Scope, Source
 from napari_ngff.widgets.browser.dock import BrowserDock
 from plates import write_plate
 
@@ -225,3 +226,20 @@ def test_infinite_values_are_drawn(dock, tmp_path):
     assert color_at(dock, "A/1") == color_at(dock, "B/2")
     assert color_at(dock, "A/2") == color_at(dock, "B/1")
     assert color_at(dock, "A/1") != color_at(dock, "A/2")
+
+
+def test_measuring_ends_with_the_dock(viewer, dock, monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+
+    def endless(*_, goes_on, **__):
+        while goes_on(1, 2):
+            begun.set()
+            time.sleep(0.01)
+        ended.set()
+
+    monkeypatch.setattr("napari_ngff.viewer.browsing.tables.measure", endless)
+    dock.tables.tables().measure("nuclei", Scope.ALL)
+    until(begun.is_set)
+    viewer.window.remove_dock_widget(dock)
+    dock.deleteLater()
+    until(ended.is_set)

@@ -134,6 +134,8 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.disconnect(self._on_layers)
+        if self._measuring is not None:
+            self._measuring.cancel()
 
     def _is_alive(self) -> bool:
         return bool(isalive(self.native))  # type: ignore[no-untyped-call]
