@@ -279,6 +279,10 @@ def test_a_collection_has_no_map_but_objects(tmp_path):
     assert labels_of(tables).features["voxels"].tolist() == [20] * 11 + [16]
     tables.save(str(tmp_path / "out.csv"))
     assert pd.read_csv(tmp_path / "out.csv").columns[0] == "field"
+    tables.choose(None)
+    assert "voxels" not in labels_of(tables).features
+    tables.load(str(tmp_path / "out.csv"))
+    assert labels_of(tables).features["voxels"].tolist() == [20] * 11 + [16]
     tables.close()
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
-from napari_ngff.plate.tables.table import LABEL, tabulate
+from napari_ngff.plate.tables.table import LABEL, WELL, tabulate
 
 if TYPE_CHECKING:
     import os
@@ -50,11 +50,16 @@ NO_PARQUET = "Tables in Parquet need pyarrow. Run: pip install 'napari-ngff[tabl
 NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
+def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> Table:
     """Read a file with one row per well, field or object.
 
     Text with commas, semicolons or tabs between columns; with the latter two numbers
     may have decimal commas. Parquet where pyarrow is installed.
+
+    Parameters
+    ----------
+    alone
+        Whether rows may be of no well, as for a collection, or a well by itself.
 
     Raises
     ------
@@ -67,9 +72,14 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     """
     where = Path(path)
     raw = where.read_bytes()
-    if where.suffix.lower() == ".parquet":
-        return tabulate(_parquet(raw, str(where)), where.stem)
-    return tabulate(_text_frame(raw, str(where)), where.stem)
+    read = _parquet if where.suffix.lower() == ".parquet" else _text_frame
+    frame = read(raw, str(where))
+    try:
+        return tabulate(frame, where.stem)
+    except CorruptDataError:
+        if not alone:
+            raise
+        return tabulate(frame, where.stem, {WELL: ""})
 
 
 def _text_frame(raw: bytes, where: str) -> Any:

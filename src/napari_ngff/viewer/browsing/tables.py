@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
@@ -128,8 +129,8 @@ class Tables:
 
     def load(self, path: str) -> None:
         """Read a table from a file, and choose it."""
-        offer = Offer(Source.FILE, os.path.basename(path))
-        self._run(lambda _: read_table(path), lambda table: self._take(offer, table))
+        offer, alone = Offer(Source.FILE, os.path.basename(path)), not self.wells
+        self._run(lambda _: read_table(path, alone=alone), partial(self._take, offer))
 
     def choose(self, offer: Offer | None) -> None:
         """Choose a table; those of images, and numbers, are gathered first.
@@ -141,10 +142,7 @@ class Tables:
             return
         if offer.source in (Source.PLATE, Source.STATES):
             node = self.browser.node
-            self._run(
-                lambda _: read_offer(node, offer),
-                lambda table: self._take(offer, table),
-            )
+            self._run(lambda _: read_offer(node, offer), partial(self._take, offer))
             return
         task = count_field if offer.source is Source.COUNT else table_of_field
         self._gather(offer, task)
