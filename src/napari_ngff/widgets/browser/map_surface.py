@@ -269,7 +269,7 @@ class MapSurface(QAbstractScrollArea):
     def _redraw(self, paths: Iterable[str]) -> None:
         some = set(paths)
         grid = self._grid()
-        if len(some) > 64:
+        if len(some) > FEW:
             self._port.update()
             return
         for well in self._state.map.wells:

@@ -126,7 +126,7 @@ class PlateMapView(MapSurface):
         self._hover(None)
 
     def keyPressEvent(self, event: QKeyEvent | None) -> None:
-        """Step with the arrows; zoom with plus and minus."""
+        """Step with the arrows; all else is left to the dock."""
         if event is None:
             return
         step = STEPS.get(Qt.Key(event.key()))
