@@ -325,8 +325,11 @@ def test_acquisitions_are_shown_one_by_one_or_together(tmp_path, viewer):
     assert list(viewer.layers) == [first]
     np.testing.assert_array_equal(shown(viewer)[0][:8, :8], stored(root, "A/1/4")[0])
     browser.choose_acquisitions([0, 1])
-    assert [layer.name for layer in viewer.layers][1] == "Tiny acquisition 1"
+    assert viewer.layers[0] is first
+    both = ["Tiny acquisition 0", "Tiny acquisition 1"]
+    assert [layer.name for layer in viewer.layers] == both
     browser.choose_acquisitions([1])
+    assert list(viewer.layers) == [first]
     browser.show_field("A/2")
     assert browser.position == Position("A/2", "4", 1)
     browser.choose_acquisitions([0])

@@ -80,4 +80,6 @@ class Preparation:
             at = route.partner(position, run)
             title = self._title(run)
             groups += [None] if at is None else self._opener.field(title, at)
+        # Acquisitions that this well lacks are chosen still.
+        groups += [None] * (len(runs) - len(groups))
         return prepare(groups, estimate=True)

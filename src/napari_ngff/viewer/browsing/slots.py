@@ -14,7 +14,7 @@ from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -56,13 +56,16 @@ class Prepared:
         By slot, in the order of the layers.
     messages
         For the user: what had to be left out.
+    groups
+        How many there are, with those of which nothing is shown here.
     """
 
     layers: dict[Slot, LayerData] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
+    groups: int = 1
 
 
-def prepare(groups: Iterable[Group | None], *, estimate: bool) -> Prepared:
+def prepare(groups: Sequence[Group | None], *, estimate: bool) -> Prepared:
     """Prepare groups, each shown over the one before; None where nothing is."""
     layers: dict[Slot, LayerData] = {}
     messages: list[str] = []
@@ -75,7 +78,7 @@ def prepare(groups: Iterable[Group | None], *, estimate: bool) -> Prepared:
             layers[(number, "image", data[1]["metadata"][KEY].channel or 0)] = data
         for data in labels:
             layers[(number, "labels", data[1]["name"])] = data
-    return Prepared(layers, tuple(messages))
+    return Prepared(layers, tuple(messages), len(groups))
 
 
 class LayerSlots:
@@ -103,7 +106,7 @@ class LayerSlots:
 
         The layers stay the same, unless the number of axes changes, or labels are
         being saved: then new ones take their places and looks. Channels that are
-        missing now become empty; labels that are missing go.
+        missing now become empty; labels that are missing go, and so do groups.
         """
         here, wanted = self.layers(viewer), prepared.layers
         blank = [slot for slot in here if slot[1] == "image" and slot not in wanted]
@@ -116,7 +119,8 @@ class LayerSlots:
                 del self._layers[slot]
                 yield
         for slot in blank:
-            if template is not None and not swap(here[slot], _emptied(template)):
+            gone = slot[0] >= prepared.groups
+            if gone or (template and not swap(here[slot], _emptied(template))):
                 viewer.layers.remove(here[slot])
                 del self._layers[slot]
             yield
