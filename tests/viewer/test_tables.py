@@ -104,6 +104,16 @@ def test_conditions_choose_wells_and_the_rows_that_count(loaded):
     assert loaded.coloring().values["B/1"] == 9
 
 
+def test_conditions_of_fields_and_labels(tables, tmp_path):
+    path = tmp_path / "objects.csv"
+    path.write_text("well,site,label,n\nA1,0,3,4\nA1,1,3,6\nA2,0,5,8\n")
+    tables.load(str(path))
+    assert filtered(tables, "field = 0") == {"A/1", "A/2"}
+    assert tables.coloring().values["A/1"] == 4
+    assert filtered(tables, "field != 0 and label = 3") == {"A/1"}
+    assert tables.coloring().values["A/1"] == 6
+
+
 def test_a_wrong_line_says_why_and_hides_nothing(loaded, tables):
     assert filtered(loaded, "does = 1") is None
     assert loaded.problem.startswith("There is no column 'does'; there are dose")

@@ -65,6 +65,11 @@ class Table:
         return tuple(c for c in self.frame.columns if c not in (WELL, FIELD, LABEL))
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """Which of `FIELD` and `LABEL` there are."""
+        return tuple(c for c in (FIELD, LABEL) if c in self.frame.columns)
+
+    @property
     def numeric(self) -> tuple[str, ...]:
         """Names of the columns that hold numbers."""
         return tuple(c for c in self.columns if self.is_numeric(c))

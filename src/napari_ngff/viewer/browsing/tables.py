@@ -24,7 +24,7 @@ from napari_ngff.plate.tables.measuring import (
     measure_field,
     table_of_field,
 )
-from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, Table, tabulate
+from napari_ngff.plate.tables.table import AGGREGATIONS, WELL, Table, tabulate
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.features import (
     join_table,
@@ -235,12 +235,13 @@ class Tables:
     ) -> None:
         """Do something in a worker; a text that it gives is told."""
         self._generation += 1
-        mine = self._generation
+        mine, watched = self._generation, len(self.progressed) > 0
 
         def goes_on(count: int, total: int) -> bool:
             if mine == self._generation:
                 self.progressed.emit(count, total)
-            return mine == self._generation
+            seen = len(self.progressed) > 0 or not watched
+            return mine == self._generation and seen
 
         def safely() -> Any:
             try:
@@ -262,10 +263,14 @@ class Tables:
         frontend.run(safely, finished)
 
     def cancel(self) -> None:
-        """Give up what goes on in a worker."""
-        self._generation += 1
+        """Give up what goes on in a worker, and say so."""
+        self.give_up()
         self.progressed.emit(1, 1)
         self.changed.emit()
+
+    def give_up(self) -> None:
+        """Let a worker end after the fields that were begun; from any thread."""
+        self._generation += 1
 
     def _take(self, offer: Offer, table: Table) -> None:
         self._tables[offer] = table
@@ -380,12 +385,9 @@ class Tables:
         tests = [part for part in parts if is_condition(part)]
         if tests and self.table is None:
             raise ValueError("Choose a table first: there are no columns to test.")
-        columns = (*self.columns, LABEL) if self._has_labels() else self.columns
+        places = self.table.places if self.table is not None else ()
         words = tuple(part for part in parts if part not in tests)
-        return words, parse_conditions(" and ".join(tests), columns)
-
-    def _has_labels(self) -> bool:
-        return self.table is not None and LABEL in self.table.frame.columns
+        return words, parse_conditions(" and ".join(tests), (*self.columns, *places))
 
     def _join(self) -> None:
         """Show what the chosen table says of the objects of the field.

@@ -69,14 +69,6 @@ class TableBar(QWidget):
         self._map, self._controls = plate_map, controls
         self._tables: Tables | None = None
         self._message = ""
-        # What hears of the end must not hold the widget.
-        working = self._working = list[Tables]()
-
-        def end() -> None:
-            for tables in working:
-                tables.cancel()
-
-        self.destroyed.connect(end)
         self.legend = Legend(plate_map)
         self.table = QComboBox(self)
         self.load_button = QPushButton("&Load table…", self)
@@ -159,10 +151,8 @@ class TableBar(QWidget):
             tables.told.disconnect(self._say, missing_ok=True)
             tables.progressed.disconnect(self._relay, missing_ok=True)
             tables.close()
-            self._working.clear()
         if browser is not None:
             self._tables = Tables(viewer, browser)
-            self._working.append(self._tables)
             self._tables.changed.connect(self._show)
             self._tables.told.connect(self._say)
             self._tables.progressed.connect(self._relay)
@@ -239,9 +229,11 @@ class TableBar(QWidget):
     # --- what is seen
 
     def _relay(self, done: int, total: int) -> None:
-        """Pass on what a worker tells to the main thread."""
+        """Pass on what a worker tells to the main thread; end it if nobody looks."""
         if isalive(self):  # type: ignore[no-untyped-call]
             self._progressed.emit(done, total)
+        elif self._tables is not None:
+            self._tables.give_up()
 
     def _on_progress(self, done: int, total: int) -> None:
         busy = done < total or not total
