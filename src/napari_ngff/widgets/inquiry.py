@@ -30,15 +30,20 @@ class Questions:
     def __init__(self, widget: QWidget) -> None:
         self._widget = weakref.ref(widget)
         self._numbers: dict[str, int] = {}
+        self._waiting: dict[str, Callable[[Any], None]] = {}
 
     def ask(
         self, subject: str, work: Callable[[], Any], done: Callable[[Any], None]
     ) -> None:
         """Let a worker look; `done` gets what it finds, or a text that says why not."""
-        number = self._numbers[subject] = self._numbers.get(subject, 0) + 1
+        numbers = self._numbers
+        number = numbers[subject] = numbers.get(subject, 0) + 1
+        self._waiting[subject] = done
+        # The worker may outlive the widget, which must not live on for it.
+        asked_by = weakref.ref(self)
 
         def look() -> Any:
-            if self._numbers[subject] != number:
+            if numbers[subject] != number:
                 return None  # another question came before its turn
             try:
                 return work()
@@ -46,15 +51,22 @@ class Questions:
                 return str(error)
 
         def take(found: Any) -> None:
-            if self._numbers[subject] == number and self._is_alive():
-                done(found)
+            questions = asked_by()
+            if questions is not None and numbers[subject] == number:
+                questions._answer(subject, found)
 
         run(look, take)
 
+    def _answer(self, subject: str, found: Any) -> None:
+        done = self._waiting.pop(subject)
+        if self._is_alive():
+            done(found)
+
     def drop(self, *kept: str) -> None:
         """Take no answer to what was asked so far, but of the subjects `kept`."""
-        for subject in self._numbers:
-            self._numbers[subject] += subject not in kept
+        for subject in self._numbers.keys() - set(kept):
+            self._numbers[subject] += 1
+            self._waiting.pop(subject, None)
 
     def _is_alive(self) -> bool:
         widget = self._widget()
