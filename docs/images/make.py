@@ -123,7 +123,7 @@ def plate(folder: Path) -> None:
     """Draw a plate with the labels of its nuclei."""
     from napari_ngff.viewer.samples import write_plate
 
-    viewer = open_sample(write_plate(folder / "plate.ome.zarr"))
+    viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=4))
     viewer.layers["nuclei"].opacity = 0.4
     save(viewer, "plate")
 
@@ -396,6 +396,14 @@ def tables(folder: Path) -> None:
     save(viewer, "tables", "nuclei")
 
 
+def open_annotate(viewer: Any) -> Any:
+    """Open the dock as the menu does."""
+    from napari_ngff.widgets.annotate.dock import AnnotateDock
+    from napari_ngff.widgets.docking import ANNOTATE, show_dock
+
+    return show_dock(viewer, ANNOTATE, AnnotateDock)
+
+
 def annotate(folder: Path, called: str = "annotate", theme: str = "dark") -> None:
     """Draw three classes in a field of a plate, with the dock beside it."""
     from napari_ngff.viewer.painting.new_labels import new_labels
@@ -405,7 +413,7 @@ def annotate(folder: Path, called: str = "annotate", theme: str = "dark") -> Non
     path = write_plate(folder / "plate.ome.zarr", grid=(2, 3), fields=3)
     viewer = open_window()
     viewer.theme = theme
-    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    dock = open_annotate(viewer)
     viewer.open(str(path), plugin="napari-ngff")
     browser = session_of(viewer).browser
     browser.show_field("A/1", "0")
@@ -451,7 +459,7 @@ def bridge(folder: Path) -> None:
     from napari_ngff.viewer.samples import write_image
 
     viewer = open_sample(write_image(folder / "cells.ome.zarr"))
-    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    dock = open_annotate(viewer)
     for layer in viewer.layers[1:]:
         layer.visible = layer.name == "cells"
     viewer.layers["cells"].opacity = 0.3
