@@ -497,6 +497,35 @@ def test_a_well_found_larger_gets_the_room_it_needs(tmp_path, viewer):
     np.testing.assert_array_equal(
         shown(viewer)[0][48:, 32:], pixels(9, (12, 8), "u4") + 70000
     )
+    assert not browser.problems  # it is all there now
+
+
+def test_a_well_found_deeper_gets_the_planes_it_has(tmp_path, viewer):
+    root = write_plate(
+        tmp_path / "p",
+        grid=(5, 5),
+        fields=1,
+        shape=(2, 8, 8),
+        labelled=lambda well: ("cells",),
+    )
+    stack = pixels(9, (2, 3, 8, 8))
+    shutil.rmtree(root / "E/5/0")
+    write_image(root / "E/5/0", stack, 3, "czyx")
+    browser = browse(viewer, root)
+    browser.choose_labels("cells")
+    browser.show_mosaic()
+    first, second, cells = viewer.layers
+    assert first.data.shape == second.data.shape == (3, 40, 40)
+    for layer, channel in zip((first, second), stack, strict=True):
+        np.testing.assert_array_equal(np.asarray(layer.data[0])[:, 32:, 32:], channel)
+    flat = stored(root, "A/1/0")
+    np.testing.assert_array_equal(np.asarray(first.data[0])[0, :8, :8], flat[0])
+    assert cells.ndim == 3  # on the axes of the image
+    assert not browser.problems
+    browser.show_field("A/1", "0")
+    assert {layer.ndim for layer in viewer.layers} == {2}
+    browser.show_field("E/5", "0")
+    assert {layer.ndim for layer in viewer.layers} == {3}
 
 
 def test_a_second_plate_takes_over(root, viewer, tmp_path):

@@ -19,6 +19,7 @@ from napari_ngff.plate.deepening import deepened
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.plate.planes import make_room
 from napari_ngff.plate.tiles import Bounds, Tile, Tiles
+from napari_ngff.plate.widening import widened
 from napari_ngff.store.node import read_node
 from napari_ngff.store.pyramid import Pyramid, open_pyramid
 
@@ -138,13 +139,14 @@ def open_mosaic(
         choice.inside,
     )
     images = list(_images(arrangements, known, choice))
-    bounds = _bounds(found.pyramid, images)
+    shown = widened(found.pyramid, images)
+    bounds = _bounds(shown, images)
     size = found.placed.size
     far = (
         max(tile.corner[0] for tile in tiles.tiles) + cell[0],
         max(tile.corner[1] for tile in tiles.tiles) + cell[1],
     )
-    model = deepened(found.pyramid, far, size, bounds.dtype.itemsize)
+    model = deepened(shown, far, size, bounds.dtype.itemsize)
     levels: list[MosaicLevel] = []
     for number in reversed(range(len(model.levels))):
         coarser = levels[-1] if levels else None

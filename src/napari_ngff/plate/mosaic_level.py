@@ -372,7 +372,7 @@ class MosaicLevel:
         return view
 
     def _check(self, tile: Tile, placed: PlacedField, view: View) -> None:
-        if any(map(operator.gt, view.shape, self.shape[:-2])):
+        if view.hides or any(map(operator.gt, view.shape, self.shape[:-2])):
             text = f"Field {placed.field.path} has more planes or channels, which"
             self.tiles.cut(tile, f"{text} are not shown here.")
         if not can_hold(self.dtype, view.dtype):

@@ -61,7 +61,8 @@ class Tiles:
         were not read yet drawn (by `MosaicLevel.draw`) elsewhere: what is missing is 0
         then.
     misfits
-        Wells that were cut, or whose values were: larger, deeper, of another type.
+        Wells that were cut, or whose values were: larger, deeper, of another type; and
+        why. Once they are known, another mosaic has room for them.
     grid
         Row and column -> numbers of the tiles there.
     """
@@ -72,7 +73,7 @@ class Tiles:
     acquisition: int | None = None
     inside: str = ""
     defer: Defer | None = None
-    misfits: set[str | None] = field(default_factory=set)
+    misfits: dict[str | None, str] = field(default_factory=dict)
     grid: dict[tuple[int, int], list[int]] = field(init=False, default_factory=dict)
     _told: set[str | None] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -149,8 +150,7 @@ class Tiles:
 
     def cut(self, tile: Tile, reason: str) -> None:
         """Note that a well does not fit."""
-        self.misfits.add(tile.well)
-        self.arrangements.note(tile.well, reason)
+        self.misfits.setdefault(tile.well, reason)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -72,6 +72,12 @@ class View:
         """Whether the array is taken as it is, on all axes."""
         return self.steps == (1, 1) and self.order == tuple(range(self.array.ndim))
 
+    @property
+    def hides(self) -> bool:
+        """Whether the array has more along axes that the mosaic lacks."""
+        sizes = enumerate(self.array.shape)
+        return any(n > 1 for axis, n in sizes if axis not in self.order)
+
     def read(self, box: Box, on_error: OnError | None) -> np.ndarray[Any, Any]:
         """Read a rectangle inside `shape`."""
         if self.plain:

@@ -114,7 +114,7 @@ class Browser:
     @property
     def problems(self) -> dict[str, str]:
         """Why wells cannot be shown (whole), by path; those that are known by now."""
-        found = dict(self._display.opener.arrangements.problems)
+        found = self._display.problems
         return {well or "": text for well, text in found.items()}
 
     @property

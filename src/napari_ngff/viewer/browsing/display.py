@@ -16,6 +16,7 @@ from napari_ngff.viewer.browsing.camera import (
     place_of,
 )
 from napari_ngff.viewer.browsing.expected import ExpectedLayers
+from napari_ngff.viewer.browsing.misfits import Misfits
 from napari_ngff.viewer.browsing.opener import Opener
 from napari_ngff.viewer.browsing.places import corners_of, image_at
 from napari_ngff.viewer.browsing.prefetching import prefetch, views_of
@@ -83,7 +84,7 @@ class Display:
         self._node = node
         self._wells = tuple(wells)
         self._observer = observer
-        self._refitted: frozenset[Any] = frozenset()
+        self._misfits = Misfits()
         self._requests = Requests()
         self._closed = False
         self._mosaics: list[Tiles] = []
@@ -146,6 +147,11 @@ class Display:
     def is_drawing(self) -> bool:
         """Whether wells of a mosaic are still coming in."""
         return self._stream.is_busy
+
+    @property
+    def problems(self) -> dict[str | None, str]:
+        """Why wells cannot be shown (whole), by path."""
+        return self._misfits.problems(self._mosaics) | self.opener.arrangements.problems
 
     def images(self) -> list[Layer]:
         """List the layers of channels that are shown."""
@@ -298,15 +304,9 @@ class Display:
 
     def _complete(self) -> None:
         """Make room where wells were found that do not fit."""
-        misfits = frozenset(
-            (tiles.acquisition, tiles.inside, well)
-            for tiles in self._mosaics
-            for well in tiles.misfits
-        )
         self._observer.noticed()
         # What was asked for meanwhile will not be given up for it.
-        if self._requests.open is None and misfits - self._refitted:
-            self._refitted |= misfits
+        if self._requests.open is None and self._misfits.try_new(self._mosaics):
             self.again()
 
     def fit_all(self) -> None:
