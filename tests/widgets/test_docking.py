@@ -87,8 +87,14 @@ def test_buttons_lead_from_the_map_to_the_classes_and_back(viewer, tmp_path):
 def test_tabs_say_which_is_which(viewer, tmp_path):
     open_plate(viewer, tmp_path, 1200, 900)
     dock = open_dock(viewer)
-    bars = [b for b in dock.window().findChildren(QTabBar) if b.parent() == b.window()]
-    (bar,) = [b for b in bars if b.isVisible() and b.count() == 2]
+
+    def tabs():
+        bars = dock.window().findChildren(QTabBar)
+        bars = [bar for bar in bars if bar.parent() == bar.window()]
+        return [bar for bar in bars if bar.isVisible() and bar.count() == 2]
+
+    until(tabs)
+    (bar,) = tabs()
     texts = {bar.tabText(number) for number in range(2)}
     assert texts == {"OME-Zarr browser", "OME-Zarr annotate"}
     for number in range(2):
