@@ -371,15 +371,7 @@ class Display:
     def adopt(
         self, groups: Sequence[Group], wells: Sequence[str] | None = None
     ) -> None:
-        """Take over mosaics that are about to become layers.
-
-        Parameters
-        ----------
-        groups
-            As `napari_ngff.viewer.contents.contents` gives them.
-        wells
-            Paths of the wells they show; all by default.
-        """
+        """Take over mosaics that are about to become layers; see `Browser.adopt`."""
         joined = self._expected.add(groups)
         if joined and joined[0].acquisition is None:
             self.runs = ()
