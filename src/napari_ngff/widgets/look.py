@@ -14,6 +14,7 @@ from qtpy.QtCore import QObject
 
 from napari_ngff.viewer import settings
 from napari_ngff.widgets.colors import Colors, mixed
+from napari_ngff.widgets.popups import Popups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,16 +70,12 @@ class Look(QObject):
     ) -> None:
         super().__init__(widget)
         self._widget, self._viewer, self._tell = widget, viewer, tell
-        follow, emitters = self._follow, (viewer.events.theme, settings.letters())
-        for emitter in emitters:
-            emitter.connect(follow)
-
-        def leave() -> None:
-            # They hardly ever tell anything, and drop nobody who is gone before that.
-            for emitter in emitters:
-                emitter.disconnect(follow)
-
-        self.destroyed.connect(leave)
+        for emitter in (viewer.events.theme, settings.letters()):
+            # Takes out who is gone as well, which only a change would do, and few are
+            # made (napari 0.9).
+            emitter.disconnect(self)
+            emitter.connect(self._follow)
+        Popups(widget)
         self._follow()
 
     def _follow(self, _: Any = None) -> None:

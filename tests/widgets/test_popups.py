@@ -1,0 +1,38 @@
+from qtpy.QtCore import QEvent, QObject
+from qtpy.QtWidgets import QComboBox, QWidget
+
+from mouse import until
+from napari_ngff.widgets.look import Look
+
+
+class Listener(QObject):
+    """Notes which popups are told of a style."""
+
+    def __init__(self):
+        super().__init__()
+        self.told = []
+
+    def eventFilter(self, watched, event):
+        if event.type() == QEvent.Type.StyleChange:
+            self.told.append(watched)
+        return False
+
+
+def test_popups_get_no_style_when_their_dock_is_closed(viewer):
+    widget = QWidget()
+    boxes = [QComboBox(widget) for _ in range(2)]
+    Look(widget, viewer)
+    dock = viewer.window.add_dock_widget(widget)
+    until(widget.isVisible)
+    listener = Listener()
+    for box in boxes:
+        box.view().parentWidget().installEventFilter(listener)
+    viewer.theme = "light"
+    assert len(set(listener.told)) == 2
+    listener.told.clear()
+    viewer.window.remove_dock_widget(dock)
+    assert not listener.told
+    dock = viewer.window.add_dock_widget(widget)
+    assert len(set(listener.told)) == 2
+    viewer.window.remove_dock_widget(dock)
+    widget.deleteLater()
