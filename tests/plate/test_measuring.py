@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -185,6 +186,52 @@ def test_what_cannot_be_measured(tmp_path):
         measure(open_node(str(where)), "nuclei")
     with pytest.raises(NodeNotFoundError, match="no labels 'cells'"):
         measure(open_node(str(where)), "cells")
+
+
+@pytest.mark.parametrize("damage", ["gone", "broken", "unordered", "first of 0.2"])
+def test_labels_whose_finest_level_is_lost_are_not_measured(tmp_path, damage):
+    pixels = RNG.integers(0, 255, (1, 40, 40)).astype("u1")
+    zarr_format = 2 if damage == "first of 0.2" else 3
+    where = write_labelled(
+        tmp_path / "a", pixels, blobs((40, 40)), zarr_format=zarr_format
+    )
+    labels = where / "labels" / "nuclei"
+    name = ".zattrs" if zarr_format == 2 else "zarr.json"
+    document = json.loads((labels / name).read_text())
+    attributes = document if zarr_format == 2 else document["attributes"]["ome"]
+    multiscale = attributes["multiscales"][0]
+    if damage == "unordered":
+        multiscale["datasets"].reverse()
+    if damage == "first of 0.2":
+        multiscale["version"] = "0.2"
+        for each in multiscale["datasets"]:
+            del each["coordinateTransformations"]
+    (labels / name).write_text(json.dumps(document))
+    assert len(measure(open_node(str(where)), "nuclei").frame)
+    if damage == "broken":
+        (labels / "0" / "zarr.json").write_text("{")
+    else:
+        shutil.rmtree(labels / "0")
+    lost = r"nuclei: the finest level cannot be read: .*nuclei/0.* small labels"
+    node = open_node(str(where))
+    with pytest.raises(UnsupportedError, match=lost):
+        measure(node, "nuclei")
+    assert re.search(lost, count_field(node.location, zarr_format, "nuclei"))
+    del multiscale["datasets"][-1 if damage == "unordered" else 0]
+    (labels / name).write_text(json.dumps(document))
+    assert len(measure(open_node(str(where)), "nuclei").frame)
+
+
+def test_an_image_without_its_finest_level_says_so(tmp_path):
+    pixels = np.ones((1, 40, 40), "u1")
+    where = write_labelled(tmp_path / "a", pixels, blobs((40, 40)))
+    shutil.rmtree(where / "0")
+    lost = r"no level of its image has: .* finest level of the image .*a/0"
+    with pytest.raises(UnsupportedError, match=lost):
+        measure(open_node(str(where)), "nuclei")
+    where = write_labelled(tmp_path / "b", pixels, blobs((20, 20)))
+    shutil.rmtree(where / "0")
+    assert len(measure(open_node(str(where)), "nuclei").frame)
 
 
 @pytest.fixture

@@ -26,6 +26,9 @@ __all__ = ["BLOCK", "LabelledImage", "labels_of", "open_labelled"]
 BLOCK = 1 << 20
 """At most so many voxels are measured at once, unless one chunk has more."""
 
+COARSER = "Coarser levels are not measured: sizes differ, and small labels are missing."
+"""Unlike what is shown, a number in a table does not look coarse."""
+
 Outer = tuple[int, ...]
 """Index on the axes that are not of space, such as the time point."""
 
@@ -214,13 +217,18 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     NodeNotFoundError
         Where it has no such labels.
     UnsupportedError
-        Where no level of the image has their size, or one of the two cannot be read.
+        Where no level of the image has their size, or one of the two cannot be read;
+        nor are labels measured whose finest level cannot be read.
     """
     labels_node = labels_of(node, label) if isinstance(label, str) else label
     if labels_node is None:
         msg = f"{node} has no labels {label!r}."
         raise NodeNotFoundError(msg)
     image, labels = open_pyramid(node), open_pyramid(labels_node)
+    lost = _lost(labels_node, labels)
+    if lost:
+        msg = f"{labels_node}: the finest level cannot be read: {lost} {COARSER}"
+        raise UnsupportedError(msg)
     if labels.levels[0].dtype.kind not in "iub":
         msg = f"{labels_node}: labels hold integers, not {labels.levels[0].dtype}."
         raise UnsupportedError(msg)
@@ -228,7 +236,7 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     channel = image.multiscale.channel_axis
     order = tuple(i for i in range(len(axes)) if i != channel)
     matched = _matched(image, labels, order, labels_node)
-    level = _level(image, labels, order, matched, labels_node)
+    level = _level(node, image, labels_node, labels, order, matched)
     source, place = image.levels[level], image.multiscale.levels[level]
     return LabelledImage(
         source,
@@ -270,12 +278,27 @@ def _matched(
     return tuple(names.index(name) if name in names else None for name in theirs)
 
 
+def _lost(node: Node, pyramid: Pyramid) -> str:
+    """Say why the finest level of an image is left out; "" where it is there.
+
+    Where the scales do not tell, it is the first, as the specification has it.
+    """
+    assert node.metadata.image is not None
+    listed = node.metadata.image.multiscales[0].levels
+    finest = min(listed, key=lambda level: abs(math.prod(level.scale)))
+    where = f"{node.location.key(finest.path)}:"
+    left_out = finest.path not in [each.path for each in pyramid.multiscale.levels]
+    reasons = [each.text for each in pyramid.problems if each.where == where]
+    return " ".join(reasons) if left_out else ""
+
+
 def _level(
+    node: Node,
     image: Pyramid,
+    labels_node: Node,
     labels: Pyramid,
     order: tuple[int, ...],
     matched: tuple[int | None, ...],
-    node: Node,
 ) -> int:
     """Find the level of the image that has the size of the labels."""
     shape = labels.levels[0].shape
@@ -288,8 +311,11 @@ def _level(
         if fits and image.multiscale.levels[number].transformation is None:
             return number
     shapes = [source.shape for source in image.levels]
-    msg = f"{node} has the shape {shape}, which no level of its image has: {shapes}."
-    raise UnsupportedError(msg)
+    reason = f"which no level of its image has: {shapes}."
+    lost = _lost(node, image)
+    if lost:
+        reason += f" The finest level of the image cannot be read: {lost}"
+    raise UnsupportedError(f"{labels_node} has the shape {shape}, {reason}")
 
 
 def _names(node: Node, count: int, channel: int | None) -> tuple[str, ...]:
