@@ -144,6 +144,50 @@ def test_large_ids_are_compared_exactly():
     assert kept.frame["n"].tolist() == [1]
 
 
+DATES = [
+    ("= 2026-11-22", "23"),
+    ("!= 2026-11-22", "14"),
+    ("< 2026-11-22", "1"),
+    ("<= 2026-11-22", "123"),
+    ("> 2026-11-22", "4"),
+    (">= 2026-11-22", "234"),
+    (">= 2026-11-22T10:00", "34"),
+    ("= 2026-11-22t10:00", "3"),
+    ("< 2026-11-22 10:00:30", "12"),
+    (">= 2026-11-22T00:00", "234"),
+    ("> '2026-11-22 00:00'", "34"),
+    ("contains 22t10", "3"),
+]
+
+
+@pytest.mark.parametrize(("test", "wells"), DATES)
+@pytest.mark.parametrize("zone", ["", "Z", "+01:00"])
+@pytest.mark.parametrize("fraction", ["", ".123456"])
+def test_dates_have_an_order(test, wells, zone, fraction):
+    days = ["2026-11-21T23:59:59", "2026-11-22T00:00", "2026-11-22T10:00:30"]
+    days = [f"{day}{fraction if day.count(':') == 2 else ''}{zone}" for day in days]
+    days.append("2027-01-01" if not zone else f"2027-01-01T00:00{zone}")
+    found = table(well=["A1", "A2", "A3", "A4", "A5"], day=[*days, None])
+    kept = found.where(parse_conditions(f"day {test}", found.columns)).frame["well"]
+    assert "".join(well[-1] for well in kept) == wells
+
+
+def test_days_of_files(tmp_path):
+    frame = pd.DataFrame(
+        {"well": ["A1", "A2", "A3"], "day": ["2026-11-21", "2026-11-22", "2026-12-01"]}
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame["day"] = pd.to_datetime(frame["day"])
+    frame.to_parquet(tmp_path / "a.parquet", index=False)
+    frame["day"] = frame["day"].dt.date
+    frame.to_parquet(tmp_path / "b.parquet", index=False)
+    for name in ("a.csv", "a.parquet", "b.parquet"):
+        found = read_table(tmp_path / name)
+        for text, count in {"day >= 2026-11-22": 2, "day = 2026-11-22": 1}.items():
+            kept = found.where(parse_conditions(text, found.columns))
+            assert len(kept) == count, (name, text)
+
+
 def test_infinity_is_beyond_all_numbers():
     found = table(well=["A1", "A2", "A3"], x=[1.5, np.inf, -np.inf])
     for text, wells in {"x = inf": ["A/2"], "x < 2.5": ["A/1", "A/3"]}.items():
@@ -193,15 +237,18 @@ def test_conditions(text, rows):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("are > 2", "no column 'are'; there are area, drug"),
+        ("are > 2", "no column 'are'; there are area, drug, day"),
         ("area", "'area' is no test"),
         ("area >", "is no test"),
         ("area > x", "holds numbers, and 'x' is none"),
-        ("drug > x", "holds text; it has no order"),
+        ("drug > x", "holds text; it has no order for '>'.$"),
+        ("drug > 2026-11-22", "all written as 2026-11-22 or"),
+        ("day > 22.11.2026", "all written as 2026-11-22 or"),
+        ("day > 2026-11-22T10:00Z", "in one time zone"),
     ],
 )
 def test_wrong_conditions_say_why(text, message):
-    found = table(well=["A1"], area=[1], drug=["x"])
+    found = table(well=["A1"], area=[1], drug=["x"], day=["2026-11-22"])
     with pytest.raises(ValueError, match=message):
         found.where(parse_conditions(text, found.columns))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from napari_ngff.plate.tables.dates import FORMS, as_dates, is_date
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +21,14 @@ OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "contains")
 AND = re.compile(r"\s+and\s+|\s*&+\s*", re.IGNORECASE)
 QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
 """In double quotes, or in single ones that are no primes as in 5'-UTR."""
+COMPARED = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 KEPT = re.compile(r"\"(\d+)\"")
 TEST = re.compile(
     r"\s*(?P<column>\"[^\"]+\"|'[^']+'|[^=<>!\"]+?)\s*"
@@ -51,7 +62,8 @@ class Condition:
     def met(self, frame: Any) -> Any:
         """Tell which rows meet it; those whose value is missing never do.
 
-        Numbers are compared as numbers, text without regard to case.
+        Numbers are compared as numbers, text without regard to case, dates as
+        `as_dates` says.
 
         Parameters
         ----------
@@ -71,22 +83,30 @@ class Condition:
         column = frame[self.column]
         if self.operator != "contains" and column.dtype.kind in "biuf":
             return self._met_by_numbers(column)
-        if self.operator not in ("=", "!=", "contains"):
-            msg = f"{self.column!r} holds text; it has no order for {self.operator!r}."
-            raise ValueError(msg)
         import pandas as pd
 
         # Values are few, and rows may be millions.
         codes, values = pd.factorize(column)
         texts = pd.Series(values, dtype=object).astype(str).str.strip().str.casefold()
+        met = self._met_by_texts(texts)
+        # Missing values have the code -1.
+        found = np.append(np.asarray(met, bool), False)[codes]
+        return pd.Series(found, index=column.index)
+
+    def _met_by_texts(self, texts: Any) -> Any:
         value = self.value.casefold()
         if self.operator == "contains":
-            met = texts.str.contains(value, regex=False)
-        else:
-            met = (texts == value) == (self.operator == "=")
-        # Missing values have the code -1.
-        found = np.append(met.to_numpy(bool), False)[codes]
-        return pd.Series(found, index=column.index)
+            return texts.str.contains(value, regex=False)
+        dated = as_dates(texts, value)
+        if dated is not None:
+            dates, day = dated
+            return COMPARED[self.operator](np.array(dates, "U"), day)
+        if self.operator in ("=", "!="):
+            return COMPARED[self.operator](texts, value)
+        msg = f"{self.column!r} holds text; it has no order for {self.operator!r}."
+        if is_date(value) or texts.map(is_date).any():
+            msg += f" Dates have one: all written as {FORMS}, in one time zone."
+        raise ValueError(msg)
 
     def _met_by_numbers(self, column: Any) -> Any:
         value = self._number(column)
