@@ -145,6 +145,7 @@ def test_labels_are_counted_in_the_background(tables):
     assert tables.coloring().values["B/1"] is None
     assert (12, 12) in seen
     assert seen[-1] == (1, 1)
+    assert tables.said == ["Labels counted: 1,536 in 6 of 12 images."]
 
 
 def test_a_later_job_counts(tables, monkeypatch, tmp_path):
@@ -197,14 +198,18 @@ def test_measuring_is_that_of_the_command_and_joins_features(tables, plate, tmp_
 
 
 @pytest.mark.parametrize(
-    ("scope", "wells"),
-    [(Scope.FIELD, {"A/2"}), (Scope.SELECTED, {"A/1", "A/3"})],
+    ("scope", "wells", "said"),
+    [
+        (Scope.FIELD, {"A/2"}, "256 in 1 of 1"),
+        (Scope.SELECTED, {"A/1", "A/3"}, "1,024 in 4 of 6"),
+    ],
 )
-def test_what_is_measured_can_be_chosen(tables, scope, wells):
+def test_what_is_measured_can_be_chosen(tables, scope, wells, said):
     tables.browser.show_field("A/2", "1")
     tables.measure("nuclei", scope, ["A/1", "A/3", "B/1"])
     assert set(tables.table.frame["well"]) == wells
     assert len(set(tables.table.frame["field"])) == (1 if scope is Scope.FIELD else 2)
+    assert tables.said == [f"Labels measured: {said} images."]
 
 
 def test_a_mosaic_has_no_field_to_measure(tables):
@@ -259,9 +264,12 @@ def test_tables_that_ngio_left_in_images(plate, tmp_path):
     viewer = ViewerModel()
     tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
     tables.viewer = viewer
+    said = []
+    tables.told.connect(said.append)
     tables.find()
     tables.browser.show_field("A/2", "0")
     tables.choose(Offer(Source.IMAGES, "regionprops"))
+    assert said == ["Rows read: 5 in 3 of 12 images."]
     assert tables.offers[0].title == "regionprops (of images)"
     assert tables.coloring().values["A/1"] == 3
     assert tables.coloring().values["A/2"] == 8

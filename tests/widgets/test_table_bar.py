@@ -17,7 +17,7 @@ from mouse import drop, pump, until
 from napari_ngff.cli import main
 from napari_ngff.plate.previews import cache as preview_cache
 from napari_ngff.viewer.browsing.map_values import colors
-from napari_ngff.viewer.browsing.table_offers import Offer, Scope, Source
+from napari_ngff.viewer.browsing.table_offers import TASKS, Offer, Scope, Source
 from napari_ngff.widgets.browser.dock import BrowserDock
 from plates import write_plate
 
@@ -150,6 +150,8 @@ def test_labels_are_counted(dock):
     assert tables.coloring().values["A/1"] == 32 * 32
     assert tables.coloring().values["B/1"] is None
     until(lambda: not dock.tables.progress.isVisible())
+    assert dock.tables.note.text() == "Labels counted: 8,192 in 8 of 16 images."
+    assert dock.tables.note.isVisible()
 
 
 def test_measured_as_by_the_command(viewer, dock, tmp_path):
@@ -189,7 +191,8 @@ def test_unsaved_edits_are_told_of_while_labels_are_measured(viewer, dock):
     dock.tables.menu.triggered.emit(actions["nuclei: All"])
     until(lambda: dock.tables.tables().table is not None)
     until(lambda: not dock.tables.progress.isVisible())
-    assert dock.tables.note.text().startswith("Unsaved edits are not measured")
+    note = dock.tables.note.text()
+    assert note.startswith("Unsaved edits are not measured; save them first. Labels")
     assert dock.tables.note.isVisible()
     QTest.keyClicks(dock.controls.filter, "A")
     assert not dock.tables.note.isVisible()
@@ -203,7 +206,7 @@ def test_what_is_given_up_is_not_chosen(dock, monkeypatch):
         begun.set()
         assert go_on.wait(60)
 
-    monkeypatch.setattr("napari_ngff.viewer.browsing.tables.count_field", slowly)
+    monkeypatch.setitem(TASKS, Source.COUNT, slowly)
     box = dock.tables.table
     box.setCurrentIndex(box.findText("number of nuclei"))
     box.activated.emit(box.currentIndex())
@@ -237,7 +240,7 @@ def test_measuring_ends_with_the_dock(viewer, dock, monkeypatch):
             time.sleep(0.01)
         ended.set()
 
-    monkeypatch.setattr("napari_ngff.viewer.browsing.tables.measure", endless)
+    monkeypatch.setattr("napari_ngff.viewer.browsing.table_offers.measure", endless)
     dock.tables.tables().measure("nuclei", Scope.ALL)
     until(begun.is_set)
     viewer.window.remove_dock_widget(dock)

@@ -85,11 +85,15 @@ class Measured:
         Why fields are left out, each with its place.
     without
         How many fields have no such labels.
+    found, total
+        In how many of how many images they are; wells that cannot be read have none.
     """
 
     frame: Any
     problems: tuple[str, ...] = ()
     without: int = 0
+    found: int = 1
+    total: int = 1
 
 
 def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[Place, ...]:
@@ -341,7 +345,8 @@ def _measure_fields(
         msg = f"No image of {node} has {label!r}: {reason}."
         raise NodeNotFoundError(msg)
     _widen(frames)
-    return Measured(pd.concat(frames, ignore_index=True), tuple(problems), without)
+    frame = pd.concat(frames, ignore_index=True)
+    return Measured(frame, tuple(problems), without, len(frames), len(places))
 
 
 def _widen(frames: Sequence[Any]) -> None:

@@ -5,19 +5,37 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.states import FieldStates
 from napari_ngff.plate.tables.files import read_found, table_names
-from napari_ngff.plate.tables.measuring import places_of
+from napari_ngff.plate.tables.measuring import (
+    Measured,
+    Place,
+    count_field,
+    measure,
+    measure_field,
+    places_of,
+    table_of_field,
+)
 from napari_ngff.plate.tables.table import FIELD, WELL, Table, tabulate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = ["Offer", "Scope", "Source", "find_offers", "read_offer"]
+__all__ = [
+    "Gathered",
+    "Offer",
+    "Scope",
+    "Source",
+    "find_offers",
+    "gather_offer",
+    "read_offer",
+]
 
 WELLS_ASKED = 4
 """So many wells are looked at for tables of their images."""
@@ -36,6 +54,14 @@ class Source(StrEnum):
     COUNT = "count"
     MEASURED = "measured"
     STATES = "annotation"
+
+
+TASKS: dict[Source, Callable[..., Any]] = {
+    Source.IMAGES: table_of_field,
+    Source.COUNT: count_field,
+    Source.MEASURED: measure_field,
+}
+"""What is done to each image, for tables that are gathered."""
 
 
 class Scope(StrEnum):
@@ -109,6 +135,50 @@ def read_offer(node: Node, offer: Offer) -> Table:
     if offer.source is Source.STATES:
         return states_table(node)
     return read_found(node, offer.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """A table that was made of what each image says.
+
+    Attributes
+    ----------
+    told
+        How much was found, and in how many images: a sentence for the user.
+    problems
+        Why images are left out.
+    """
+
+    table: Table
+    told: str
+    problems: tuple[str, ...]
+
+
+def gather_offer(
+    node: Node,
+    offer: Offer,
+    goes_on: Callable[[int, int], bool],
+    places: Sequence[Place] | None = None,
+    wells: Sequence[str] | None = None,
+) -> Gathered | None:
+    """Make one of the tables that take a look at each image; see `measure`."""
+    task = TASKS[offer.source]
+    found = measure(node, offer.name, places, wells=wells, goes_on=goes_on, task=task)
+    if found is None:
+        return None
+    place = None if WELL in found.frame else {WELL: ""}
+    said = found.frame.attrs.get("region", "")
+    region = offer.name if offer.source is Source.MEASURED else said
+    table = tabulate(found.frame, offer.title, place, region)
+    return Gathered(table, _told(offer, found), found.problems)
+
+
+def _told(offer: Offer, found: Measured) -> str:
+    counted = offer.source is Source.COUNT
+    count = found.frame["labels"].sum() if counted else len(found.frame)
+    what = {Source.COUNT: "Labels counted", Source.MEASURED: "Labels measured"}
+    title = what.get(offer.source, "Rows read")
+    return f"{title}: {count:,} in {found.found:,} of {found.total:,} images."
 
 
 def states_table(node: Node) -> Table:

@@ -17,14 +17,8 @@ from psygnal import Signal
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
 from napari_ngff.plate.tables.files import read_table, write_frame
-from napari_ngff.plate.tables.measuring import (
-    Place,
-    count_field,
-    measure,
-    measure_field,
-    table_of_field,
-)
-from napari_ngff.plate.tables.table import AGGREGATIONS, WELL, Table, tabulate
+from napari_ngff.plate.tables.measuring import Place
+from napari_ngff.plate.tables.table import AGGREGATIONS, WELL, Table
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.features import (
     join_table,
@@ -33,10 +27,12 @@ from napari_ngff.viewer.browsing.features import (
 )
 from napari_ngff.viewer.browsing.map_values import Coloring
 from napari_ngff.viewer.browsing.table_offers import (
+    Gathered,
     Offer,
     Scope,
     Source,
     find_offers,
+    gather_offer,
     read_offer,
 )
 from napari_ngff.viewer.browsing.well_filter import matching
@@ -52,6 +48,8 @@ __all__ = ["Tables"]
 
 CHANGING = (Source.PLATE, Source.IMAGES, Source.COUNT)
 """What is read anew when it is chosen again; that takes its time."""
+
+UNSAVED = "Unsaved edits are not measured; save them first."
 
 
 class Tables:
@@ -144,8 +142,7 @@ class Tables:
             node = self.browser.node
             self._run(lambda _: read_offer(node, offer), partial(self._take, offer))
             return
-        task = count_field if offer.source is Source.COUNT else table_of_field
-        self._gather(offer, task)
+        self._gather(offer)
 
     def _may_differ(self, offer: Offer) -> bool:
         """Tell whether a table that was read is to be read anew."""
@@ -174,9 +171,9 @@ class Tables:
         if scope is Scope.FIELD and here is not None:
             shown = (Place(here.well, here.field), *(place for _, place in labels))
             places = tuple(dict.fromkeys(shown))
-        self._gather(Offer(Source.MEASURED, label), measure_field, places, wells)
-        if any(getattr(layer, "unsaved", False) for layer, _ in labels):
-            self.told.emit("Unsaved edits are not measured; save them first.")
+        unsaved = any(getattr(layer, "unsaved", False) for layer, _ in labels)
+        note = UNSAVED if unsaved else ""
+        self._gather(Offer(Source.MEASURED, label), places, wells, note)
 
     def save(self, path: str) -> None:
         """Write the chosen table into a file, CSV or Parquet, in a worker."""
@@ -203,37 +200,33 @@ class Tables:
     def _gather(
         self,
         offer: Offer,
-        task: Callable[..., Any],
         places: tuple[Place, ...] | None = None,
         wells: tuple[str, ...] | None = None,
+        note: str = "",
     ) -> None:
+        """Look at each image in a worker; a note is told at once, and in the end."""
         node = self.browser.node
 
-        def work(goes_on: Callable[[int, int], bool]) -> Any:
-            found = measure(
-                node, offer.name, places, wells=wells, goes_on=goes_on, task=task
-            )
-            if found is None:
-                return None
-            place = None if WELL in found.frame else {WELL: ""}
-            said = found.frame.attrs.get("region", "")
-            region = offer.name if offer.source is Source.MEASURED else said
-            return tabulate(found.frame, offer.title, place, region), found.problems
-
-        def done(found: tuple[Table, tuple[str, ...]] | None) -> None:
+        def done(found: Gathered | None) -> None:
             if found is not None:
-                self._take(offer, found[0])
-                if found[1]:
-                    frontend.show(found[1])
+                self._take(offer, found.table)
+                self.told.emit(f"{note} {found.told}".strip())
+                if found.problems:
+                    frontend.show(found.problems)
 
-        self._run(work, done)
+        self._run(
+            lambda goes_on: gather_offer(node, offer, goes_on, places, wells),
+            done,
+            note,
+        )
 
     def _run(
         self,
         work: Callable[[Callable[[int, int], bool]], Any],
         done: Callable[[Any], None],
+        note: str = "",
     ) -> None:
-        """Do something in a worker; a text that it gives is told."""
+        """Do something in a worker; a note is told ahead, and a text that it gives."""
         self._generation += 1
         mine, watched = self._generation, len(self.progressed) > 0
 
@@ -260,6 +253,8 @@ class Tables:
                 done(found)
 
         self.progressed.emit(0, 0)
+        if note:
+            self.told.emit(note)
         frontend.run(safely, finished)
 
     def cancel(self) -> None:

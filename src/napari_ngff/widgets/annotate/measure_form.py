@@ -86,7 +86,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
             self.status.value = self._measuring.error
         else:
             count = len(self._measuring.frame)
-            self.status.value = f"Labels measured: {count}, as features of the layer."
+            self.status.value = f"Labels measured: {count:,}, as features of the layer."
 
     def _on_cancel(self) -> None:
         if self._measuring is not None:
