@@ -79,6 +79,7 @@ def drop(widget, *paths):
     urls = [QUrl(p) if "://" in str(p) else QUrl.fromLocalFile(str(p)) for p in paths]
     data, at = QMimeData(), widget.rect().center()
     data.setUrls(urls)
+    data.setText("\n".join(url.toString() for url in urls))  # as file managers do
     rest = Qt.DropAction.CopyAction, data, LEFT, PLAIN
     over = QDragEnterEvent(at, *rest)
     QApplication.sendEvent(widget, over)

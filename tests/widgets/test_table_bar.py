@@ -91,6 +91,17 @@ def test_a_dropped_table_colours_the_map(dropped):
     assert dropped.map.tipAt(dropped.map.rectOf("A/2").center()).endswith("0.5")
 
 
+@pytest.mark.parametrize(
+    "part", [lambda dock: dock.controls.filter, lambda dock: dock.map.viewport()]
+)
+def test_a_table_is_taken_wherever_it_is_dropped(dock, tmp_path, part):
+    path = tmp_path / "conditions.csv"
+    path.write_text(CSV)
+    drop(part(dock), path)
+    until(lambda: dock.tables.table.currentText() == "conditions.csv")
+    assert dock.controls.filter.text() == ""
+
+
 def test_thumbnails_come_back(dropped):
     coloured = color_at(dropped, "B/3")
     dropped.tables.column.setCurrentIndex(0)

@@ -341,9 +341,9 @@ def _measure_fields(
                 result.insert(0, WELL, wells[place.well])
             frames.append(result)
     if not frames:
-        reason = "; ".join(problems[:3]) or f"{without} images were looked at"
-        msg = f"No image of {node} has {label!r}: {reason}."
-        raise NodeNotFoundError(msg)
+        of = f"{node}: none of the images that were looked at ({len(places)})"
+        reason = "; ".join(problems[:3]).rstrip(".")
+        raise NodeNotFoundError(f"{of} has {label!r}{reason and ': '}{reason}.")
     _widen(frames)
     frame = pd.concat(frames, ignore_index=True)
     return Measured(frame, tuple(problems), without, len(frames), len(places))

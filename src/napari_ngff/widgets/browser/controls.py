@@ -96,6 +96,8 @@ class BrowserControls(QWidget):
         self.filter.setClearButtonEnabled(True)
         self.filter.setAccessibleName("Filter wells")
         self.filter.setToolTip("Others are dimmed; Enter selects those that are left.")
+        # A table that is dropped on it would be typed into it, by its path.
+        self.filter.setAcceptDrops(False)
         self.filter.textChanged.connect(self.filter_changed)
         self.filter.returnPressed.connect(self.filter_applied)
         self.geometry_box = QComboBox(self)
