@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import os
+import shutil
 import threading
 
 import numpy as np
@@ -74,6 +75,12 @@ def corners(viewer):
     return (center - half, center + half), viewer.layers.extent.world[:, -2:]
 
 
+def whole(viewer):
+    """Tell whether all there is can be seen."""
+    (low, high), world = corners(viewer)
+    return np.all(low < world[0]) and np.all(high > world[1])
+
+
 def test_a_small_window_shows_the_whole_plate_beside_its_browser(viewer, root):
     viewer.window.resize(1066, 680)
     viewer.open(str(root), plugin="napari-ngff")
@@ -82,17 +89,26 @@ def test_a_small_window_shows_the_whole_plate_beside_its_browser(viewer, root):
     until(lambda: viewer.canvas.size[1] < 400)
     assert dock.width() <= 1066 / 3 + 1
     assert dock.minimumSizeHint().width() <= dock.width()
-
-    def whole():
-        (low, high), world = corners(viewer)
-        return np.all(low < world[0]) and np.all(high > world[1])
-
-    until(whole)
+    until(lambda: whole(viewer))
     # Letters, tables and pages make a dock wider after it is there.
     room = viewer.canvas.size[1]
     dock.setMinimumWidth(dock.width() + 80)
     until(lambda: viewer.canvas.size[1] < room)
-    until(whole)
+    until(lambda: whole(viewer))
+
+
+def test_the_whole_plate_is_shown_though_its_labels_are_coarser(viewer, tmp_path):
+    where = write_plate(
+        tmp_path / "p", grid=(1, 8), fields=1, labelled=lambda _: ("cells",)
+    )
+    for level in where.glob("?/?/?/labels/cells/0"):
+        shutil.rmtree(level)
+    viewer.open(str(where), plugin="napari-ngff")
+    room = viewer.canvas.size[1]
+    until(lambda: browser_of(viewer) is not None)
+    until(lambda: viewer.canvas.size[1] < room)
+    assert viewer.layers["cells"].extent.step[-1] > viewer.layers[0].extent.step[-1]
+    until(lambda: whole(viewer))
 
 
 def test_whoever_looks_at_a_place_stays_there_when_the_browser_opens(viewer, root):

@@ -60,8 +60,12 @@ def is_fitted(viewer: ViewerModel) -> bool:
     """
     camera = camera_of(viewer)
     zoom, center, angles = camera.zoom, camera.center, camera.angles
-    viewer.reset_view()
-    fitted = np.allclose(center, camera.center) and np.allclose(angles, camera.angles)
+    fitted = False
+    # When the first layer came it was fitted, and others may reach farther.
+    for layers in (None, viewer.layers[:1] or None):
+        viewer.reset_view(layers=layers)
+        same = np.allclose(center, camera.center) and np.allclose(angles, camera.angles)
+        fitted = fitted or same
     camera.zoom, camera.center, camera.angles = zoom, center, angles
     return fitted
 
