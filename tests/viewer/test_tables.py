@@ -436,3 +436,22 @@ def test_labels_of_few_wells_are_offered_when_they_are_seen(tmp_path):
     tables.browser.show_field("B/3", "0")
     assert tables.labels == ("cells",)
     tables.close()
+
+
+def test_what_is_left_out_is_counted_and_named(plate, tmp_path, monkeypatch):
+    where = tmp_path / "p.ome.zarr"
+    shutil.copytree(plate, where)
+    shutil.rmtree(where / "A/2/1/labels/nuclei/0")
+    (where / "B/1/zarr.json").write_text("{")
+    shown = []
+    monkeypatch.setattr("napari.utils.notifications.show_warning", shown.append)
+    viewer = ViewerModel()
+    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
+    said = []
+    tables.told.connect(said.append)
+    tables.measure("nuclei", Scope.ALL)
+    assert said == ["Labels measured: 1,280 in 5 of 10 images. Left out: 2."]
+    assert shown[0].splitlines()[0] == said[0]
+    for place in ("A/2/1", "B/1"):
+        assert f"{where / place}: " in shown[0]
+    tables.close()

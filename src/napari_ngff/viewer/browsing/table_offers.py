@@ -178,7 +178,9 @@ def _told(offer: Offer, found: Measured) -> str:
     count = found.frame["labels"].sum() if counted else len(found.frame)
     what = {Source.COUNT: "Labels counted", Source.MEASURED: "Labels measured"}
     title = what.get(offer.source, "Rows read")
-    return f"{title}: {count:,} in {found.found:,} of {found.total:,} images."
+    told = f"{title}: {count:,} in {found.found:,} of {found.total:,} images."
+    lost = len(found.problems)
+    return f"{told} Left out: {lost:,}." if lost else told
 
 
 def states_table(node: Node) -> Table:

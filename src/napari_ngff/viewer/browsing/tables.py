@@ -182,7 +182,7 @@ class Tables:
             frame = self._named(table.frame)
             self._run(
                 lambda _: write_frame(frame, path),
-                lambda _: self.told.emit(f"{len(frame)} rows are in {path}."),
+                lambda _: self.told.emit(f"{len(frame):,} rows are in {path}."),
             )
 
     def _named(self, frame: Any) -> Any:
@@ -211,8 +211,8 @@ class Tables:
             if found is not None:
                 self._take(offer, found.table)
                 self.told.emit(f"{note} {found.told}".strip())
-                if found.problems:
-                    frontend.show(found.problems)
+                # napari shows the first line, and the rest on a click.
+                frontend.show((found.told, *found.problems) if found.problems else ())
 
         self._run(
             lambda goes_on: gather_offer(node, offer, goes_on, places, wells),
