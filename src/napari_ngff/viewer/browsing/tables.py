@@ -211,8 +211,10 @@ class Tables:
             if found is not None:
                 self._take(offer, found.table)
                 self.told.emit(f"{note} {found.told}".strip())
-                # napari shows the first line, and the rest on a click.
-                frontend.show((found.told, *found.problems) if found.problems else ())
+                if found.problems:
+                    # napari shows the first line, and the rest on a click.
+                    count = f"Left out: {len(found.problems):,}."
+                    frontend.show((count, *found.problems))
 
         self._run(
             lambda goes_on: gather_offer(node, offer, goes_on, places, wells),
