@@ -19,7 +19,9 @@ from mouse import pump, until
 from napari_ngff.viewer import session
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.settings import is_default_reader
+from napari_ngff.widgets.annotate.measure_form import MeasureForm
 from napari_ngff.widgets.forms import TITLE, UrlForm
+from napari_ngff.widgets.new_labels_form import NewLabelsForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,3 +176,18 @@ def test_window_may_be_closed_while_the_form_reads(
     QThreadPool.globalInstance().waitForDone()
     pump(300)
     assert not viewer.layers
+
+
+@pytest.mark.parametrize("form", [MeasureForm, NewLabelsForm, UrlForm])
+def test_a_long_sentence_leaves_the_canvas_its_room(viewer: Viewer, form: Any) -> None:
+    shown = form(viewer)
+    viewer.window.add_dock_widget(shown, area="right")
+    pump(100)
+    window = viewer.window._qt_window
+    width = window.width()
+    shown.status.value = f"No zarr array at {'/folder' * 30}. Check the path."
+    pump(100)
+    assert window.width() == width
+    assert viewer.canvas.size[1] > 300
+    label = shown.status.native
+    assert label.height() >= label.heightForWidth(label.width())

@@ -44,6 +44,7 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self.address.tooltip = "Of an OME-Zarr on a web server, or s3://bucket/…"
         self.button = PushButton(text="Open")
         self.status = Label(value="")
+        self.status.native.setWordWrap(True)
         super().__init__(widgets=[self.address, self.button, self.status])
         Look(self.native, viewer)
         self.button.changed.connect(self.open)

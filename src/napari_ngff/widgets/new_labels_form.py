@@ -57,6 +57,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         )
         self.button = PushButton(text="Create")
         self.status = Label(value="")
+        self.status.native.setWordWrap(True)
         rows = [
             self.image,
             self.called,

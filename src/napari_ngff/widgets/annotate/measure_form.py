@@ -37,6 +37,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self.cancel = PushButton(text="Cancel", visible=False)
         self.save_button = PushButton(text="Save table…", enabled=False)
         self.status = Label(value="")
+        self.status.native.setWordWrap(True)
         super().__init__(
             widgets=[
                 self.layer,
