@@ -191,3 +191,6 @@ def test_a_long_sentence_leaves_the_canvas_its_room(viewer: Viewer, form: Any) -
     assert viewer.canvas.size[1] > 300
     label = shown.status.native
     assert label.height() >= label.heightForWidth(label.width())
+    shown.status.value = "All is well."
+    pump(100)
+    assert label.width() > 0.6 * shown.native.width()

@@ -15,7 +15,7 @@ from napari_ngff.viewer.settings import (
     is_default_reader,
     make_default_reader,
 )
-from napari_ngff.widgets.look import Look
+from napari_ngff.widgets.look import Look, wrap
 from napari_ngff.widgets.workers import run_in_worker
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class UrlForm(Container):  # type: ignore[type-arg]
         self.address.tooltip = "Of an OME-Zarr on a web server, or s3://bucket/…"
         self.button = PushButton(text="Open")
         self.status = Label(value="")
-        self.status.native.setWordWrap(True)
+        wrap(self.status)
         super().__init__(widgets=[self.address, self.button, self.status])
         Look(self.native, viewer)
         self.button.changed.connect(self.open)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject
+from qtpy.QtWidgets import QSizePolicy
 
 from napari_ngff.viewer import settings
 from napari_ngff.widgets.colors import Colors, mixed
@@ -19,10 +20,11 @@ from napari_ngff.widgets.popups import Popups
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from magicgui.widgets import Label
     from napari.components import ViewerModel
     from qtpy.QtWidgets import QWidget
 
-__all__ = ["Look"]
+__all__ = ["Look", "wrap"]
 
 SHEET = """
 QPushButton:checked {{ border: 1px solid {text}; padding: 3px; font-weight: bold; }}
@@ -93,3 +95,13 @@ class Look(QObject):
 
 
 SIGNS = "text", "line", "chosen", "current"
+
+
+def wrap(label: Label) -> None:
+    """Give the text of a form as many lines as it wants, in the width that there is.
+
+    magicgui keeps a label as wide as its text (0.10).
+    """
+    usual = QSizePolicy.Policy.Preferred
+    label.native.setWordWrap(True)
+    label.native.setSizePolicy(usual, usual)

@@ -27,7 +27,7 @@ from napari_ngff.viewer.painting.new_labels import (
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.saving.sidecars import home_choices
 from napari_ngff.widgets.dialogs import ask_name
-from napari_ngff.widgets.look import Look
+from napari_ngff.widgets.look import Look, wrap
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -57,7 +57,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         )
         self.button = PushButton(text="Create")
         self.status = Label(value="")
-        self.status.native.setWordWrap(True)
+        wrap(self.status)
         rows = [
             self.image,
             self.called,

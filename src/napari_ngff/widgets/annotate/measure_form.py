@@ -12,7 +12,7 @@ from qtpy.QtCore import QTimer
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.viewer.painting.measuring import LayerMeasuring, nodes_of
 from napari_ngff.widgets.dialogs import ask_table_file
-from napari_ngff.widgets.look import Look
+from napari_ngff.widgets.look import Look, wrap
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -37,7 +37,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self.cancel = PushButton(text="Cancel", visible=False)
         self.save_button = PushButton(text="Save table…", enabled=False)
         self.status = Label(value="")
-        self.status.native.setWordWrap(True)
+        wrap(self.status)
         super().__init__(
             widgets=[
                 self.layer,
