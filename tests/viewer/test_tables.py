@@ -117,6 +117,7 @@ def test_conditions_of_fields_and_labels(tables, tmp_path):
 def test_a_wrong_line_says_why_and_hides_nothing(loaded, tables):
     assert filtered(loaded, "does = 1") is None
     assert loaded.problem.startswith("There is no column 'does'; there are dose")
+    assert loaded.coloring().values["B/1"] == 0.1
     assert filtered(loaded, "A") == {"A/1", "A/2", "A/3"}
     assert loaded.problem == ""
     loaded.choose(None)

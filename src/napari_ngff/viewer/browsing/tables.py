@@ -216,11 +216,8 @@ class Tables:
                     count = f"Left out: {len(found.problems):,}."
                     frontend.show((count, *found.problems))
 
-        self._run(
-            lambda goes_on: gather_offer(node, offer, goes_on, places, wells),
-            done,
-            note,
-        )
+        work = partial(gather_offer, node, offer, places=places, wells=wells)
+        self._run(work, done, note)
 
     def _run(
         self,
@@ -318,11 +315,14 @@ class Tables:
         return Coloring(values, self._limits or limits, f"{title}, {self.how}")
 
     def _colored(self) -> dict[str, float | None] | None:
-        if self.column is None or self.column not in self.columns:
+        if self.table is None or self.column not in self.columns:
             return None
         key = self.chosen, self.column, self.how, self._filter
         if self._values is None or self._values[0] != key:
-            rows = self._rows()
+            try:
+                rows = self._rows()
+            except ValueError:  # while a filter is typed the map stays as it is
+                rows = self.table
             self._values = key, rows.values(self.wells, self.column, self.how)
         return self._values[1]
 
