@@ -19,6 +19,7 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     NotOMEZarrError,
     OMEZarrError,
+    ServerError,
     UnsupportedError,
 )
 from napari_ngff.store.node import Node, open_node
@@ -33,6 +34,7 @@ __all__ = [
     "NotOMEZarrError",
     "OMEZarrError",
     "Pyramid",
+    "ServerError",
     "UnsupportedError",
     "__version__",
     "open_node",

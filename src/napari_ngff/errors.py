@@ -6,6 +6,7 @@
     ├── NotOMEZarrError (ValueError)         there is no OME-Zarr metadata here
     ├── NodeNotFoundError (FileNotFoundError) nothing at that place
     ├── AccessError (PermissionError)        it is there, but may not be read
+    ├── ServerError (ConnectionError)        a server did not give it; it may later
     ├── CorruptDataError (ValueError)        metadata, archive or chunk is damaged
     │   └── ChunkError                       ...one chunk, or shard, of an array
     ├── ConflictError (OSError)              someone else changed it meanwhile
@@ -28,8 +29,13 @@ __all__ = [
     "NodeNotFoundError",
     "NotOMEZarrError",
     "OMEZarrError",
+    "ServerError",
     "UnsupportedError",
+    "may_pass",
 ]
+
+AGAIN = "Ask for it again."
+"""What to do where it helps."""
 
 
 class OMEZarrError(Exception):
@@ -46,6 +52,26 @@ class NodeNotFoundError(OMEZarrError, FileNotFoundError):
 
 class AccessError(OMEZarrError, PermissionError):
     """The place exists and the system, or the server, refuses to read it."""
+
+
+class ServerError(OMEZarrError, ConnectionError):
+    """A server did not answer, or only that it cannot now.
+
+    Parameters
+    ----------
+    address
+        Of what was asked for.
+    reason
+        What happened instead.
+    """
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address = address
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.address} did not come from the server: {self.reason}. {AGAIN}"
 
 
 class CorruptDataError(OMEZarrError, ValueError):
@@ -72,6 +98,8 @@ class ChunkError(CorruptDataError):
         self.reason = reason
 
     def __str__(self) -> str:
+        if self.reason.endswith(AGAIN):
+            return self.reason  # which names the object, too
         # What was wrong with a well may say already what to do.
         reason = self.reason.removesuffix(" Restore it from a copy.").rstrip(".")
         return (
@@ -105,3 +133,12 @@ class NameTakenError(OMEZarrError, FileExistsError):
 
 class UnsupportedError(OMEZarrError, NotImplementedError):
     """The file says clearly what it is, and it is something we cannot show."""
+
+
+def may_pass(error: BaseException) -> bool:
+    """Tell whether it may help to ask again: nothing says that data are wrong."""
+    cause = error.__cause__ if isinstance(error, ChunkError) else error
+    lasting = OMEZarrError, FileNotFoundError, PermissionError
+    return isinstance(cause, ServerError) or (
+        isinstance(cause, OSError) and not isinstance(cause, lasting)
+    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.errors import ChunkError, CorruptDataError
+from napari_ngff.errors import ChunkError, CorruptDataError, ServerError
 from napari_ngff.store.cache import ENTRY, ByteCache
 from napari_ngff.store.layout import ABSENT, Shape
 from napari_ngff.store.objects import DOCUMENTS, Index, Objects
@@ -36,6 +38,13 @@ Meeting = tuple[int, slice, slice]
 inside the cell, and inside the box."""
 
 Item = TypeVar("Item")
+
+refused: ByteCache[tuple[float, str, str]] = ByteCache(2**20)
+"""When a server did not give chunks; address and reason."""
+
+SOON = 5.0
+"""Seconds in which the main thread does not ask for these again: napari reads what it
+shows there, more than once, and the window would stand still each time."""
 
 WORTHWHILE = 2**18
 """Bytes of decoded chunks below which one thread reads local files sooner than two."""
@@ -160,17 +169,18 @@ class Region:
         key = (self._token, cell)
         chunk = cache.get(key)
         if chunk is None:
-            chunk = self._load(cell)
+            chunk = self._load(key, cell)
             if chunk is not None and self._keep:
                 cache.put(key, chunk, chunk.nbytes)
         self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
 
-    def _load(self, cell: Shape) -> Array | None:
+    def _load(self, key: tuple[int, Shape], cell: Shape) -> Array | None:
         """Read and decode a chunk; None where it is missing or broken."""
         index = self.layout.index
         try:
             if index is None:
                 stored = cell
+                spare_main_thread(key)
                 data = self.objects.whole(cell)
                 if data is None:
                     self._missing = True
@@ -180,6 +190,8 @@ class Region:
                 data = self._load_part(stored, inside)
             return None if data is None else self.layout.decode(data)
         except (CorruptDataError, OSError) as error:
+            if isinstance(error, ServerError):
+                refused.put(key, (time.monotonic(), error.address, error.reason), 0)
             self._fail(self.objects.key(stored), error)
             return None
 
@@ -206,6 +218,16 @@ class Region:
 
     def _fail(self, key: str, cause: Exception) -> None:
         self.failures.append(self.objects.error(key, cause))
+
+
+def spare_main_thread(key: tuple[int, Shape]) -> None:
+    """Raise there again why a server did not give a chunk a moment ago."""
+    found = refused.get(key)
+    if found is None or threading.current_thread() is not threading.main_thread():
+        return
+    when, address, reason = found
+    if time.monotonic() - when < SOON:
+        raise ServerError(address, reason)
 
 
 def covering(box: Box, lengths: Shape) -> list[range]:

@@ -2,23 +2,57 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from napari_ngff.errors import AccessError, OMEZarrError, UnsupportedError
+from napari_ngff.errors import (
+    AccessError,
+    OMEZarrError,
+    ServerError,
+    UnsupportedError,
+)
 from napari_ngff.store.bridge import SourceStore
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from zarr.abc.store import Store
 
     from napari_ngff.metadata.model import Problem
 
-__all__ = ["RemoteSource"]
+__all__ = ["RemoteSource", "resume", "stop"]
 
 TIMEOUT = 60.0
 """Seconds for one request; a stuck server must not hang the viewer for ever."""
 
 FORBIDDEN = (401, 403)
+
+BUSY = (408, 425, 429, 500, 502, 503, 504)
+"""Answers by which a server says that it may have another one in a moment."""
+
+PAUSES = (0.2, 0.8)
+"""Seconds before what was refused so, or broke off, is asked for once more."""
+
+_waiting: set[Future[bytes]] = set()
+_lock = threading.Lock()
+_stopped = threading.Event()
+
+
+def stop() -> None:
+    """Wait for no server any more: all that is being read fails, at once."""
+    _stopped.set()
+    with _lock:
+        waiting = list(_waiting)
+    for answer in waiting:
+        answer.cancel()
+
+
+def resume() -> None:
+    """Read from servers again."""
+    _stopped.clear()
 
 
 class RemoteSource:
@@ -54,25 +88,43 @@ class RemoteSource:
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
-        url = f"{self.name}/{key}{self._query}"
         end = None if length is None or start is None else start + length
         if start is not None and start < 0 and end == 0:
             end = None
-        try:
-            data: bytes = self._files.cat_file(url, start=start, end=end)
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            return None
-        except PermissionError as error:
-            raise self._refused(key) from error
-        except OSError:
-            raise
-        except Exception as error:
+        pauses = iter(PAUSES)
+        while True:
+            try:
+                return _cut(self._ask(key, start, end), start, length)
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                return None
             # Every backend of fsspec raises its own kinds for a failed request.
-            if getattr(error, "status", None) in FORBIDDEN:
-                raise self._refused(key) from error
-            msg = f"Reading {self.name}/{key} failed: {error!r}"
-            raise OSError(msg) from error
-        return _cut(data, start, length)
+            except Exception as error:
+                if isinstance(error, PermissionError) or _status(error) in FORBIDDEN:
+                    raise self._refused(key) from error
+                pause = next(pauses, None) if _is_brief(error) else None
+                if pause is None or _stopped.is_set():
+                    raise ServerError(f"{self.name}/{key}", _reason(error)) from error
+            _stopped.wait(pause)
+
+    def _ask(self, key: str, start: int | None, end: int | None) -> bytes:
+        """Read bytes; gives up when all is stopped."""
+        url = f"{self.name}/{key}{self._query}"
+        if not self._files.async_impl:
+            data: bytes = self._files.cat_file(url, start=start, end=end)
+            return data
+        request = self._files._cat_file(url, start=start, end=end)
+        answer = asyncio.run_coroutine_threadsafe(request, self._files.loop)
+        with _lock:
+            _waiting.add(answer)
+        try:
+            if _stopped.is_set():
+                answer.cancel()
+            found: bytes = answer.result()
+            return found
+        finally:
+            answer.cancel()
+            with _lock:
+                _waiting.discard(answer)
 
     def names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`; None for HTTP, which has no listing."""
@@ -115,6 +167,37 @@ def _filesystem(scheme: str, options: dict[str, Any]) -> Any:
     except ValueError as error:
         msg = f"Addresses that start with {scheme}:// are not supported: {error}"
         raise UnsupportedError(msg) from error
+
+
+def _status(error: Exception) -> int | None:
+    """Give the number of an answer of HTTP; None for what is none."""
+    status = getattr(error, "status", None)
+    return status if isinstance(status, int) else None
+
+
+def _is_brief(error: Exception) -> bool:
+    """Tell whether the next answer may come at once, and be another."""
+    if isinstance(error, TimeoutError | CancelledError):
+        return False
+    if _status(error) is not None:
+        return _status(error) in BUSY
+    # aiohttp's errors, by name: it need not be there. Who cannot be reached at all will
+    # not be in a moment.
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "ClientConnectorError" in kinds or isinstance(error, ConnectionRefusedError):
+        return False
+    return "ClientError" in kinds or isinstance(error, ConnectionError)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, CancelledError):
+        return "the window was closed"
+    if isinstance(error, TimeoutError):
+        return f"there was no answer within {TIMEOUT:g} seconds"
+    status = _status(error)
+    if status is not None:
+        return f"it answered {status} {getattr(error, 'message', '')}".rstrip()
+    return str(error).rstrip(".") or repr(error)
 
 
 def _cut(data: bytes, start: int | None, length: int | None) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
+from napari_ngff.store.remote import resume, stop
 from napari_ngff.viewer.frontend import set_runner, show
 
 if TYPE_CHECKING:
@@ -18,10 +19,33 @@ CALM = 100
 """Milliseconds after which the window has drawn what was changed."""
 
 
+ENDING = 100
+"""Milliseconds after the last window in which a program that ends begins to."""
+
+KNOWN = "napari-ngff-ends"
+"""Property of an application whose end is listened to."""
+
+
 def install_runner() -> None:
-    """Read in worker threads from now on, if there is an application."""
-    if QApplication.instance() is not None:
-        set_runner(run_in_worker, run_when_calm)
+    """Read in worker threads from now on, if there is an application.
+
+    When it ends, napari waits for them: servers are not waited for then.
+    """
+    app = QApplication.instance()
+    if not isinstance(app, QApplication):
+        return
+    set_runner(run_in_worker, run_when_calm)
+    resume()
+    if not app.property(KNOWN):
+        app.setProperty(KNOWN, True)
+        app.lastWindowClosed.connect(_stop_for_a_while)
+        app.aboutToQuit.connect(resume)  # after napari, which has connected before
+
+
+def _stop_for_a_while() -> None:
+    """Give up what is being read; a program that goes on may read again."""
+    stop()
+    QTimer.singleShot(ENDING, resume)
 
 
 def run_in_worker(

@@ -1,0 +1,137 @@
+"""Servers that are slow, or fail: what is asked again, and what is told."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from napari_ngff.errors import ChunkError, ServerError, may_pass
+from napari_ngff.store import remote
+from napari_ngff.store.chunks import open_array
+from napari_ngff.store.remote import RemoteSource
+from patience import until
+from plates import write_array
+from unreliable import BUSY, DROP, HANG, OK, serving
+
+pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "PAUSES", (0.01, 0.01))
+    (tmp_path / "a.zarr").mkdir()
+    (tmp_path / "a.zarr" / "thing").write_bytes(b"content")
+    write_array(tmp_path / "a.zarr" / "0", np.ones((4, 4), "u2"), 3)
+    with serving(tmp_path) as server:
+        yield server
+    remote.resume()
+
+
+@pytest.fixture
+def source(server):
+    return RemoteSource(f"{server.address}/a.zarr")
+
+
+@pytest.mark.parametrize("failure", [BUSY, 429, DROP])
+def test_what_fails_now_and_then_is_asked_for_again(server, source, failure):
+    answers = iter((failure, failure, OK))
+    server.answer = lambda path: next(answers)
+    assert source.get("thing") == b"content"
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [(BUSY, "it answered 503 Service Unavailable"), (DROP, "disconnected")],
+)
+def test_the_message_names_address_and_reason(server, source, failure, reason):
+    server.answer = lambda path: failure
+    with pytest.raises(ServerError, match=reason) as caught:
+        source.get("thing")
+    text = str(caught.value)
+    assert text.startswith(f"{server.address}/a.zarr/thing did not come")
+    assert "again" in text
+    assert len(text) < 200
+    assert may_pass(caught.value)
+
+
+def test_what_a_server_has_not_is_asked_for_once(server, source):
+    assert source.get("nothing") is None
+    assert len(server.asked) == 1
+    server.answer = lambda path: 400
+    with pytest.raises(ServerError, match="400"):
+        source.get("thing")
+    assert len(server.asked) == 2
+
+
+def test_no_answer_is_told_after_a_while(server, monkeypatch):
+    monkeypatch.setattr(remote, "TIMEOUT", 0.2)
+    server.answer = lambda path: HANG
+    with pytest.raises(ServerError, match=r"no answer within 0\.2 seconds"):
+        RemoteSource(f"{server.address}/a.zarr").get("thing")
+    assert len(server.asked) == 1
+
+
+def test_a_server_that_is_not_there(server):
+    with pytest.raises(ServerError, match=r"127\.0\.0\.1:1"):
+        RemoteSource("http://127.0.0.1:1/a.zarr").get("thing")
+
+
+def test_stopping_ends_what_waits_for_a_server(server, source):
+    server.answer = lambda path: HANG
+    failed = []
+
+    def read():
+        try:
+            source.get("thing")
+        except ServerError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(server.asked) == 3)
+    remote.stop()
+    for thread in threads:
+        thread.join(60)
+    assert len(failed) == 3
+    with pytest.raises(ServerError, match="closed"):
+        source.get("thing")
+    remote.resume()
+    server.answer = lambda path: OK
+    assert source.get("thing") == b"content"
+
+
+def test_a_chunk_tells_to_ask_again_and_not_for_a_copy(server, source):
+    array = open_array(source, "0")
+    server.answer = lambda path: BUSY
+    with pytest.raises(ChunkError) as caught:
+        array.read(((0, 4), (0, 4)))
+    text = str(caught.value)
+    assert text.count(server.address) == 1
+    assert "again" in text
+    assert "copy" not in text
+    assert may_pass(caught.value)
+
+
+def test_the_main_thread_does_not_wait_twice_for_a_chunk(server, source, monkeypatch):
+    now = itertools.count()
+    monkeypatch.setattr("time.monotonic", lambda: next(now) / 100)
+    array = open_array(source, "0")
+    server.answer = lambda path: BUSY
+    told = []
+    array.read(((0, 4), (0, 4)), told.append)
+    server.asked.clear()
+    array.read(((0, 4), (0, 4)), told.append)
+    assert server.asked == []
+    assert [str(one) for one in told] == [str(told[0])] * 2
+
+    server.answer = lambda path: OK
+    reader = threading.Thread(target=array.read, args=(((0, 4), (0, 4)),))
+    reader.start()
+    reader.join(60)
+    np.testing.assert_array_equal(array.read(((0, 4), (0, 4)), told.append), 1)
+    assert len(told) == 2

@@ -1,0 +1,65 @@
+"""A server on this machine that fails as it is told to."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from contextlib import contextmanager
+
+OK, BUSY, DROP, HANG = 200, 503, "drop", "hang"
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        server = self.server
+        with server.lock:
+            server.asked.append(self.path)
+            answer = server.answer(self.path)
+        if answer == HANG:
+            server.over.wait()
+        if answer in (HANG, DROP):
+            self.close_connection = True
+            self.connection.close()
+        elif answer == OK:
+            super().do_GET()
+        else:
+            self.send_response(answer)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Attributes: `answer` tells by the path what to do; `asked` lists all paths."""
+
+    daemon_threads = True
+    request_queue_size = 128
+    block_on_close = False
+
+    def handle_error(self, *_):
+        pass  # whoever asked went away
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+@contextmanager
+def serving(folder):
+    handler = functools.partial(Handler, directory=str(folder))
+    with Server(("127.0.0.1", 0), handler) as server:
+        server.lock, server.over, server.asked = threading.Lock(), threading.Event(), []
+        server.answer = lambda path: OK
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.over.set()
+            server.shutdown()
+            thread.join()
