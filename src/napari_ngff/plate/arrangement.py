@@ -6,11 +6,13 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import NodeNotFoundError, OMEZarrError
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError, may_pass
 from napari_ngff.plate.layout import field_offsets, grid_offsets
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from napari_ngff.metadata.model import Field
     from napari_ngff.plate.layout import Offset
     from napari_ngff.plate.screen import FieldImage, Screen
@@ -67,6 +69,8 @@ class Arrangement:
         Whether nothing but absent groups is among the problems.
     scattered
         Whether the places that the fields state cannot be.
+    passing
+        Whether something may be there when it is asked for again.
     """
 
     fields: tuple[PlacedField, ...] = ()
@@ -75,6 +79,7 @@ class Arrangement:
     problems: tuple[tuple[str, str], ...] = ()
     missing: bool = True
     scattered: bool = False
+    passing: bool = False
 
     def at(self, y: float, x: float) -> PlacedField | None:
         """Find the field at a place; the last of several, which is drawn on top."""
@@ -102,11 +107,17 @@ class Arrangements:
     ----------
     problems
         Why wells, or fields of them, cannot be shown; by the well's path.
+    passing
+        The wells of which that may be another thing when they are asked for again.
+    attempt
+        How often wells were asked for again.
     """
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
         self.problems: dict[str | None, str] = {}
+        self.passing: set[str | None] = set()
+        self.attempt = 0
         self._made: dict[tuple[str | None, int | None], Arrangement] = {}
         self._lock = threading.Lock()
 
@@ -138,22 +149,40 @@ class Arrangements:
                     f"field {path}: {reason}" if path else reason
                     for path, reason in found.problems
                 )
-                self.note(well, text)
+                self.note(well, text, passing=found.passing)
             if found.scattered:
                 self.note(well, SCATTERED)
         return found
 
-    def note(self, well: str | None, text: str) -> None:
+    def note(self, well: str | None, text: str, *, passing: bool = False) -> None:
         """Keep why something of a well is not shown; the first reason counts."""
         with self._lock:
             self.problems.setdefault(well, text)
+            if passing:
+                self.passing.add(well)
+
+    def retry(self, wells: Iterable[str | None] | None = None) -> bool:
+        """Let wells, or all, be read again that may be there now; tell whether any."""
+        with self._lock:
+            again = self.passing if wells is None else self.passing.intersection(wells)
+            if not again:
+                return False
+            self.passing = self.passing - again
+            for key in [key for key in self._made if key[0] in again]:
+                if self._made[key].passing:
+                    del self._made[key]
+            for well in again:
+                self.problems.pop(well, None)
+            self.attempt += 1
+        return True
 
     def _arranged(self, well: str | None, acquisition: int | None) -> Arrangement:
         try:
             listed = self.screen.fields(well)
         except (OMEZarrError, OSError) as error:
             gone = isinstance(error, NodeNotFoundError)
-            return Arrangement(problems=(("", str(error)),), missing=gone)
+            why = (("", str(error)),)
+            return Arrangement(problems=why, missing=gone, passing=may_pass(error))
         if not listed:
             return Arrangement(problems=(("", EMPTY),))
         if acquisition is not None:
@@ -210,4 +239,5 @@ def _placed(
         tuple((listed[i].path, str(failed[i])) for i in sorted(failed)),
         all(isinstance(error, NodeNotFoundError) for error in failed.values()),
         scattered,
+        any(map(may_pass, failed.values())),
     )

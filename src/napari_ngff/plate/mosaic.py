@@ -9,6 +9,7 @@ known by then. See docs/design/007-plate-mosaic.md.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from napari_ngff.plate.tiles import Bounds, Tile, Tiles
 from napari_ngff.plate.widening import widened
 from napari_ngff.store.node import read_node
 from napari_ngff.store.pyramid import Pyramid, open_pyramid
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +39,12 @@ __all__ = ["Choice", "Mosaic", "open_mosaic"]
 
 MOST_REASONS = 3
 """So many are told where nothing can be read."""
+
+MOST_FAILURES = 3
+"""Wells that a server did not give, after which no other is asked for."""
+
+AHEAD = 16
+"""Wells that are looked at together where labels are looked for."""
 
 ALL_READ = 16
 """The documents of so few wells are all read at once: each gets a cell that fits."""
@@ -118,8 +126,8 @@ def open_mosaic(
     choice = choice or Choice()
     cells = _cells(wells)
     paths = [path for path, _, _ in cells]
-    for path in paths if len(paths) <= ALL_READ else ():
-        arrangements.of(path, choice.acquisition)
+    if len(paths) <= ALL_READ:
+        _read_all(arrangements, paths, choice)
     found = _template(arrangements, paths, choice, on_error)
     known = [a for p in paths if (a := arrangements.known(p, choice.acquisition))]
     cell = (
@@ -163,6 +171,36 @@ def open_mosaic(
     return Mosaic(found.node, (found.well, found.placed.field.path), pyramid, tiles)
 
 
+def _read_all(
+    arrangements: Arrangements, paths: Sequence[str | None], choice: Choice
+) -> None:
+    """Read wells, and labels of them, at once; in turn what is not far away."""
+
+    def read(number: int) -> None:
+        path = paths[number]
+        for placed in arrangements.of(path, choice.acquisition).fields:
+            if choice.inside and _is_remote(arrangements):
+                with suppress(OMEZarrError, OSError):  # told by who needs it
+                    _inside(arrangements, path, placed, choice)
+
+    concurrency = AHEAD if _is_remote(arrangements) else 1
+    share(iter(range(len(paths))), read, len(paths), concurrency)
+
+
+def _is_remote(arrangements: Arrangements) -> bool:
+    source = arrangements.screen.node.location.source
+    return source.concurrency > LOCAL_CONCURRENCY
+
+
+def _inside(
+    arrangements: Arrangements, path: str | None, placed: PlacedField, choice: Choice
+) -> FieldImage:
+    """Open the labels of an image; the image itself where it is what is shown."""
+    if not choice.inside:
+        return placed.image
+    return arrangements.screen.image(path, placed.field.path, choice.inside)
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """The image, or label image, that a mosaic is modelled on."""
@@ -187,14 +225,15 @@ def _template(
 ) -> Template:
     """Open the first image that can be."""
     reasons: list[str] = []
-    for path in paths:
-        for placed in arrangements.of(path, choice.acquisition).fields:
-            image = placed.image.location
-            place = image.joined(choice.inside) if choice.inside else image
+    failures = 0
+    for number, path in enumerate(paths):
+        if choice.inside and number % AHEAD == 1 and _is_remote(arrangements):
+            _read_all(arrangements, paths[number : number + AHEAD], choice)
+        found = arrangements.of(path, choice.acquisition)
+        for placed in found.fields:
             try:
-                node = placed.image.node
-                if node is None or choice.inside:
-                    node = read_node(place, placed.image.zarr_format)
+                image = _inside(arrangements, path, placed, choice)
+                node = image.node or read_node(image.location, image.zarr_format)
                 pyramid = open_pyramid(node, on_error=on_error)
             except (OMEZarrError, OSError) as error:
                 reasons.append(str(error))
@@ -204,6 +243,9 @@ def _template(
         problem = arrangements.problems.get(path)
         if problem is not None:
             reasons.append(f"{path}: {problem}" if path else problem)
+        failures += found.passing and not found.fields
+        if len(paths) > ALL_READ and failures >= MOST_FAILURES:
+            break
     more = f" And {len(reasons) - MOST_REASONS} more." * (len(reasons) > MOST_REASONS)
     what = choice.inside or "image"
     msg = f"There is no {what} that can be read. {' '.join(reasons[:MOST_REASONS])}"

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import ChunkError, NodeNotFoundError, OMEZarrError
+from napari_ngff.errors import (
+    ChunkError,
+    NodeNotFoundError,
+    OMEZarrError,
+    may_pass,
+)
 from napari_ngff.plate.planes import Planes
 from napari_ngff.plate.view import View, can_hold, cast, view_of
 from napari_ngff.store.workers import share
@@ -134,7 +139,7 @@ class MosaicLevel:
 
     def _by_planes(self, box: Box, met: list[int]) -> bool:
         """Whether to keep what is drawn: what is quick is read again."""
-        if len(self.tiles.tiles) <= FEW:
+        if len(self.tiles.tiles) <= FEW and self.tiles.concurrency == 1:
             return False
         quick = self._quick(met)
         if self.planes.whole:
@@ -183,7 +188,7 @@ class MosaicLevel:
         out = np.empty([stop - start for start, stop in box], self.dtype)
         for lead in self._leads(box):
             plane = self.planes.at(lead, box[-2:], self.meeting)
-            left = [number for number in met if number not in plane.drawn]
+            left = plane.left(met, self.tiles.arrangements.attempt)
             deferred = left and self._deferred(left, box)
             if not deferred:
                 self._draw(plane, lead, left)
@@ -230,16 +235,21 @@ class MosaicLevel:
     ) -> None:
         box = (*((i, i + 1) for i in lead), *plane.box)
         out = plane.pixels.reshape((1,) * len(lead) + plane.pixels.shape)
-        left = [number for number in numbers if number not in plane.drawn]
+        arrangements = self.tiles.arrangements
 
         def draw(number: int) -> None:
             # Who else draws now, for the contrast or the thumbnail, waits and is done.
             with plane.locks.setdefault(number, threading.Lock()):
-                if number not in plane.drawn and not stop():
-                    self._paste(number, box, out)
+                attempt = arrangements.attempt
+                if not plane.left([number], attempt) or stop():
+                    return
+                self._paste(number, box, out)
+                if self.tiles.tiles[number].well in arrangements.passing:
+                    plane.failed[number] = attempt
+                else:
                     plane.drawn.add(number)
 
-        self._each(left, draw)
+        self._each(plane.left(numbers, arrangements.attempt), draw)
 
     def _each(self, numbers: list[int], step: Callable[[int], None]) -> None:
         share(iter(numbers), step, len(numbers), self.tiles.concurrency)
@@ -297,15 +307,17 @@ class MosaicLevel:
         try:
             try:
                 return self._cut(tile, placed, spans, box, out)
-            except ChunkError:
+            except ChunkError as error:
+                if may_pass(error):
+                    raise
                 # It may be stored in another way than the image that it is like.
                 return self._cut(tile, placed, spans, box, out, lent=False)
         except (OMEZarrError, OSError) as error:
             if self.on_error is None and not isinstance(error, NodeNotFoundError):
                 raise
             if not isinstance(error, NodeNotFoundError):
-                reason = f"field {placed.field.path}: {error}"
-                self.tiles.tell(tile, reason, self.on_error)
+                reason, passing = f"field {placed.field.path}: {error}", may_pass(error)
+                self.tiles.tell(tile, reason, self.on_error, passing=passing)
             return None
 
     def _cut(
@@ -334,10 +346,11 @@ class MosaicLevel:
         if view.lent:
             # What cannot be read so leaves no trace.
             return place, cast(view.read(inside, None), self.dtype)
+        on_error = self.tiles.noting(tile, self.on_error)
         if out is not None and view.plain and view.dtype == self.dtype:
-            view.array.read(inside, self.on_error, out=out[place])
+            view.array.read(inside, on_error, out=out[place])
             return None
-        return place, cast(view.read(inside, self.on_error), self.dtype)
+        return place, cast(view.read(inside, on_error), self.dtype)
 
     def _spans(self, tile: Tile, placed: PlacedField, limits: tuple[int, int]) -> Box:
         """Start and stop of a field along y and x, in voxels of this level."""
@@ -362,13 +375,14 @@ class MosaicLevel:
                 screen = self.tiles.arrangements.screen
                 image = screen.image(tile.well, placed.field.path, self.tiles.inside)
             view = view_of(image, placed.size, self, lent=lent)
-        except (OMEZarrError, OSError):
+        except (OMEZarrError, OSError) as error:
             # Asking again at every redraw would tell it again.
-            self._views[path] = None
+            if not may_pass(error):
+                self._views[path] = None
             raise
         self._views[path] = view
         self._check(tile, placed, view)
-        self._check_voxels(tile, placed)
+        self.tiles.check_voxels(tile, placed, self.model)
         return view
 
     def _check(self, tile: Tile, placed: PlacedField, view: View) -> None:
@@ -378,17 +392,6 @@ class MosaicLevel:
         if not can_hold(self.dtype, view.dtype):
             text = f"Field {placed.field.path} has values of type {view.dtype}"
             self.tiles.cut(tile, f"{text}, those beyond {self.dtype} are cut off.")
-
-    def _check_voxels(self, tile: Tile, placed: PlacedField) -> None:
-        if self.tiles.inside:
-            return
-        first = placed.image.multiscale.levels[0]
-        own, usual = first.scale[-2:], self.model.multiscale.levels[0].scale[-2:]
-        if own != usual and not np.allclose(np.abs(own), np.abs(usual), rtol=0.01):
-            sizes = [" x ".join(f"{abs(n):g}" for n in scale) for scale in (own, usual)]
-            text = f"Field {placed.field.path} has voxels of {sizes[0]}, others of"
-            text += f" {sizes[1]}. It is drawn voxel for voxel, so not to scale."
-            self.tiles.arrangements.note(tile.well, text)
 
 
 def _rounded(value: float) -> int:

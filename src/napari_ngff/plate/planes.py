@@ -45,12 +45,15 @@ class Plane:
     box
         Rows and columns of the level.
     drawn
-        Tiles of which all that lies in `box` is there.
+        Tiles of which all that lies in `box` is there, or never will be.
+    failed
+        Others of which something may come, and in which attempt they failed.
     """
 
     box: Box
     pixels: Pixels
     drawn: set[int] = field(default_factory=set)
+    failed: dict[int, int] = field(default_factory=dict)
     locks: dict[int, threading.Lock] = field(default_factory=dict)
 
     @classmethod
@@ -61,6 +64,14 @@ class Plane:
     def holds(self, box: Box) -> bool:
         """Tell whether a rectangle lies inside."""
         return _common(self.box, box) == box
+
+    def left(self, numbers: Iterable[int], attempt: int) -> list[int]:
+        """List the tiles that have to be drawn; what fails but once in an attempt."""
+        return [
+            number
+            for number in numbers
+            if number not in self.drawn and self.failed.get(number) != attempt
+        ]
 
     def part(self, box: Box) -> Pixels:
         """View the pixels of a rectangle that lies inside."""

@@ -8,7 +8,12 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
+from napari_ngff.errors import (
+    NodeNotFoundError,
+    OMEZarrError,
+    UnsupportedError,
+    may_pass,
+)
 from napari_ngff.metadata.model import Field
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.node import read_node
@@ -99,6 +104,8 @@ class FieldImage:
             try:
                 found = open_array(self.location.source, path, self.zarr_format)
             except (OMEZarrError, OSError) as error:
+                if may_pass(error):
+                    raise
                 found = _bare(error)
             found = self._arrays.setdefault(level, found)
         if isinstance(found, Exception):
@@ -141,8 +148,9 @@ class Screen:
     """What is in a plate, in a well, or in a collection of images.
 
     Safe to use from several threads. What cannot be opened raises, each time, a copy of
-    the first error: nothing is read twice. (The error itself would keep all that was
-    alive where it was raised, a closed window of napari among it.)
+    the first error: nothing is read twice, but what a server did not give, which may
+    come the next time. (The error itself would keep all that was alive where it was
+    raised, a closed window of napari among it.)
 
     Parameters
     ----------
@@ -176,6 +184,8 @@ class Screen:
             try:
                 found = self._read_fields(well)
             except (OMEZarrError, OSError) as error:
+                if may_pass(error):
+                    raise
                 found = _bare(error)
             found = self._fields.setdefault(well, found)
         if isinstance(found, Exception):
@@ -241,6 +251,8 @@ class Screen:
             try:
                 found = self._open(place)
             except (OMEZarrError, OSError) as error:
+                if may_pass(error):
+                    raise
                 found = _bare(error)
             found = self._images.setdefault(place.path, found)
         if isinstance(found, Exception):

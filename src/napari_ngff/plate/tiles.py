@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import ChunkError
+import numpy as np
+
+from napari_ngff.errors import ChunkError, may_pass
 from napari_ngff.store.workers import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from napari_ngff.metadata.model import Field
-    from napari_ngff.plate.arrangement import Arrangement, Arrangements
+    from napari_ngff.plate.arrangement import Arrangement, Arrangements, PlacedField
     from napari_ngff.store.lazy import Box
-    from napari_ngff.store.pyramid import OnError
+    from napari_ngff.store.pyramid import OnError, Pyramid
 
 __all__ = ["Bounds", "Defer", "Tile", "Tiles"]
 
@@ -134,12 +134,20 @@ class Tiles:
         found = self.arrangements.of(tile.well, self.acquisition)
         if found.problems and not found.missing:
             reasons = (f"field {p}: {r}" if p else r for p, r in found.problems)
-            self.tell(tile, "; ".join(reasons), on_error)
+            told = "; ".join(reasons)
+            self.tell(tile, told, on_error, passing=found.passing)
         return found
 
-    def tell(self, tile: Tile, reason: str, on_error: OnError | None) -> None:
+    def tell(
+        self,
+        tile: Tile,
+        reason: str,
+        on_error: OnError | None,
+        *,
+        passing: bool = False,
+    ) -> None:
         """Tell, once for each well, that something of it cannot be read."""
-        self.arrangements.note(tile.well, reason)
+        self.arrangements.note(tile.well, reason, passing=passing)
         with self._lock:
             new = tile.well not in self._told
             self._told.add(tile.well)
@@ -147,6 +155,30 @@ class Tiles:
             node = self.arrangements.screen.node
             place = node.location.key(tile.well or "").rstrip("/")
             on_error(ChunkError(node.location.source.name, place, reason))
+
+    def noting(self, tile: Tile, on_error: OnError | None) -> OnError | None:
+        """Note, too, where chunks did not come that may come later."""
+        if on_error is None:
+            return None
+
+        def tell(error: ChunkError) -> None:
+            if may_pass(error):
+                self.arrangements.note(tile.well, str(error), passing=True)
+            on_error(error)
+
+        return tell
+
+    def check_voxels(self, tile: Tile, placed: PlacedField, model: Pyramid) -> None:
+        """Note where voxels have another size than those of the model."""
+        if self.inside:
+            return
+        first = placed.image.multiscale.levels[0]
+        own, usual = first.scale[-2:], model.multiscale.levels[0].scale[-2:]
+        if own != usual and not np.allclose(np.abs(own), np.abs(usual), rtol=0.01):
+            sizes = [" x ".join(f"{abs(n):g}" for n in scale) for scale in (own, usual)]
+            text = f"Field {placed.field.path} has voxels of {sizes[0]}, others of"
+            text += f" {sizes[1]}. It is drawn voxel for voxel, so not to scale."
+            self.arrangements.note(tile.well, text)
 
     def cut(self, tile: Tile, reason: str) -> None:
         """Note that a well does not fit."""

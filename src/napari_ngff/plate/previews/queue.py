@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import OMEZarrError, may_pass
 from napari_ngff.plate.previews.preview import TooLargeError, composite
 from napari_ngff.store.cache import ByteCache
 from napari_ngff.store.workers import LOCAL_CONCURRENCY
@@ -48,11 +48,14 @@ class Thumbnail:
         Why the image cannot be read, or "".
     summary
         As of `Preview`; or why there is no picture of an image that can be read.
+    passing
+        Whether there may be one when it is asked for again.
     """
 
     pixels: np.ndarray[Any, Any] | None
     error: str = ""
     summary: str = ""
+    passing: bool = False
 
 
 class Contrast:
@@ -181,7 +184,8 @@ class PreviewQueue:
             except TooLargeError as error:
                 self._give(place, Thumbnail(None, "", str(error)), self._version)
             except (OMEZarrError, OSError) as error:
-                self._give(place, Thumbnail(None, str(error)), self._version)
+                failed = Thumbnail(None, str(error), passing=may_pass(error))
+                self._give(place, failed, self._version)
             except Exception as error:  # noqa: BLE001
                 # Zarr and its codecs raise whatever they like for damaged data; one
                 # thumbnail must not stop the others.

@@ -64,7 +64,7 @@ class Browser:
         self._node = node
         self._geometry: int | None = None
         self._map: PlateMap | None = None
-        self._problems = 0
+        self._problems: dict[str, str] = {}
         self._word = "field" if node.kind in (Kind.PLATE, Kind.WELL) else "image"
         listener = _Listener(self)
         self._display = Display(viewer, node, self.map.wells, listener)
@@ -159,11 +159,9 @@ class Browser:
     def fields_of(self, well: str | None) -> WellFields:
         """Read the images of a well, or of the collection, and where they lie.
 
-        Raises
-        ------
-        OMEZarrError, OSError
-            Where the well cannot be read.
+        What did not come before is asked for again. Raises what `positions_of` does.
         """
+        self._display.opener.arrangements.retry([well])
         return fields_of(self._display.opener.arrangements, well)
 
     def positions_of(self, well: str | None) -> tuple[Position, ...]:
@@ -395,6 +393,6 @@ class _Listener:
 
     def noticed(self) -> None:
         browser = self._browser()
-        if browser is not None and len(browser.problems) != browser._problems:
-            browser._problems = len(browser.problems)
+        if browser is not None and browser.problems != browser._problems:
+            browser._problems = browser.problems
             browser.wells_changed.emit()

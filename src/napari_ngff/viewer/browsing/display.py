@@ -316,7 +316,9 @@ class Display:
             fit(viewer, *images[0].extent.world[:, -2:])
 
     def fit_well(self, well: str) -> None:
-        """Bring a well of the mosaic in view."""
+        """Bring a well of the mosaic in view; one that did not come is read again."""
+        if self.opener.arrangements.retry([well]):
+            self._redraw()
         viewer, corners = self._viewer(), self._corners(well)
         if viewer is not None and corners is not None:
             fit(viewer, *corners)

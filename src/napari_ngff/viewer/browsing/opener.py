@@ -57,6 +57,7 @@ class Opener:
             Where none can be read.
         """
         here = self.arrangements
+        here.retry()
         joined = open_mosaic(here, wells, Choice(run), self._on_error)
         labels: list[tuple[str, Mosaic]] = []
         if label is not None:

@@ -43,13 +43,13 @@ class Stream:
     ) -> None:
         self._redraw = redraw
         self._finished = finished
-        # By level and plane: of each, what was asked for last.
+        # By level and plane: of each, what was asked for last, see `_joined`.
         self._wanted: dict[Asked, tuple[MosaicLevel, Box]] = {}
         self._tiles: list[weakref.ref[Tiles]] = []
         self._running = False
         self._end = 0.0
         # What was drawn since nothing was left to do.
-        self._drawn_once: set[Asked] = set()
+        self._drawn_once: dict[int, list[Box]] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -76,10 +76,15 @@ class Stream:
         self._tiles.clear()
 
     def _defer(self, level: MosaicLevel, box: Box) -> bool:
-        if (id(level), box) in self._drawn_once:
+        if any(_holds(drawn, box) for drawn in self._drawn_once.get(id(level), ())):
             # There is no room for all that is in view: else this would go on for ever.
             return False
-        self._wanted[id(level), box[:-2]] = level, box
+        key = id(level), box[:-2]
+        sizes = zip(box[-2:], level.chunks[-2:], strict=True)
+        if key in self._wanted and all(b - a <= size for (a, b), size in sizes):
+            joined = _joined(self._wanted[key][1], box)
+            box = joined if level.planes.suits(joined[-2:]) else box
+        self._wanted[key] = level, box
         if not self._running:
             self._running = True
             self._end = time.monotonic() + TURN
@@ -99,7 +104,7 @@ class Stream:
             )
             if level.draw(box, late):
                 self._wanted.pop(key, None)
-                self._drawn_once.add((id(level), box))
+                self._drawn_once.setdefault(id(level), []).append(box)
 
     def _drawn(self, _: None) -> None:
         if self._wanted and time.monotonic() < self._end:
@@ -113,6 +118,22 @@ class Stream:
         if not self._running:
             self._drawn_once.clear()
             self._finished()
+
+
+def _holds(box: Box, part: Box) -> bool:
+    pairs = zip(box, part, strict=True)
+    return all(a <= c and d <= b for (a, b), (c, d) in pairs)
+
+
+def _joined(whole: Box, piece: Box) -> Box:
+    """Add a piece to what it touches: labels are asked for one chunk at a time.
+
+    One that lies elsewhere is of another view, and counts alone.
+    """
+    pairs = list(zip(whole, piece, strict=True))
+    if not all(a <= d and c <= b for (a, b), (c, d) in pairs):
+        return piece
+    return tuple((min(a, c), max(b, d)) for (a, b), (c, d) in pairs)
 
 
 def reread(layer: Layer) -> None:

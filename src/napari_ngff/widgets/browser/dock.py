@@ -76,7 +76,7 @@ class BrowserDock(BrowserPanel):
         self.map.hovered.connect(self._on_hovered)
         self.well.chosen.connect(self.goToField)
         self.images.opened.connect(self.openImages)
-        self.feed.failed.connect(self._on_failed)
+        self.feed.told.connect(self._on_told)
         self.cancel.clicked.connect(self._on_cancel)
         self.annotate.clicked.connect(self._on_annotate)
         self.controls.mode_chosen.connect(self.showMode)
@@ -167,6 +167,7 @@ class BrowserDock(BrowserPanel):
 
     def goToWell(self, path: str) -> None:
         """Show a well as the canvas shows wells now: a field of it, or all."""
+        self._well = "" if path in self.map.problems() else self._well  # ask again
         self._frame(path)
         if self._mode() is Mode.FIELD:
             self._show_clicked(path)
@@ -322,8 +323,8 @@ class BrowserDock(BrowserPanel):
         if self._browser is not None and isalive(self):  # type: ignore[no-untyped-call]
             self.map.setProblems({**self._failures, **self._browser.problems})
 
-    def _on_failed(self, broken: dict[str, str]) -> None:
-        self._failures.update(broken)
+    def _on_told(self, told: dict[str, str]) -> None:
+        self._failures.update(told)
         self._show_problems()
 
     # --- answers
@@ -359,6 +360,7 @@ class BrowserDock(BrowserPanel):
             self.images.setImages(
                 (f.position.field, f.title, f.problem) for f in found.fields
             )
+        self._show_problems()
         self._listed = self._well
         self.feed.setWell(self._well)
         position = browser.position
@@ -376,9 +378,8 @@ class BrowserDock(BrowserPanel):
                 browser.show_mosaic()
 
     def _on_read(self, found: tuple[list[tuple[str, Any]], list[str]]) -> None:
-        opened, messages = found
-        self.status.setText(" ".join(messages))
-        for path, layers in opened:
+        self.status.setText(" ".join(found[1]))
+        for path, layers in found[0]:
             self._session.add(layers, path)
 
     # --- what is seen
@@ -395,6 +396,5 @@ class BrowserDock(BrowserPanel):
     def _on_hovered(self, path: str) -> None:
         well = self.map.wellOf(path)
         browser = self._browser
-        position = browser.position if browser is not None else None
-        here = "" if position is None or browser is None else browser.title(position)
+        here = browser.title(browser.position) if browser and browser.position else ""
         self.status.setText(well.name if well is not None else here)

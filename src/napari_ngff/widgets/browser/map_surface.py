@@ -92,7 +92,7 @@ class MapSurface(QAbstractScrollArea):
 
     def setProblems(self, problems: Mapping[str, str]) -> None:
         """Cross the wells that are broken; the tool tip says why."""
-        self._state.problems = dict(problems)
+        self._state.problems = {well: why for well, why in problems.items() if why}
         self._port.update()
 
     def setCurrent(self, path: str | None) -> None:

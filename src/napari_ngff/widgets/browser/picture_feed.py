@@ -25,8 +25,8 @@ __all__ = ["PictureFeed"]
 class PictureFeed(QObject):
     """Asks for what is in view, fields before wells, and hands out what arrives."""
 
-    failed = Signal(object)
-    """Path of a well -> why it has no thumbnail."""
+    told = Signal(object)
+    """Path of a well -> why it has no thumbnail, "" where it has one."""
 
     def __init__(
         self, plate: PlateMapView, well: WellView, images: CollectionView
@@ -37,6 +37,7 @@ class PictureFeed(QObject):
         self._root = ""
         self._well: str | None = None
         self._done: set[Place] = set()
+        self._failed: dict[str, str] = {}
         # Laying the window out tells of many changes at once.
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
@@ -51,7 +52,7 @@ class PictureFeed(QObject):
         if self._loader is not None:
             self._loader.close()
         self._loader = None
-        self._root, self._well, self._done = root, None, set()
+        self._root, self._well, self._done, self._failed = root, None, set(), {}
         if reader is not None:
             self._loader = ThumbnailLoader(reader, self)
             self._loader.arrived.connect(self._on_arrived)
@@ -98,26 +99,32 @@ class PictureFeed(QObject):
     def _hand_out(self, found: dict[Place, Thumbnail]) -> None:
         wells: dict[str, QImage] = {}
         fields: dict[str, QImage] = {}
-        broken: dict[str, str] = {}
+        told: dict[str, str] = {}
         here, root = self._prefix(self._well), self._prefix(None)
         for place, thumbnail in found.items():
-            self._done.add(place)
+            if not thumbnail.passing:
+                self._done.add(place)  # others are asked for again with the next ones
             image = image_of(thumbnail)
             path = place.path[len(root) :]
             if place.well:
                 if image is not None:
                     wells[path] = image
-                elif thumbnail.error:
-                    broken[path] = thumbnail.error
+                told[path] = thumbnail.error
                 continue
             if not self._images.isHidden():  # else a tab in the back would miss it
-                told = thumbnail.error or thumbnail.summary
-                self._images.describe(path, image, told)
+                text = thumbnail.error or thumbnail.summary
+                self._images.describe(path, image, text)
             elif image is not None and place.path.startswith(here):
                 fields[place.path[len(here) :]] = image
         if wells:
             self._map.setPictures(wells)
         if fields:
             self._fields.setPictures(fields)
-        if broken:
-            self.failed.emit(broken)
+        self._tell(told)
+
+    def _tell(self, told: dict[str, str]) -> None:
+        """Tell of wells that failed, and of those that failed and are there now."""
+        new = {p: why for p, why in told.items() if why != self._failed.get(p, "")}
+        if new:
+            self._failed.update(new)
+            self.told.emit(new)

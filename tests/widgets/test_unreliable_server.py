@@ -1,0 +1,145 @@
+"""In a window: a plate on a server that fails for a while, or does not answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from qtpy.QtCore import QThreadPool
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
+
+from mouse import LEFT, pump, until
+from napari_ngff.store import remote
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer.browsing.browser import Position
+from napari_ngff.widgets.browser.controls import Mode
+from napari_ngff.widgets.browser.host import show_browser
+from patience import PATIENCE
+from plates import write_plate
+from unreliable import BUSY, HANG, OK, serving
+
+pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "PAUSES", ())
+    with serving(tmp_path) as server:
+        yield server
+        server.answer = lambda path: OK
+        server.over.set()
+    remote.resume()
+
+
+@pytest.fixture
+def told(monkeypatch):
+    messages = []
+    monkeypatch.setattr(frontend, "show", messages.extend)
+    return messages
+
+
+def browsed(viewer, server, tmp_path, **options):
+    write_plate(tmp_path / "p.zarr", **options)
+    viewer.open(f"{server.address}/p.zarr", plugin="napari-ngff")
+    dock = show_browser(viewer)
+    until(lambda: dock.browser() is not None)
+    return dock
+
+
+def calm(dock):
+    until(lambda: not (dock.isBusy() or dock.browser().is_drawing))
+
+
+def click(dock, well):
+    QTest.mouseClick(dock.map.viewport(), LEFT, pos=dock.map.rectOf(well).center())
+
+
+def wells_of(viewer, grid):
+    """Pixels of the coarsest level that is on the screen, by row and column."""
+    picture = np.asarray(viewer.layers[0].data[-1])
+    rows, columns = grid
+    picture = picture.reshape(rows, -1, columns, picture.shape[-1] // columns)
+    return picture.transpose(0, 2, 1, 3)
+
+
+def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
+    viewer, server, told, tmp_path
+):
+    server.answer = lambda path: BUSY if path.startswith("/p.zarr/B/2/") else OK
+    dock = browsed(viewer, server, tmp_path, grid=(3, 4))
+    until(lambda: len(dock.map.pictures()) == 11 and "B/2" in dock.map.problems())
+    calm(dock)
+    assert list(dock.map.problems()) == ["B/2"]
+    text = dock.map.problems()["B/2"]
+    assert f"{server.address}/p.zarr/B/2/" in text
+    assert "503 Service Unavailable" in text
+    assert len(told) == 1  # not one for each chunk
+
+    click(dock, "B/2")
+    until(lambda: len(told) == 2)
+    assert "503" in told[-1]
+    calm(dock)
+    assert dock.browser().position is None
+
+    server.answer = lambda path: OK
+    click(dock, "B/2")
+    until(lambda: dock.browser().position == Position("B/2", "0", 0))
+    until(lambda: "B/2" in dock.map.pictures() and not dock.map.problems())
+    calm(dock)
+    QTest.mouseClick(dock.controls.buttons[Mode.PLATE], LEFT)
+    until(lambda: len(dock.browser().shown_wells) == 12)
+    calm(dock)
+    assert wells_of(viewer, (3, 4)).all()
+    assert len(told) == 2
+
+
+def test_a_double_click_reads_a_well_of_the_mosaic_again(
+    viewer, server, told, tmp_path
+):
+    part = "/p.zarr/B/2/1/1/c/0/0/0"
+    server.answer = lambda path: BUSY if path == part else OK
+    dock = browsed(viewer, server, tmp_path, grid=(3, 4))
+    until(lambda: "B/2" in dock.map.problems())
+    calm(dock)
+    server.answer = lambda path: OK
+    server.asked.clear()
+    at = dock.map.rectOf("B/2").center()
+    QTest.mouseDClick(dock.map.viewport(), LEFT, pos=at)
+    until(lambda: not dock.map.problems())
+    calm(dock)
+    assert part in server.asked
+    assert wells_of(viewer, (3, 4)).all()
+
+
+def test_labels_of_a_plate_come_together(viewer, server, told, tmp_path):
+    drawn = []
+    plate = {"grid": (3, 4), "labelled": lambda well: ("nuclei",)}
+    dock = browsed(viewer, server, tmp_path, **plate)
+    calm(dock)
+    viewer.layers["nuclei"].events.set_data.connect(lambda: drawn.append(1))
+    QTest.mouseClick(dock.controls.buttons[Mode.PLATE], LEFT)
+    until(lambda: drawn)
+    calm(dock)
+    assert np.asarray(viewer.layers["nuclei"].data[-1]).all()
+    assert len(drawn) < 12
+
+
+def test_nobody_waits_for_a_server_when_the_last_window_closes(
+    viewer, server, told, tmp_path
+):
+    dock = browsed(viewer, server, tmp_path, grid=(3, 4))
+    calm(dock)
+    server.answer = lambda path: HANG
+    server.asked.clear()
+    dock.browser().show_field("C/4")
+    until(lambda: server.asked)
+    pump(50)
+    workers = QThreadPool.globalInstance()
+    assert workers.activeThreadCount()
+    QApplication.instance().lastWindowClosed.emit()
+    assert workers.waitForDone(1000 * PATIENCE)
+    assert not server.over.is_set()
+    server.answer = lambda path: OK
+    pump(300)  # the program goes on
+    dock.browser().show_field("C/3")
+    until(lambda: dock.browser().position == Position("C/3", "0", 0))
