@@ -148,6 +148,10 @@ def test_nothing_piles_up(viewer, tmp_path, monkeypatch):
     monkeypatch.setattr(queue, "LOADED", CACHED)
     where = write_plate(tmp_path / "p.ome.zarr", grid=(16, 24), fields=4)
     viewer.open(str(where), plugin="napari-ngff")
+    # Behind the text that names what is shown, napari draws a box, for which vispy
+    # links a shader at each change. Mesa's software driver (22.3) keeps a kilobyte or
+    # two of each, in a window of nothing but vispy, too: some 60 MB in an hour.
+    viewer.canvas.overlays.text.box = False
     dock = show_browser(viewer)
     until(lambda: dock.browser() is not None)
     until(lambda: len(dock.map.pictures()) == 384)
