@@ -7,7 +7,7 @@ import http.server
 import threading
 from contextlib import contextmanager
 
-OK, BUSY, DROP, HANG = 200, 503, "drop", "hang"
+OK, BUSY, DROP, HANG, DRIP = 200, 503, "drop", "hang", "drip"
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -26,6 +26,13 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         if answer in (HANG, DROP):
             self.close_connection = True
             self.connection.close()
+        elif answer == DRIP:
+            self.send_response(OK)
+            self.send_header("Content-Length", "8")
+            self.end_headers()
+            for _ in range(8):
+                self.wfile.write(b".")
+                server.over.wait(0.1)
         elif answer == OK:
             super().do_GET()
         else:

@@ -14,7 +14,7 @@ from napari_ngff.store.chunks import open_array
 from napari_ngff.store.remote import RemoteSource
 from patience import until
 from plates import write_array
-from unreliable import BUSY, DROP, HANG, OK, serving
+from unreliable import BUSY, DRIP, DROP, HANG, OK, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
@@ -73,6 +73,12 @@ def test_no_answer_is_told_after_a_while(server, monkeypatch):
     with pytest.raises(ServerError, match=r"no answer within 0\.2 seconds"):
         RemoteSource(f"{server.address}/a.zarr").get("thing")
     assert len(server.asked) == 1
+
+
+def test_what_comes_slowly_is_waited_for(server, monkeypatch):
+    monkeypatch.setattr(remote, "TIMEOUT", 0.5)
+    server.answer = lambda path: DRIP
+    assert RemoteSource(f"{server.address}/a.zarr").get("thing") == b"." * 8
 
 
 def test_a_server_that_is_not_there(server):

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RemoteSource", "resume", "stop"]
 
-TIMEOUT = 60.0
-"""Seconds for one request; a stuck server must not hang the viewer for ever."""
+TIMEOUT = 20.0
+"""Seconds without a byte; a stuck server must not hang the viewer, in whose main thread
+napari reads, while a large chunk may take as long as it comes in."""
 
 FORBIDDEN = (401, 403)
 
@@ -155,7 +156,9 @@ def _filesystem(scheme: str, options: dict[str, Any]) -> Any:
         if extra == "remote":
             import aiohttp
 
-            timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+            timeout = aiohttp.ClientTimeout(
+                total=None, sock_connect=TIMEOUT, sock_read=TIMEOUT
+            )
             options = {"client_kwargs": {"timeout": timeout}, **options}
         return fsspec.filesystem(scheme, **options)
     except ImportError as error:
