@@ -35,10 +35,10 @@ from plates import write_plate
 LOG = logging.getLogger(__name__)
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "300" if os.environ.get("CI") else "60"))
-MEGABYTES = 48
-"""May come and go; a leak of a picture per step would be ten times as much in an hour.
-Most of it is what napari and Qt keep of docks that are closed, and what is remembered
-of 1536 fields, which takes a long walk to see them all."""
+MEGABYTES = 24
+"""May come and go; a leak of a picture per step would be a hundred times as much in an
+hour. Most of it is what is remembered of 1536 fields, which takes a long walk to see
+them all."""
 
 CACHED = 4 * 2**20
 """Bytes for each cache of pixels, so that the first lap fills them: half a gigabyte, as
