@@ -179,6 +179,24 @@ def test_walking_waits_for_no_file_in_the_main_thread(viewer, browser, waited):
     assert not waited
 
 
+@pytest.mark.parametrize("side", [96, 1200])
+def test_going_from_a_mosaic_to_a_field_waits_for_no_file(
+    viewer, tmp_path, waited, side
+):
+    # The level that is in view then was not in view before.
+    where = write_plate(
+        tmp_path / "p", grid=(2, 3), fields=1, shape=(1, side, side), levels=4
+    )
+    viewer.open(str(where), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    settled(viewer, browser)
+    waited.clear()
+    go(browser, lambda: browser.show_field("A/2"))
+    viewer.window._qt_viewer.canvas.native.grab()
+    until(lambda: viewer.layers[0].data_level < 3)
+    assert not waited
+
+
 def test_the_next_field_takes_one_picture(viewer, browser, monkeypatch):
     # However slow the machine is.
     monkeypatch.setattr("napari_ngff.viewer.browsing.actions.SHORT", math.inf)

@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-__all__ = ["camera_of", "fit", "follow", "is_fitted", "is_whole", "place_of"]
+__all__ = [
+    "camera_of",
+    "canvas_of",
+    "fit",
+    "follow",
+    "is_fitted",
+    "is_whole",
+    "place_of",
+]
 
 
 def camera_of(viewer: ViewerModel) -> Any:
@@ -79,6 +87,12 @@ def is_whole(layers: Sequence[Layer]) -> bool:
         first, last = np.asarray(layer.corner_pixels)[:, -2:]
         return bool((first <= 0).all() and (last >= np.asarray(shape)[-2:] - 1).all())
     return False
+
+
+def canvas_of(viewer: ViewerModel) -> tuple[float, float]:
+    """Height and width of the canvas in pixels."""
+    height, width = viewer.canvas.size
+    return height, width
 
 
 def fit(viewer: ViewerModel, low: Sequence[float], high: Sequence[float]) -> None:

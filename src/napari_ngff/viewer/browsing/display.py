@@ -10,6 +10,7 @@ from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.actions import Actions
 from napari_ngff.viewer.browsing.camera import (
     camera_of,
+    canvas_of,
     fit,
     follow,
     is_whole,
@@ -227,7 +228,9 @@ class Display:
         """
         if self._closed:
             return
-        views, runs = self._views(), self.runs
+        views, runs, viewer = self._views(), self.runs, self._viewer()
+        # It will be brought in view whole, unless one is in view already.
+        canvas = canvas_of(viewer) if viewer and self.position is None else None
         request = self._requests.image(find)
 
         def work() -> tuple[Position, Prepared]:
@@ -235,7 +238,7 @@ class Display:
             if step and position == self.position:
                 return position, Prepared()
             prepared = self._preparation.take(self.route, position, runs)
-            prefetch(prepared, views, self.actions.since())
+            prefetch(prepared, views, self.actions.since(), canvas)
             return position, prepared
 
         def steps(found: tuple[Position, Prepared]) -> Iterator[None]:

@@ -30,6 +30,9 @@ __all__ = ["LayerView", "prefetch", "views_of"]
 MOST_BYTES = 32 * 2**20
 """What is larger would push out of the cache what is shown."""
 
+MARGIN = 0.05
+"""Share of the canvas that napari leaves free around what it brings in view."""
+
 
 @dataclass(frozen=True, slots=True)
 class LayerView:
@@ -70,7 +73,10 @@ def views_of(
 
 
 def prefetch(
-    prepared: Prepared, views: Mapping[Slot, LayerView], wanted: Callable[[], bool]
+    prepared: Prepared,
+    views: Mapping[Slot, LayerView],
+    wanted: Callable[[], bool],
+    canvas: tuple[float, float] | None = None,
 ) -> None:
     """Decode what will be seen of images where others are seen now; in a worker.
 
@@ -82,6 +88,8 @@ def prefetch(
         Of those that are shown, see `views_of`.
     wanted
         Asked before each layer whether to go on.
+    canvas
+        Its height and width in pixels, where the images will be brought in view whole.
     """
     for slot, (data, _, _) in prepared.layers.items():
         view = views.get(slot)
@@ -91,7 +99,10 @@ def prefetch(
             continue
         last = len(levels) - 1
         # The coarsest level is that of the thumbnail in the list of layers.
-        for number, whole in ((min(view.level, last), False), (last, True)):
+        parts = [(min(view.level, last), False), (last, True)]
+        if canvas is not None:
+            parts.append((fitted_level(levels, tuple(view.corners), canvas), True))
+        for number, whole in parts:
             if keeps(levels[number]):
                 index = _index(view, levels, number, whole)
                 size = math.prod(part.stop - part.start for part in index)
@@ -99,6 +110,32 @@ def prefetch(
                     # napari meets the same error, and tells it.
                     with suppress(OMEZarrError, OSError):
                         np.asarray(levels[number][index])
+
+
+def fitted_level(
+    levels: Sequence[Any], axes: Sequence[int], canvas: tuple[float, float]
+) -> int:
+    """Foresee the level of an image that is brought in view whole.
+
+    The coarsest that has more voxels there than the canvas has pixels, as napari 0.9
+    chooses (`compute_multiscale_level`).
+
+    Parameters
+    ----------
+    axes
+        Those of y and x.
+    canvas
+        Height and width in pixels.
+    """
+    whole = levels[0].shape
+    most = max(whole[axis] / size for axis, size in zip(axes, canvas, strict=True))
+    most /= 1 - MARGIN
+    enough = [
+        number
+        for number, level in enumerate(levels)
+        if all(most * level.shape[axis] > whole[axis] for axis in axes)
+    ]
+    return enough[-1] if enough else 0
 
 
 def keeps(level: Any) -> bool:
