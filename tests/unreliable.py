@@ -57,8 +57,8 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(folder):
-    handler = functools.partial(Handler, directory=str(folder))
+def serving(folder, handler=Handler):
+    handler = functools.partial(handler, directory=str(folder))
     with Server(("127.0.0.1", 0), handler) as server:
         server.lock, server.over, server.asked = threading.Lock(), threading.Event(), []
         server.answer = lambda path: OK

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import shutil
-import threading
 
 import numpy as np
 import pytest
 
+import unreliable
 from napari_ngff import open_node
 from napari_ngff.plate import planes
 from napari_ngff.plate.arrangement import Arrangements
@@ -24,19 +22,14 @@ pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
 AT_ONCE = 8
 """Requests that must come together, or the server gives nothing."""
-"""Seconds that each answer takes."""
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
+class Handler(unreliable.Handler):
+    """Gives nothing before as many requests wait as the server wants."""
 
     def do_GET(self):
         server = self.server
         with server.lock:
-            server.asked.append(self.path)
             server.now += 1
             server.most = max(server.most, server.now)
         until(lambda: server.most >= server.wanted)
@@ -47,26 +40,14 @@ class Handler(http.server.SimpleHTTPRequestHandler):
                 server.now -= 1
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-    block_on_close = False
-
-
 @pytest.fixture
 def served(tmp_path):
     folder = write_plate(
         tmp_path / "p", grid=(4, 6), wells=[f"{r}/{c}" for r in "ABD" for c in "12346"]
     )
-    handler = functools.partial(Handler, directory=str(tmp_path))
-    with Server(("127.0.0.1", 0), handler) as server:
-        server.lock, server.asked = threading.Lock(), []
+    with unreliable.serving(tmp_path, Handler) as server:
         server.now = server.most = server.wanted = 0
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield folder, f"http://127.0.0.1:{server.server_port}/p", server
-        server.shutdown()
-        thread.join()
+        yield folder, f"{server.address}/p", server
 
 
 def opened(where):

@@ -181,7 +181,7 @@ def _read_all(
         for placed in arrangements.of(path, choice.acquisition).fields:
             if choice.inside and _is_remote(arrangements):
                 with suppress(OMEZarrError, OSError):  # told by who needs it
-                    _inside(arrangements, path, placed, choice)
+                    _shown(arrangements, path, placed, choice)
 
     concurrency = AHEAD if _is_remote(arrangements) else 1
     share(iter(range(len(paths))), read, len(paths), concurrency)
@@ -192,10 +192,10 @@ def _is_remote(arrangements: Arrangements) -> bool:
     return source.concurrency > LOCAL_CONCURRENCY
 
 
-def _inside(
+def _shown(
     arrangements: Arrangements, path: str | None, placed: PlacedField, choice: Choice
 ) -> FieldImage:
-    """Open the labels of an image; the image itself where it is what is shown."""
+    """Open what a mosaic shows of an image: its labels, or the image itself."""
     if not choice.inside:
         return placed.image
     return arrangements.screen.image(path, placed.field.path, choice.inside)
@@ -227,12 +227,13 @@ def _template(
     reasons: list[str] = []
     failures = 0
     for number, path in enumerate(paths):
+        # The first has them, mostly; if not, many are looked at together.
         if choice.inside and number % AHEAD == 1 and _is_remote(arrangements):
             _read_all(arrangements, paths[number : number + AHEAD], choice)
         found = arrangements.of(path, choice.acquisition)
         for placed in found.fields:
             try:
-                image = _inside(arrangements, path, placed, choice)
+                image = _shown(arrangements, path, placed, choice)
                 node = image.node or read_node(image.location, image.zarr_format)
                 pyramid = open_pyramid(node, on_error=on_error)
             except (OMEZarrError, OSError) as error:
