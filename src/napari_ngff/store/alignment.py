@@ -74,8 +74,8 @@ def save_transform(
         raise UnsupportedError(msg)
     version = image.metadata.version or ""
     if not name.strip() and (scene is not None or version >= "0.6"):
-        msg = "A coordinate system needs a name. Choose one."
-        raise UnsupportedError(msg)
+        msg = "A coordinate system needs a name."
+        raise UnsupportedError(msg, remedy="Choose one.")
     if scene is not None:
         start = len(scene.location.path)
         path = image.location.path[start:].strip("/")
@@ -90,6 +90,12 @@ def save_transform(
         return change_document(
             image, lambda home: _put_image(image, home, system, link)
         )
+    if "spatialdata_attrs" in image.attributes:
+        msg = (
+            f"{image} is an element of SpatialData, whose transformations are not"
+            " changed here."
+        )
+        raise UnsupportedError(msg, remedy="Set them with spatialdata itself.")
     factors = np.diag(matrix)[:-1]
     flat = matrix.shape[0] == matrix.shape[1] and np.array_equal(
         matrix[:-1, :-1], np.diag(factors)
@@ -140,8 +146,8 @@ def _save_in_scene(
 ) -> str:
     """Add a system to a scene, and the transformation from the image to it."""
     if scene.metadata.scene is None or (scene.metadata.version or "") < "0.6":
-        msg = f"{scene} is no scene of OME-Zarr 0.6. Save into the image itself."
-        raise UnsupportedError(msg)
+        msg = f"{scene} is no scene of OME-Zarr 0.6."
+        raise UnsupportedError(msg, remedy="Save into the image itself.")
     matrix, axes = place
     start = Reference(path, intrinsic_of(image).name)
     link = Link(start, Reference(name=name), simplest(matrix))
@@ -159,9 +165,9 @@ def _put_image(node: Node, home: JSON, system: CoordinateSystem, link: Link) -> 
     if system.name == link.input.name:
         msg = (
             f'"{system.name}" is the intrinsic system of {node}, which its levels lead'
-            " to. Choose another name."
+            " to."
         )
-        raise UnsupportedError(msg)
+        raise UnsupportedError(msg, remedy="Choose another name.")
     _put(multiscale, system, link, node)
 
 
@@ -170,8 +176,8 @@ def first_multiscale(node: Node, home: JSON) -> JSON:
     listed = home.get("multiscales")
     first = listed[0] if isinstance(listed, list) and listed else listed
     if not isinstance(first, dict):
-        msg = f"{node} has no multiscales any more; it was changed. Open it again."
-        raise CorruptDataError(msg)
+        msg = f"{node} has no multiscales any more; it was changed."
+        raise CorruptDataError(msg, remedy="Open it again.")
     return first
 
 
@@ -189,21 +195,21 @@ def _put(holder: JSON, system: CoordinateSystem, link: Link, node: Node) -> None
         for i, old in enumerate(links)
         if isinstance(old, dict) and (old.get("input"), old.get("output")) == ends
     ]
-    shown = dump_system(system)
+    dumped = dump_system(system)
     known = [s for s in systems if isinstance(s, dict) and s.get("name") == system.name]
     # The systems of a scene are common to images: another may lead there as well.
     shared = bool(link.input.path)
     if known and not same and not shared:
         msg = (
             f'There is a coordinate system "{system.name}" in {node} already, to which'
-            " other transformations lead. Choose another name."
+            " other transformations lead."
         )
-        raise UnsupportedError(msg)
+        raise UnsupportedError(msg, remedy="Choose another name.")
     if known and len(known[0].get("axes", ())) != len(system.axes):
         msg = f'The coordinate system "{system.name}" of {node} has other axes.'
         raise UnsupportedError(msg)
     if not known:
-        systems.append(shown)
+        systems.append(dumped)
     if same:
         links[same[0]] = {
             key: value for key, value in links[same[0]].items() if key == "name"

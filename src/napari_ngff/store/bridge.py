@@ -14,17 +14,22 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
+from napari_ngff.store.unsafe_codecs import check_document, is_array_document
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
-    from napari_ngff.store.sink import Sink
     from napari_ngff.store.source import Source
+    from napari_ngff.store.write.transaction import Secure, Transaction
 
-__all__ = ["SinkStore", "SourceStore"]
+__all__ = ["SourceStore", "TransactionStore"]
 
 
 class SourceStore(Store):
     """The objects of a source; whatever would change them raises.
+
+    zarr-python, and who reads by it, opens arrays through this alone, so that none is
+    decoded whose codecs run what a file holds: see `check_document`.
 
     Parameters
     ----------
@@ -69,6 +74,8 @@ class SourceStore(Store):
         data = self.source.get(key, *span(byte_range))
         if data is None:
             return None
+        if is_array_document(key):
+            check_document(data, f"{self.source.name}/{key}")
         return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
 
     async def get(
@@ -137,28 +144,34 @@ class SourceStore(Store):
         self._refuse()
 
 
-class SinkStore(SourceStore):
-    """The objects of a sink as a zarr store that can be written.
+class TransactionStore(SourceStore):
+    """The objects of a transaction as a zarr store that can be written.
 
     Parameters
     ----------
-    sink
+    transaction
         Its `source` is read.
+    secure
+        See `Secure`.
     """
 
     supports_writes: bool = True
     supports_deletes: bool = True
 
-    def __init__(self, sink: Sink) -> None:
-        super().__init__(sink.source)
+    def __init__(self, transaction: Transaction, secure: Secure | None = None) -> None:
+        super().__init__(transaction.source)
         self._read_only = False
-        self.sink = sink
+        self.transaction = transaction
+        self._secure = secure
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SinkStore) and other.sink is self.sink
+        return (
+            isinstance(other, TransactionStore)
+            and other.transaction is self.transaction
+        )
 
     def __hash__(self) -> int:
-        return hash((SinkStore, id(self.sink)))
+        return hash((TransactionStore, id(self.transaction)))
 
     def with_read_only(self, read_only: bool = False) -> Store:
         """Open the same objects in the other mode."""
@@ -166,11 +179,13 @@ class SinkStore(SourceStore):
 
     async def set(self, key: str, value: Buffer) -> None:
         """Write an object."""
-        await asyncio.to_thread(self.sink.put, key, value.to_bytes())
+        await asyncio.to_thread(
+            self.transaction.put, key, value.to_bytes(), self._secure
+        )
 
     async def delete(self, key: str) -> None:
         """Remove an object."""
-        await asyncio.to_thread(self.sink.delete, key)
+        await asyncio.to_thread(self.transaction.delete, key, self._secure)
 
 
 def span(request: ByteRequest | None) -> tuple[int | None, int | None]:

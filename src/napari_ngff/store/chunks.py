@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import ChunkError, CorruptDataError, NodeNotFoundError
+from napari_ngff.store.boxes import Box, whole_box
 from napari_ngff.store.codecs import IndirectError, parse_array
 from napari_ngff.store.fallback import ZarrReader
 from napari_ngff.store.objects import DOCUMENTS, Objects, join
-from napari_ngff.store.region import Box, Region, cache
+from napari_ngff.store.region import RegionRead, cache
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,11 +66,12 @@ def open_array(
             return ChunkedArray(source, path, reader.layout, reader)
         except CorruptDataError as error:
             raise CorruptDataError(
-                f"{source.name}/{key} {error}. Restore it from a copy."
+                f"{source.name}/{key} {error}.", remedy="Restore it from a copy."
             ) from error
-    place = join(source.name, path)
+    address = join(source.name, path)
     raise NodeNotFoundError(
-        f"No zarr array at {place}. Check the path; a level may be missing on disk."
+        f"No zarr array at {address}.",
+        remedy="Check the path; a level may be missing on disk.",
     )
 
 
@@ -173,6 +175,11 @@ class ChunkedArray:
         """Whether chunks are decoded here, not by zarr-python."""
         return self._reader is None
 
+    @property
+    def lent(self) -> bool:
+        """Whether the layout is that of another array; see the parameter."""
+        return self._objects.lent
+
     def refresh(self) -> None:
         """Forget decoded chunks, after something wrote to the array."""
         self._objects.refresh()
@@ -182,7 +189,7 @@ class ChunkedArray:
     ) -> npt.NDArray[Any]:
         if copy is False:
             raise ValueError("A zarr array cannot be viewed without copying it.")
-        everything = self.read(tuple((0, n) for n in self.shape))
+        everything = self.read(whole_box(self.shape))
         return everything if dtype is None else everything.astype(dtype, copy=False)
 
     def __len__(self) -> int:
@@ -237,7 +244,7 @@ class ChunkedArray:
         bounds = tuple((int(start), int(stop)) for start, stop in box)
         if len(bounds) != self.ndim:
             raise ValueError(f"a box of {len(bounds)} axes for {self.ndim}")
-        region = Region(self._objects, bounds, on_error is None, keep, out)
+        region = RegionRead(self._objects, bounds, on_error is None, keep, out)
         if region.out.size and self._reader is None:
             region.read()
         elif region.out.size and self._reader is not None:
@@ -255,9 +262,9 @@ def normalise(index: Any, shape: Shape) -> tuple[Box, tuple[bool, ...]]:
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1 or len(items) - len(dots) > len(shape):
         raise IndexError(f"index {index!r} for {len(shape)} axes")
-    at = dots[0] if dots else len(items)
+    split = dots[0] if dots else len(items)
     rest = [slice(None)] * (len(shape) - len(items) + len(dots))
-    items[at : at + 1] = rest
+    items[split : split + 1] = rest
     box: list[tuple[int, int]] = []
     kept: list[bool] = []
     for item, n in zip(items, shape, strict=True):

@@ -6,7 +6,6 @@ Only what occurs in practice is decoded here (see `parse_array`); for the rest
 
 from __future__ import annotations
 
-import json
 import math
 from functools import lru_cache
 from typing import Any, Literal
@@ -16,8 +15,16 @@ import numpy as np
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.store.compression import DECODERS
 from napari_ngff.store.layout import ChunkKeys, Layout, Shape, ShardIndex
+from napari_ngff.store.limits import LONGEST_AXIS, parse_json
 
-__all__ = ["IndirectError", "codec_names", "parse_array", "parse_keys"]
+__all__ = [
+    "IndirectError",
+    "codec_names",
+    "parse_array",
+    "parse_keys",
+    "unknown_key",
+    "unknown_keys",
+]
 
 JSON = dict[str, Any]
 
@@ -37,6 +44,16 @@ V3_CODECS = {
     "zstandard": "zstd",  # so written by examples of RFC-5
     **{f"numcodecs.{name}": name for name in DECODERS},
 }
+RETIRED_PREFIXES = ("https://codec.zarrs.dev/numcodecs/", "https://zarr.dev/numcodecs/")
+RETIRED_NAMES = {"endian": "bytes"}
+"""Names that early writers of Zarr v3 gave to codecs -> those that are in use."""
+
+ARRAY_KEYS = frozenset(
+    """zarr_format node_type shape data_type chunk_grid chunk_key_encoding fill_value
+    codecs attributes storage_transformers dimension_names""".split()  # noqa: SIM905
+)
+"""Keys of an array's document that Zarr v3 defines."""
+
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -66,14 +83,14 @@ def parse_array(raw: bytes, zarr_format: Literal[2, 3]) -> Layout:
         filters, data types of other kinds than b, i, u, f, other grids.
     """
     try:
-        document = json.loads(raw)
+        document = parse_json(raw)
     except ValueError as error:
         raise CorruptDataError(f"is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise CorruptDataError("is not a JSON object")
     if document.get("zarr_format") != zarr_format:
         raise CorruptDataError(
-            f"says zarr_format {document.get('zarr_format')!r}, not {zarr_format}"
+            f"states zarr_format {document.get('zarr_format')!r}, not {zarr_format}"
         )
     if document.get("node_type", "array") != "array":
         raise CorruptDataError(f"describes a {document['node_type']}, not an array")
@@ -88,7 +105,7 @@ def parse_array(raw: bytes, zarr_format: Literal[2, 3]) -> Layout:
 
 def codec_names(raw: bytes) -> tuple[str, ...]:
     """List the codecs and filters of a readable document in encoding order."""
-    document = json.loads(raw)
+    document = parse_json(raw)
     try:
         if document["zarr_format"] == 2:
             items = [*(document.get("filters") or ()), document.get("compressor")]
@@ -104,7 +121,11 @@ def codec_names(raw: bytes) -> tuple[str, ...]:
 
 def name_of(extension: Any) -> str:
     """Name of a v3 extension point, written as an object or as a mere string."""
-    return str(extension if isinstance(extension, str) else extension["name"])
+    name = str(extension if isinstance(extension, str) else extension["name"])
+    for prefix in RETIRED_PREFIXES:
+        if name.startswith(prefix):
+            return f"numcodecs.{name.removeprefix(prefix)}"
+    return RETIRED_NAMES.get(name, name)
 
 
 def configuration_of(extension: Any) -> JSON:
@@ -116,7 +137,7 @@ def configuration_of(extension: Any) -> JSON:
 def parse_shape(value: Any, least: int, ndim: int | None = None) -> Shape:
     """Read a list of lengths, each `least` or more."""
     shape = tuple(value)
-    if any(type(n) is not int or n < least for n in shape):
+    if any(type(n) is not int or not least <= n <= LONGEST_AXIS for n in shape):
         raise CorruptDataError(f"has impossible lengths {list(shape)}")
     if ndim is not None and len(shape) != ndim:
         raise CorruptDataError(f"has chunks {list(shape)} of other than {ndim} axes")
@@ -140,7 +161,7 @@ def parse_v2(document: JSON) -> Layout:
     order = document.get("order", "C")
     separator = document.get("dimension_separator")
     if order not in ("C", "F") or separator not in (None, ".", "/"):
-        raise CorruptDataError(f"says order {order!r}, separator {separator!r}")
+        raise CorruptDataError(f"states order {order!r}, separator {separator!r}")
     nbytes = math.prod(chunks) * stored.itemsize
     compressor = document.get("compressor")
     steps: tuple[tuple[str, int], ...] = ()
@@ -203,6 +224,46 @@ def parse_v3(document: JSON) -> Layout:
         order="C",
         steps=parse_steps(codecs[1:], nbytes),
         index=index,
+        flaws=find_flaws(document, codecs, stored),
+    )
+
+
+def find_flaws(
+    document: JSON, codecs: list[Any], stored: np.dtype[Any]
+) -> tuple[str, ...]:
+    """Say what of a document of Zarr v3 is against its text, and is read all the same.
+
+    Parameters
+    ----------
+    codecs
+        Of a chunk.
+    stored
+        Type of its voxels.
+    """
+    flaws = [unknown_key(key) for key in unknown_keys(document, ARRAY_KEYS)]
+    if stored.itemsize > 1 and "endian" not in configuration_of(codecs[0]):
+        flaws.append(
+            'The codec "bytes" MUST state "endian" for types of several bytes; it is'
+            " taken for little."
+        )
+    return tuple(flaws)
+
+
+def unknown_keys(document: JSON, known: frozenset[str]) -> list[str]:
+    """List keys that Zarr v3 does not define, and that readers must understand."""
+    return [
+        key
+        for key, value in document.items()
+        if key not in known
+        and not (isinstance(value, dict) and value.get("must_understand") is False)
+    ]
+
+
+def unknown_key(key: str) -> str:
+    """Describe a key that Zarr v3 does not define."""
+    return (
+        f'The key "{key[:40]}" is unknown to Zarr v3. Without "must_understand": false,'
+        ' readers "MUST fail to open Zarr groups or arrays" with it.'
     )
 
 

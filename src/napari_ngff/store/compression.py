@@ -89,9 +89,9 @@ def zstd_content_size(data: Buffer) -> int | None:
     flag, single_segment = descriptor >> 6, bool(descriptor & 0x20)
     if flag == 0 and not single_segment:
         return None
-    at = 5 + (not single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    start = 5 + (not single_segment) + (0, 1, 2, 4)[descriptor & 3]
     width = 1 << flag
-    field = bytes(data[at : at + width])
+    field = bytes(data[start : start + width])
     if len(field) < width:
         raise CorruptDataError("Zstandard frame cut off in its header")
     return int.from_bytes(field, "little") + (256 if flag == 1 else 0)

@@ -7,20 +7,18 @@ them is not found, and what is outdated in them is taken for true.
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.store.document import written_like
-from napari_ngff.store.holding import turn
+from napari_ngff.store.json_text import written_like
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.objects import join
-from napari_ngff.store.sink import FolderSink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.sink import Sink
     from napari_ngff.store.source import Source
+    from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["consolidate", "forget"]
 
@@ -29,14 +27,14 @@ KEY = "consolidated_metadata"
 NOTHING = {"kind": "inline", "must_understand": False, "metadata": {}}
 
 
-def consolidate(sink: Sink, paths: Iterable[str]) -> None:
+def consolidate(transaction: Transaction, paths: Iterable[str]) -> None:
     """Bring all copies of the documents of groups and arrays up to date.
 
     Nothing is done where no group above them has any.
 
     Parameters
     ----------
-    sink
+    transaction
         Of the hierarchy.
     paths
         Of the groups and arrays.
@@ -46,22 +44,21 @@ def consolidate(sink: Sink, paths: Iterable[str]) -> None:
     OSError
         Where the system refuses to write.
     """
-    _change(sink, list(paths), forgets=False)
+    _change(transaction, list(paths), forgets=False)
 
 
-def forget(sink: Sink, paths: Iterable[str]) -> None:
+def forget(transaction: Transaction, paths: Iterable[str]) -> None:
     """Remove the copies of documents that are about to change; see `consolidate`."""
-    _change(sink, list(paths), forgets=True)
+    _change(transaction, list(paths), forgets=True)
 
 
-def _change(sink: Sink, paths: list[str], *, forgets: bool) -> None:
-    alone = turn(sink.root) if isinstance(sink, FolderSink) else nullcontext()
-    with alone:
-        _change_alone(sink, paths, forgets=forgets)
+def _change(transaction: Transaction, paths: list[str], *, forgets: bool) -> None:
+    with transaction.alone():
+        _change_alone(transaction, paths, forgets=forgets)
 
 
-def _change_alone(sink: Sink, paths: list[str], *, forgets: bool) -> None:
-    source = sink.source
+def _change_alone(transaction: Transaction, paths: list[str], *, forgets: bool) -> None:
+    source = transaction.source
     for above in sorted({folder for path in paths for folder in _above(path)}):
         below = [path for path in paths if above in _above(path)]
         for name in ("zarr.json", ".zmetadata"):
@@ -83,7 +80,7 @@ def _change_alone(sink: Sink, paths: list[str], *, forgets: bool) -> None:
                         copies[place] = content
             if json.dumps(copies) != before:
                 text = raw.decode("utf-8", "replace")
-                sink.put(key, written_like(text, document).encode())
+                transaction.put_document(key, written_like(text, document).encode())
 
 
 def _above(path: str) -> Iterator[str]:
@@ -95,7 +92,7 @@ def _above(path: str) -> Iterator[str]:
 def _copies(raw: bytes, name: str) -> tuple[JSON, JSON | None]:
     """Parse a document and find the copies in it; None where it has none."""
     try:
-        document = json.loads(raw)
+        document = parse_json(raw)
     except ValueError:
         return {}, None
     home = document.get(KEY) if name == "zarr.json" else document
@@ -116,7 +113,7 @@ def _documents(source: Source, path: str, newer: bool) -> dict[str, Any]:
 def _read(source: Source, key: str) -> JSON | None:
     raw = source.get(key)
     try:
-        content = None if raw is None else json.loads(raw)
+        content = None if raw is None else parse_json(raw)
     except ValueError:
         return None
     return content if isinstance(content, dict) else None

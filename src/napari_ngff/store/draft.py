@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from napari_ngff.errors import AccessError
 from napari_ngff.store.archives.packing import pack
-from napari_ngff.store.exchange import exchange
-from napari_ngff.store.flushing import FLUSHERS, Flushing, flush_folder
-from napari_ngff.store.sink import PART
 from napari_ngff.store.workers import share
+from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.write.fsync import FLUSHERS, Flushing, flush_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
+
+    from napari_ngff.store.write.replace_tree import TreeReplacement
 
 __all__ = ["SINGLE", "Draft"]
 
 SINGLE = ".ozx"
 """Ends the name of a single file."""
-
-OLD = "old"
-"""In a folder aside: what is replaced."""
-
-LEFT_BEHIND = 3600
-"""Seconds for which nobody wrote to a draft that nobody finishes any more."""
 
 DOCUMENTS = ("zarr.json", ".zgroup", ".zarray")
 
@@ -61,6 +52,8 @@ class Draft:
         Where something is at `target`, and `overwrite` is False or it is no zarr.
     AccessError
         Where the system refuses to write there.
+    ConflictError
+        Where another is writing to that target.
     """
 
     def __init__(self, target: str | Path, *, overwrite: bool = False) -> None:
@@ -68,17 +61,19 @@ class Draft:
         self.overwrite = overwrite
         self.root = ""
         self._folders: set[str] = set()
+        self._tree: TreeReplacement | None = None
         self._flushing = Flushing()
 
     def __enter__(self) -> Self:
-        parent, name = self.target.parent, self.target.name
+        transaction = FolderTransaction(str(self.target.parent))
         try:
-            _sweep(parent, name)
+            transaction.recover("")
             self._require_room()
-            parent.mkdir(parents=True, exist_ok=True)
             # Beside the target, so that renaming moves no bytes.
-            self.root = tempfile.mkdtemp(PART, f".{name}.", parent)
-        except PermissionError as error:
+            self._tree = transaction.replace_tree(self.target.name)
+            self.root = self._tree.new
+            os.mkdir(self.root)
+        except (PermissionError, AccessError) as error:
             msg = f"No permission to write {self.target}. Choose another folder."
             raise AccessError(msg) from error
         self._folders = {self.root}
@@ -97,7 +92,8 @@ class Draft:
                 self._finish()
         finally:
             self._flushing.stop()
-            shutil.rmtree(self.root, ignore_errors=True)
+            if self._tree is not None:
+                self._tree.close()
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object; from any thread, each key once."""
@@ -138,63 +134,10 @@ class Draft:
         self._flushing.finish()
         folders = iter(self._folders)
         share(folders, flush_folder, len(self._folders), FLUSHERS)
-        os.chmod(self.root, 0o777 & ~_umask())  # mkdtemp made it private
         self._require_room()
-        if not os.path.lexists(self.target):
-            os.rename(self.root, self.target)
-        elif not exchange(self.root, str(self.target)):
-            self._replace()
-        flush_folder(self._parent)
-
-    def _replace(self) -> None:
-        """Take the place of what is there, where the system cannot swap the two.
-
-        Whoever is killed between the renames leaves what was there to `_sweep`.
-        """
-        aside = Path(tempfile.mkdtemp(PART, f".{self.target.name}.", self._parent))
-        os.rename(self.target, aside / OLD)
-        try:
-            os.rename(self.root, self.target)
-        except OSError:
-            os.rename(aside / OLD, self.target)
-            aside.rmdir()
-            raise
-        shutil.rmtree(aside, ignore_errors=True)
-
-    @property
-    def _parent(self) -> str:
-        return str(self.target.parent)
+        if self._tree is not None:
+            self._tree.swap()
 
     @property
     def _is_single(self) -> bool:
         return self.target.suffix.lower() == SINGLE
-
-
-def _files(root: str) -> Iterator[str]:
-    for folder, _, names in os.walk(root):
-        for name in names:
-            yield f"{folder}/{name}"
-
-
-def _umask() -> int:
-    """Ask the system; it tells only when it is set."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _sweep(parent: Path, name: str) -> None:
-    """Remove drafts of the same name that a killed process left.
-
-    What it was about to replace is put back.
-    """
-    oldest = time.time() - LEFT_BEHIND
-    for other in parent.iterdir() if parent.is_dir() else ():
-        if not (other.name.startswith(f".{name}.") and other.name.endswith(PART)):
-            continue
-        with suppress(OSError):
-            times = [os.stat(path).st_mtime for path in _files(str(other))]
-            if max([other.stat().st_mtime, *times]) < oldest:
-                if (other / OLD).exists() and not (parent / name).exists():
-                    os.rename(other / OLD, parent / name)
-                shutil.rmtree(other)

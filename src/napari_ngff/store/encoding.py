@@ -6,7 +6,6 @@ here decodes there, and other libraries read it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from numcodecs import get_codec
 
 from napari_ngff.store.codecs import V3_CODECS, configuration_of, name_of
 from napari_ngff.store.layout import ABSENT, Layout, ShardIndex
+from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,7 +60,7 @@ class Encoder:
         ValueError
             Where numcodecs does not take the settings that the document gives.
         """
-        document = json.loads(raw)
+        document = parse_json(raw)
         if layout.zarr_format == 2:
             compressor = document.get("compressor")
             steps = () if compressor is None else (get_codec(compressor).encode,)

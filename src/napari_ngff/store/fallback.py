@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.errors import CorruptDataError, UnsupportedError
+from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
+from napari_ngff.store.bridge import SourceStore
 from napari_ngff.store.codecs import IndirectError, codec_names, parse_keys
 from napari_ngff.store.layout import ChunkKeys, Layout
+from napari_ngff.store.limits import check_chunk, parse_json
 
 if TYPE_CHECKING:
     from napari_ngff.store.layout import Shape
@@ -43,19 +44,20 @@ class ZarrReader:
         names = codec_names(raw)
         try:
             self._array: Any = zarr.open_array(
-                store=source.store(),
+                store=SourceStore(source),
                 path=path,
                 mode="r",
-                zarr_format=json.loads(raw)["zarr_format"],
+                zarr_format=parse_json(raw)["zarr_format"],
             )
-        except OSError:  # of the source; says more by itself
+        except (OMEZarrError, OSError):  # of the source; says more by itself
             raise
         # zarr and the codecs it finds among the installed packages raise anything.
         except Exception as error:
             raise UnsupportedError(
-                f"Cannot decode the array {path or '/'} in {source.name}: it uses "
-                f"{reason} (codecs: {', '.join(names) or 'none'}), and zarr says: "
-                f"{error}. Install the package that provides it."
+                f"Cannot decode the array {path or '/'} in {source.name}: it uses"
+                f" {reason} (codecs: {', '.join(names) or 'none'}), and zarr"
+                f" reports: {error}.",
+                remedy="Install the package that provides it.",
             ) from error
         self.layout = describe(self._array, raw, names)
 
@@ -69,6 +71,7 @@ class ZarrReader:
         """
         selection = tuple(slice(start, stop) for start, stop in box)
         try:
+            check_chunk(self.layout.chunk_nbytes)
             return np.asarray(self._array[selection])
         # Codecs of other packages raise anything on damaged bytes.
         except Exception as error:
@@ -94,6 +97,9 @@ def describe(array: Any, raw: bytes, names: tuple[str, ...]) -> Layout:
     fill_value = array.fill_value
     if fill_value is None:
         fill_value = np.zeros((), array.dtype)[()]
+    if array.dtype.kind not in "biufcSUmMV":
+        msg = f"It holds {array.dtype}, which is no type of numbers that can be shown."
+        raise UnsupportedError(msg)
     dimension_names = getattr(array.metadata, "dimension_names", None)
     return Layout(
         zarr_format=array.metadata.zarr_format,
@@ -104,7 +110,7 @@ def describe(array: Any, raw: bytes, names: tuple[str, ...]) -> Layout:
         fill_value=fill_value,
         dimension_names=None if dimension_names is None else tuple(dimension_names),
         codecs=names,
-        keys=document_keys(json.loads(raw)),
+        keys=document_keys(parse_json(raw)),
         order="C",
         steps=(),
     )

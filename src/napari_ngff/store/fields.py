@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from napari_ngff.metadata.systems_parse import parse_systems
 from napari_ngff.metadata.transform import Identity
 from napari_ngff.metadata.transform_parse import parse_transformation
 from napari_ngff.store.chunks import open_array
+from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Axis
@@ -54,18 +54,21 @@ def open_field(node: Node, path: str, ndim: int) -> VectorField:
     location = node.location.joined(path)
     ome = _metadata(location)
     multiscale = next(iter(ome.at("multiscales").children()), None)
-    place = location
+    array_location = location
     home = ome
     if multiscale is not None:
         dataset = next(iter(multiscale.at("datasets").children()), None)
         if dataset is None:
             msg = f"{location} has no level: 'datasets' is empty."
             raise UnsupportedError(msg)
-        place, home = location.joined(dataset.at("path").path() or "."), multiscale
+        array_location, home = (
+            location.joined(dataset.at("path").path() or "."),
+            multiscale,
+        )
         stated = dataset.at("coordinateTransformations").children()
     else:
         stated = ome.at("coordinateTransformations").children()
-    array = open_array(place.source, place.path)
+    array = open_array(array_location.source, array_location.path)
     systems = parse_systems(home.at("coordinateSystems"))
     axes = next((s.axes for s in systems if len(s.axes) == array.ndim), ())
     vector_axis = _vector_axis(axes, array.ndim, ndim)
@@ -91,7 +94,7 @@ def _metadata(location: Location) -> Cursor:
         if raw is None:
             continue
         try:
-            document: Any = json.loads(raw)
+            document: Any = parse_json(raw)
         except (ValueError, RecursionError):
             continue  # opening the array says what is wrong
         attributes = Cursor(document, "", [])
@@ -99,8 +102,8 @@ def _metadata(location: Location) -> Cursor:
             attributes = attributes.at("attributes")
         return attributes.at("ome") if attributes.at("ome").present else attributes
     if location.source.get(location.key(".zarray")) is None:
-        msg = f"There is no field of vectors at {location}. Check the path."
-        raise NodeNotFoundError(msg)
+        msg = f"There is no field of vectors at {location}."
+        raise NodeNotFoundError(msg, remedy="Check the path.")
     return Cursor({}, "", [])
 
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import stat
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import AccessError
+from napari_ngff.errors import AccessError, CorruptDataError
+from napari_ngff.store.limits import check_document_size
+from napari_ngff.store.revision import Revision
 from napari_ngff.store.workers import CORES
 
 if TYPE_CHECKING:
-    from zarr.abc.store import Store
-
     from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.source import Source
 
-__all__ = ["FolderSource"]
+__all__ = ["FolderSource", "local_folder"]
 
-READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+READING = (
+    os.O_RDONLY
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NONBLOCK", 0)  # or opening a named pipe waits for ever
+)
+
+
+def local_folder(source: Source) -> str | None:
+    """Return the folder of this computer that a hierarchy is; None for none."""
+    return source.root if isinstance(source, FolderSource) else None
 
 
 class FolderSource:
@@ -37,11 +47,15 @@ class FolderSource:
         """One reader per core: more only fight for the interpreter."""
         return CORES
 
+    def locate(self, key: str) -> str:
+        """Path of an object, or of a folder of them."""
+        return f"{self.root}/{key}"
+
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
-        path = f"{self.root}/{key}"
+        path = self.locate(key)
         try:
             handle = os.open(path, READING)
         except (FileNotFoundError, NotADirectoryError):
@@ -50,34 +64,37 @@ class FolderSource:
             # Windows answers so for a folder, too.
             if os.path.isdir(path):
                 return None
-            msg = f"No permission to read {path}. Ask its owner, or copy the data."
-            raise AccessError(msg) from error
+            msg = f"No permission to read {path}."
+            raise AccessError(msg, remedy="Ask its owner, or copy the data.") from error
         try:
-            return _read(handle, start, length)
-        except IsADirectoryError:
-            return None
+            found = os.fstat(handle)
+            if stat.S_ISDIR(found.st_mode):
+                return None
+            if not stat.S_ISREG(found.st_mode):
+                msg = f"{path} is no file but a pipe or a device. It is not read."
+                raise CorruptDataError(msg)
+            if start is None:
+                check_document_size(path, found.st_size)
+            return _read(handle, found.st_size, start, length)
         finally:
             os.close(handle)
+
+    def revision(self, key: str) -> Revision | None:
+        """Tell the revision of an object; see `Source.revision`."""
+        return Revision.of_file(self.locate(key))
 
     def names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`, sorted."""
         try:
-            return tuple(sorted(os.listdir(f"{self.root}/{prefix}")))
+            return tuple(sorted(os.listdir(self.locate(prefix))))
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except PermissionError as error:
-            msg = f"No permission to list {self.root}/{prefix}."
+            msg = f"No permission to list {self.locate(prefix)}."
             raise AccessError(msg) from error
 
-    def store(self) -> Store:
-        """Open the folder as a read-only zarr store."""
-        from zarr.storage import LocalStore
 
-        return LocalStore(Path(self.root), read_only=True)
-
-
-def _read(handle: int, start: int | None, length: int | None) -> bytes:
-    size = os.fstat(handle).st_size
+def _read(handle: int, size: int, start: int | None, length: int | None) -> bytes:
     first = 0 if start is None else min(start, size) if start >= 0 else size + start
     first = max(first, 0)
     left = size - first if length is None else min(length, size - first)

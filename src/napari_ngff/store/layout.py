@@ -113,6 +113,8 @@ class Layout:
         its result.
     index
         Not None where sharded.
+    flaws
+        What the document has against the text of Zarr, a sentence each.
     chunk_nbytes
         Size in bytes of a decoded chunk.
     """
@@ -129,6 +131,7 @@ class Layout:
     order: Literal["C", "F"]
     steps: tuple[tuple[str, int], ...]
     index: ShardIndex | None = None
+    flaws: tuple[str, ...] = ()
     chunk_nbytes: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import itertools
 import operator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import dask.array as da
 import numpy as np
 from dask.array.core import Array as DaskArray
 
-__all__ = ["ArraySource", "LazyArray", "Window"]
+from napari_ngff.store.boxes import box_shape, order_block, whole_box
+
+if TYPE_CHECKING:
+    from napari_ngff.store.boxes import AxisOrder, Box
+
+__all__ = ["ArraySource", "ArrayWindow", "BlankArray", "LazyArray"]
 
 NOT_PLAIN = (np.ndarray, list, DaskArray, bool)
 """Types of indices that are left to dask."""
-
-Box = tuple[tuple[int, int], ...]
-"""A rectangle of indices, ``(start, stop)`` per axis."""
 
 
 class ArraySource(Protocol):
@@ -46,35 +48,55 @@ class ArraySource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ArrayWindow:
     """A rectangle of a source, its axes dropped, kept, moved or new.
+
+    Itself an `ArraySource`.
 
     Attributes
     ----------
-    box
-        Per axis of the source; one element long where the axis is dropped.
-    axes
+    order
         Per axis of the window: the axis of the source, or None for a new one of
         length 1.
+    box
+        Per axis of the source; one element long where the axis is dropped. All of it
+        by default.
+    steps
+        Per axis of the source: 2 for every second element of the box. 1 by default.
     """
 
     source: ArraySource
-    box: Box
-    axes: tuple[int | None, ...]
+    order: AxisOrder
+    box: Box = ()
+    steps: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        shape = self.source.shape
+        object.__setattr__(self, "box", self.box or whole_box(shape))
+        object.__setattr__(self, "steps", self.steps or (1,) * len(shape))
+        dropped = set(range(len(shape))) - set(self.order)
+        if any(self.box[axis][1] - self.box[axis][0] != 1 for axis in dropped):
+            msg = f"Only an axis of one element can be dropped: {self}."
+            raise ValueError(msg)
 
     @classmethod
-    def whole(cls, source: ArraySource) -> Window:
+    def whole(cls, source: ArraySource) -> ArrayWindow:
         """All of a source, as it is."""
-        box = tuple((0, size) for size in source.shape)
-        return cls(source, box, tuple(range(len(box))))
+        return cls(source, tuple(range(len(source.shape))))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a rectangle of the window is the same rectangle of the source."""
+        begins = not any(start for start, _ in self.box)
+        kept = self.order == tuple(range(len(self.box)))
+        return begins and kept and all(step == 1 for step in self.steps)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of elements per axis of the window."""
-        return tuple(
-            1 if axis is None else self.box[axis][1] - self.box[axis][0]
-            for axis in self.axes
-        )
+        pairs = zip(self.box, self.steps, strict=True)
+        sizes = [-(-(stop - start) // step) for (start, stop), step in pairs]
+        return tuple(1 if axis is None else sizes[axis] for axis in self.order)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -84,19 +106,24 @@ class Window:
     @property
     def ndim(self) -> int:
         """Number of axes of the window."""
-        return len(self.axes)
+        return len(self.order)
 
     @property
-    def chunks(self) -> tuple[tuple[int, ...], ...]:
-        """Lengths of the source's chunks inside the window, per axis, as dask's."""
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of what is read at once."""
+        sizes = self.source.chunks
+        return tuple(1 if axis is None else sizes[axis] for axis in self.order)
+
+    def chunk_lengths(self) -> tuple[tuple[int, ...], ...]:
+        """List the lengths of the source's chunks inside the window, as dask does."""
         return tuple(
             (1,)
             if axis is None
             else _pieces(*self.box[axis], max(1, self.source.chunks[axis]))
-            for axis in self.axes
+            for axis in self.order
         )
 
-    def select(self, index: Any) -> Window | None:
+    def select(self, index: Any) -> ArrayWindow | None:
         """Narrow the window by integers, unit steps, Ellipsis or None.
 
         Returns None for any other index, which numpy's rules would have to decide.
@@ -106,46 +133,67 @@ class Window:
         IndexError
             For an integer out of bounds, or too many of them.
         """
-        parts = _expanded(index, len(self.axes))
+        parts = _expanded(index, len(self.order))
         if parts is None:
             return None
         box = list(self.box)
-        axes: list[int | None] = []
-        mine = iter(self.axes)
+        order: list[int | None] = []
+        axes = zip(self.order, self.shape, strict=True)
         for part in parts:
             if part is None:
-                axes.append(None)
+                order.append(None)
                 continue
-            axis = next(mine)
-            first, behind = (0, 1) if axis is None else self.box[axis]
-            span = _span(part, behind - first)
+            axis, size = next(axes)
+            span = _span(part, size)
             if span is None or (axis is None and span[:2] != (0, 1)):
                 return None
             start, stop, kept = span
             if axis is not None:
-                box[axis] = (first + start, first + stop)
+                box[axis] = self._span_below(axis, start, stop)
             if kept:
-                axes.append(axis)
-        return Window(self.source, tuple(box), tuple(axes))
+                order.append(axis)
+        return replace(self, order=tuple(order), box=tuple(box))
 
-    def permuted(self, order: tuple[int, ...]) -> Window:
+    def _span_below(self, axis: int, start: int, stop: int) -> tuple[int, int]:
+        first, step = self.box[axis][0], self.steps[axis]
+        return first + start * step, first + (stop - 1) * step + 1
+
+    def permuted(self, order: tuple[int, ...]) -> ArrayWindow:
         """Put the axes in another order."""
-        return Window(self.source, self.box, tuple(self.axes[i] for i in order))
+        return replace(self, order=tuple(self.order[i] for i in order))
 
-    def read(self) -> np.ndarray[Any, Any]:
-        """Read the whole window."""
-        block = self.source.read(self.box)
-        kept = [axis for axis in self.axes if axis is not None]
-        dropped = tuple(i for i in range(block.ndim) if i not in kept)
-        return block.transpose((*kept, *dropped)).reshape(self.shape)
+    def read(self, box: Box | None = None) -> np.ndarray[Any, Any]:
+        """Read a rectangle of the window; all of it by default."""
+        if box is None:
+            box = whole_box(self.shape)
+        spans = [(start, start + 1) for start, _ in self.box]
+        picks = [slice(None)] * len(spans)
+        for axis, (start, stop) in zip(self.order, box, strict=True):
+            if axis is not None:
+                spans[axis] = self._span_below(axis, start, stop)
+                picks[axis] = slice(None, None, self.steps[axis])
+        return order_block(self.source.read(tuple(spans))[tuple(picks)], self.order)
 
     def __getitem__(self, index: Any) -> np.ndarray[Any, Any]:
         window = self.select(index)
         return self.read()[index] if window is None else window.read()
 
 
+@dataclass(frozen=True, slots=True)
+class BlankArray:
+    """An array of zeros that takes no memory; an `ArraySource`."""
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def read(self, box: Box) -> np.ndarray[Any, Any]:
+        """Read a rectangle of zeros."""
+        return np.zeros(box_shape(box), self.dtype)
+
+
 class LazyArray(DaskArray):
-    """A dask array over a `Window`; see the module's text.
+    """A dask array over an `ArrayWindow`; see the module's text.
 
     Built with `LazyArray.of`. Relies on how `dask.array.Array` keeps its name, chunks
     and meta (2025.1 to 2026.8, pinned by a test); the graph is a property here.
@@ -155,10 +203,10 @@ class LazyArray(DaskArray):
 
     _graph: Any
     _token: str
-    _window: Window | None
+    _window: ArrayWindow | None
 
     @classmethod
-    def of(cls, window: Window, token: str | None = None) -> LazyArray:
+    def of(cls, window: ArrayWindow, token: str | None = None) -> Self:
         """Wrap a window.
 
         Parameters
@@ -175,12 +223,12 @@ class LazyArray(DaskArray):
         self._window = window
         self._token = token or f"ome-zarr-{next(_counter)}-{_SESSION}"
         self._meta = np.empty((0,) * window.ndim, dtype=window.dtype)
-        self._name = f"{self._token}-{window.box}-{window.axes}"
-        self._chunks = window.chunks
+        self._name = f"{self._token}-{window.box}-{window.order}"
+        self._chunks = window.chunk_lengths()
         return self
 
     @property
-    def window(self) -> Window | None:
+    def window(self) -> ArrayWindow | None:
         """What it shows; None once it was changed through dask in place."""
         return self._window
 
@@ -257,8 +305,8 @@ def _expanded(index: Any, ndim: int) -> tuple[Any, ...] | None:
         raise IndexError(msg)
     if len(dots) > 1:
         return None
-    at = dots[0] if dots else len(parts)
-    return (*parts[:at], *(slice(None),) * (ndim - given), *parts[at + 1 :])
+    split = dots[0] if dots else len(parts)
+    return (*parts[:split], *(slice(None),) * (ndim - given), *parts[split + 1 :])
 
 
 def _span(part: Any, size: int) -> tuple[int, int, bool] | None:
@@ -270,11 +318,11 @@ def _span(part: Any, size: int) -> tuple[int, int, bool] | None:
             return None
         return (start, max(start, stop), True) if step == 1 else None
     try:
-        at = operator.index(part)
+        position = operator.index(part)
     except TypeError:
         return None
-    if not -size <= at < size:
-        msg = f"index {at} is out of bounds for an axis of {size}"
+    if not -size <= position < size:
+        msg = f"index {position} is out of bounds for an axis of {size}"
         raise IndexError(msg)
-    at %= size
-    return at, at + 1, False
+    position %= size
+    return position, position + 1, False

@@ -182,8 +182,8 @@ def _locate_inside_file(path: str) -> Location:
     while not os.path.isfile(archive):
         above, last = os.path.split(archive)
         if above == archive or os.path.isdir(above):
-            msg = f"There is nothing at {path}. Check the path; it may have moved."
-            raise NodeNotFoundError(msg)
+            msg = f"There is nothing at {path}."
+            raise NodeNotFoundError(msg, remedy="Check the path; it may have moved.")
         archive, inner = above, f"{last}/{inner}" if inner else last
     if not archive.lower().endswith(ZIP_SUFFIXES):
         msg = (
@@ -210,8 +210,8 @@ def _locate_url(url: str, options: dict[str, Any]) -> Location:
     if names[-1] in METADATA_NAMES:
         names.pop()
     if names[-1].lower().endswith(ZIP_SUFFIXES):
-        msg = f"{url} is a zipped OME-Zarr. Download it and open the file."
-        raise NotOMEZarrError(msg)
+        msg = f"{url} is a zipped OME-Zarr."
+        raise NotOMEZarrError(msg, remedy="Download it and open the file.")
     # Plain HTTP cannot tell where a hierarchy begins, and asking each folder above
     # costs requests: by convention the root is the first name that ends in .zarr.
     cut = next(

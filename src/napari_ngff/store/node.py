@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,19 @@ from napari_ngff.errors import (
     NotOMEZarrError,
     OMEZarrError,
 )
-from napari_ngff.metadata.model import JSON, Kind, Metadata, Problem, Severity
-from napari_ngff.metadata.omexml import image_names
-from napari_ngff.metadata.parse import parse
+from napari_ngff.metadata.model import (
+    JSON,
+    Consequence,
+    Kind,
+    Metadata,
+    Problem,
+    Severity,
+)
+from napari_ngff.metadata.parse import image_names, parse
+from napari_ngff.store.codecs import unknown_key, unknown_keys
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.location import Location, locate
+from napari_ngff.store.long_lists import cut_long_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,11 +39,22 @@ NO_METADATA = (
     "There is no OME-Zarr metadata at {}. Open the folder whose zarr.json or .zattrs"
     " holds 'multiscales', 'plate', 'well' or 'labels'."
 )
+MOST_INSIDE = 256
+"""Groups that are looked at for images in a group that is none itself."""
+
+SHOWN = 6
+"""Paths of images that a message names."""
+
 BIOFORMATS2RAW = "bioformats2raw.layout"
 CLAIMS = frozenset(
     ("ome", "multiscales", "plate", "well", "omero", "image-label", BIOFORMATS2RAW)
 )
 """Keys by which attributes claim to be OME-Zarr, even where nothing else is right."""
+
+GROUP_KEYS = frozenset(
+    ("zarr_format", "node_type", "attributes", "consolidated_metadata")
+)
+"""Keys of a group's document that Zarr v3, or all of its readers, know."""
 
 XML_KEY = "OME/METADATA.ome.xml"
 
@@ -147,8 +166,7 @@ class Node:
                     "All label images found in the group are shown.",
                 )
             )
-        nodes = [n for n in found.nodes if n.kind in (Kind.LABEL, Kind.IMAGE)]
-        return Children(tuple(nodes), tuple(problems))
+        return Children(found.label_images, tuple(problems))
 
     def label_paths(self, version: str | None) -> tuple[str, ...]:
         """Paths of the label images of a ``labels`` group, relative to it.
@@ -200,6 +218,11 @@ class Children:
     nodes: tuple[Node, ...]
     problems: tuple[Problem, ...]
 
+    @property
+    def label_images(self) -> tuple[Node, ...]:
+        """Those that may be label images."""
+        return tuple(n for n in self.nodes if n.kind in (Kind.LABEL, Kind.IMAGE))
+
 
 def open_node(where: Any, **options: Any) -> Node:
     """Open the group that `where` means; an array means the group it is in.
@@ -233,7 +256,49 @@ def open_node(where: Any, **options: Any) -> Node:
         if has_group(above) and _is_part_of(read_node(above), location.name):
             zarr_format = read_node(above).zarr_format
             return node or Node(location, zarr_format, {}, Metadata())
+    inside = images_inside(location)
+    if inside:
+        listed = ", ".join(inside[:SHOWN]) + (" ..." if len(inside) > SHOWN else "")
+        msg = f"{location} is no image itself."
+        raise NotOMEZarrError(msg, remedy=f"Open one of those in it: {listed}.")
     raise NotOMEZarrError(NO_METADATA.format(location))
+
+
+def images_inside(location: Location) -> tuple[str, ...]:
+    """List the images, plates and collections in a group that says nothing itself.
+
+    As in a store of SpatialData ("images/a", "labels/b"), or in a dataset of webknossos
+    ("color"): one and two groups down, `MOST_INSIDE` groups at most.
+
+    Returns
+    -------
+    tuple
+        Paths relative to the place, sorted; () where it cannot be listed.
+    """
+    found: list[str] = []
+    count = 0
+    open_ones = [(name, 1) for name in _folders(location, "")]
+    while open_ones and count < MOST_INSIDE:
+        path, depth = open_ones.pop(0)
+        count += 1
+        try:
+            node = read_node(location.joined(path))
+        except (OMEZarrError, OSError):
+            continue
+        if node.metadata.image or node.metadata.plate or node.metadata.collection:
+            found.append(path)
+        elif depth == 1:
+            open_ones += [(f"{path}/{name}", 2) for name in _folders(location, path)]
+    return tuple(sorted(found))
+
+
+def _folders(location: Location, path: str) -> list[str]:
+    """Names in a group that may be groups."""
+    try:
+        names = location.source.names(location.joined(path or ".").path) or ()
+    except (OMEZarrError, OSError):
+        return []
+    return [n for n in names if not n.startswith(".") and n != "zarr.json"]
 
 
 def _is_part_of(parent: Node, name: str) -> bool:
@@ -281,8 +346,8 @@ def read_node(location: Location, zarr_format: int | None = None) -> Node:
     if node is None and zarr_format == 2:
         node = _read_v3(location)
     if node is None:
-        msg = f"There is no zarr group at {location}. Check the path."
-        raise NodeNotFoundError(msg)
+        msg = f"There is no zarr group at {location}."
+        raise NodeNotFoundError(msg, remedy="Check the path.")
     return node
 
 
@@ -307,8 +372,11 @@ def _read_v3(location: Location) -> Node | None:
     document = _document(location, "zarr.json")
     if document is None or document.get("node_type", "group") != "group":
         return None
-    attributes = document.get("attributes", {})
-    return _node(location, 3, attributes)
+    flaws = tuple(
+        Problem("zarr-metadata", Severity.ERROR, "", unknown_key(key), "It is read.")
+        for key in unknown_keys(document, GROUP_KEYS)
+    )
+    return _node(location, 3, document.get("attributes", {}), flaws)
 
 
 def _read_v2(location: Location) -> Node | None:
@@ -320,8 +388,16 @@ def _read_v2(location: Location) -> Node | None:
     return _node(location, 2, attributes)
 
 
-def _node(location: Location, zarr_format: int, attributes: Any) -> Node:
+def _node(
+    location: Location,
+    zarr_format: int,
+    attributes: Any,
+    flaws: tuple[Problem, ...] = (),
+) -> Node:
+    cut = (*flaws, *cut_long_lists(attributes))
     metadata = parse(attributes, zarr_format)
+    if cut:
+        metadata = replace(metadata, problems=(*cut, *metadata.problems))
     kept = attributes if isinstance(attributes, dict) else {}
     return Node(location, zarr_format, kept, metadata)
 
@@ -339,11 +415,10 @@ def _document(location: Location, name: str) -> JSON | None:
         return None
     where = f"{location}/{name}"
     try:
-        document = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        reason = error if isinstance(error, ValueError) else "it is nested too deeply"
-        msg = f"{where} is not valid JSON: {reason}. Restore it from a copy."
-        raise CorruptDataError(msg) from error
+        document = parse_json(raw)
+    except ValueError as error:
+        msg = f"{where} is not valid JSON: {error}."
+        raise CorruptDataError(msg, remedy="Restore it from a copy.") from error
     if not isinstance(document, dict):
         msg = f"{where} holds a JSON {type(document).__name__}, not an object."
         raise CorruptDataError(msg)
@@ -357,7 +432,7 @@ def missing_child(path: str, error: Exception) -> Problem:
         Severity.ERROR,
         f"{path}:",
         str(error),
-        "It is left out; all else is shown.",
+        Consequence.PART_LEFT_OUT,
     )
 
 

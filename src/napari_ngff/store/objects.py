@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,20 +12,42 @@ import numpy.typing as npt
 from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.cache import ByteCache
 from napari_ngff.store.codecs import IndirectError, parse_array
+from napari_ngff.store.limits import check_index
+from napari_ngff.store.revision import Revision
 
 if TYPE_CHECKING:
     from napari_ngff.store.layout import Layout, Shape
     from napari_ngff.store.source import Source
 
-__all__ = ["DOCUMENTS", "Index", "Objects", "join"]
+__all__ = ["DOCUMENTS", "Index", "Objects", "ShardChunks", "join"]
 
 DOCUMENTS = {3: "zarr.json", 2: ".zarray"}
 """Name of an array's metadata document by Zarr format, the likelier first."""
 
+LARGE = 64 << 20
+"""Bytes of an object that are read whatever the chunk in it should take."""
+
 Index = npt.NDArray[np.uint64]
 """Offset and length in bytes of each chunk of a shard, shape ``(*grid, 2)``."""
 
-indexes: ByteCache[Index] = ByteCache(32 * 2**20)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardChunks:
+    """Where the chunks of a shard are, in one revision of it.
+
+    Attributes
+    ----------
+    revision
+        Of the shard; None where its source does not know.
+    index
+        What it says there.
+    """
+
+    revision: Revision | None
+    index: Index
+
+
+indexes: ByteCache[ShardChunks] = ByteCache(32 * 2**20)
 tokens = itertools.count()
 
 
@@ -65,7 +88,7 @@ class Objects:
 
     def error(self, key: str, cause: Exception) -> ChunkError:
         """Say that the object `key` below the array cannot be used, and why."""
-        error = ChunkError(self.source.name, join(self.path, key), str(cause))
+        error = ChunkError(self.source.name, join(self.path, key), cause)
         error.__cause__ = cause
         return error
 
@@ -82,10 +105,16 @@ class Objects:
             return False
 
     def whole(self, position: Shape) -> bytes | None:
-        """Read an object; None where there is none."""
+        """Read an object; None where there is none.
+
+        Raises
+        ------
+        CorruptDataError
+            Where it is larger than any encoder would make it.
+        """
         keys = self.layout.keys
         separator = self._separator  # once: another thread may find it out meanwhile
-        data = self.source.get(join(self.path, keys.encode(position, separator)))
+        data = self._bounded(keys.encode(position, separator))
         if keys.separator or separator or len(position) < 2:
             return data
         # Zarr v2 means "." where nothing is said, and yet there are files of OME-Zarr
@@ -94,37 +123,58 @@ class Objects:
         if data is not None:
             self._separator = "."
             return data
-        data = self.source.get(join(self.path, keys.encode(position, "/")))
+        data = self._bounded(keys.encode(position, "/"))
         if data is not None:
             self._separator = "/"
         return data
 
-    def index(self, shard: Shape) -> Index | None:
-        """Read the index of a shard; None where there is no such object.
+    def _bounded(self, key: str) -> bytes | None:
+        place = join(self.path, key)
+        most = max(LARGE, self.layout.most_stored)
+        revision = self.source.revision(place)
+        if isinstance(revision, Revision) and revision.size > most:
+            raise CorruptDataError(
+                f"it has {revision.size} bytes, more than any encoder"
+            )
+        return self.source.get(place)
+
+    def shard(self, position: Shape) -> ShardChunks | None:
+        """Find the chunks of a shard as it is now; None where there is no such object.
 
         Raises
         ------
         CorruptDataError
             Where it is cut off, or its checksum does not match.
         """
-        layout = self.layout.index
-        found = indexes.get((self.token, shard))
-        if found is not None or layout is None:
-            return found
-        token = self.token
+        layout, token = self.layout.index, self.token
+        if layout is None:
+            return None
+        key = join(self.path, self.key(position))
+        # Before reading: what changes in between is then seen as a change.
+        revision = self.source.revision(key)
+        known = indexes.get((token, position))
+        if known is not None and known.revision == revision:
+            return known
+        check_index(layout.nbytes)
         start = 0 if layout.at_start else -layout.nbytes
-        data = self.source.get(join(self.path, self.key(shard)), start, layout.nbytes)
+        data = self.source.get(key, start, layout.nbytes)
         if data is None:
             return None
         try:
             index = layout.decode(data)
         except CorruptDataError as error:
             raise CorruptDataError(f"the shard's index {error}") from error
-        indexes.put((token, shard), index, index.nbytes)
-        return index
+        chunks = ShardChunks(revision, index)
+        indexes.put((token, position), chunks, index.nbytes)
+        return chunks
+
+    def is_current(self, position: Shape, chunks: ShardChunks) -> bool:
+        """Whether a shard is what it was when its chunks were found."""
+        key = join(self.path, self.key(position))
+        return self.source.revision(key) == chunks.revision
 
     def part(self, shard: Shape, offset: int, length: int) -> bytes:
-        """Read one chunk out of a shard.
+        """Read one chunk out of a shard; which may be another shard by now.
 
         Raises
         ------
@@ -132,7 +182,7 @@ class Objects:
             Where the index points to something impossible.
         """
         if length > self.layout.most_stored:
-            raise CorruptDataError(f"the shard's index tells of {length} bytes")
+            raise CorruptDataError(f"the shard's index states {length} bytes")
         data = self.source.get(join(self.path, self.key(shard)), offset, length)
         if data is None or len(data) < length:
             raise CorruptDataError("the shard ends before a chunk of its index")

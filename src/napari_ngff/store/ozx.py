@@ -6,7 +6,6 @@ unpacking anything to disk.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import weakref
@@ -18,12 +17,13 @@ from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.archives.directory import DEFLATED, Archive
 from napari_ngff.store.cache import ByteCache
+from napari_ngff.store.limits import check_document_size, parse_json
+from napari_ngff.store.revision import Revision
 from napari_ngff.store.workers import CORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zarr.abc.store import Store
 
 __all__ = ["ZipSource", "clip", "close_all", "open_zip", "reload_all"]
 
@@ -102,7 +102,7 @@ class ZipSource:
     def comment_version(self) -> str | None:
         """OME-Zarr version that the archive's comment tells, or None."""
         try:
-            version = json.loads(self.comment.rstrip(b"\0"))["ome"]["version"]
+            version = parse_json(self.comment.rstrip(b"\0"))["ome"]["version"]
         except (ValueError, KeyError, TypeError):
             return None
         return version if isinstance(version, str) else None
@@ -133,16 +133,23 @@ class ZipSource:
         entry = archive.entry(name)
         if entry is None:
             return None
+        if start is None or entry.method == DEFLATED:
+            check_document_size(f"{self.name}/{key}", entry.size)
         if entry.method == DEFLATED:
-            place = archive.file.identity, entry.offset
-            data = self._inflated.get(place)
+            cache_key = archive.file.revision, entry.offset
+            data = self._inflated.get(cache_key)
             if data is None:
                 data = archive.read(name, entry, verify=True)
-                self._inflated.put(place, data, len(data))
+                self._inflated.put(cache_key, data, len(data))
             return data if start is None else data[clip(start, length, len(data))]
         if start is None:
             return archive.read(name, entry, verify=name.endswith(VERIFIED))
         return archive.read_part(name, entry, clip(start, length, entry.stored))
+
+    def revision(self, key: str) -> Revision | None:
+        """Tell the revision of an object; see `Source.revision`."""
+        entry = self._archive.entry(self.entry_name(key))
+        return None if entry is None else Revision(entry.size, entry.crc)
 
     def names(self, prefix: str) -> tuple[str, ...]:
         """Names directly below `prefix`, sorted; see `Source.names`."""
@@ -150,20 +157,18 @@ class ZipSource:
         base = f"{parent}/".encode() if parent else b""
         entries = self._archive.names
         found: set[bytes] = set()
-        at = bisect_left(entries, base)
-        while at < len(entries) and entries[at].startswith(base):
-            child, slash, _ = entries[at][len(base) :].partition(b"/")
+        position = bisect_left(entries, base)
+        while position < len(entries) and entries[position].startswith(base):
+            child, slash, _ = entries[position][len(base) :].partition(b"/")
             found.add(child)
             # "0" comes after "/": the first name that is not in this folder.
-            at = bisect_left(entries, base + child + b"0", at) if slash else at + 1
+            position = (
+                bisect_left(entries, base + child + b"0", position)
+                if slash
+                else position + 1
+            )
         found.discard(b"")  # the folder itself, where the archive lists folders
         return tuple(sorted(name.decode(errors="replace") for name in found))
-
-    def store(self) -> Store:
-        """Open the same objects as a read-only zarr store."""
-        from napari_ngff.store.bridge import SourceStore
-
-        return SourceStore(self)
 
     def find_root(self) -> str:
         """Find the folder of the archive that is the root of the hierarchy.
@@ -198,7 +203,8 @@ class ZipSource:
             more = ", ..." if len(shown) > 5 else ""
             text += f", but in folders inside: {', '.join(shown[:5])}{more}"
         raise NotOMEZarrError(
-            f"{text}. Pack the content of one OME-Zarr folder, without that folder."
+            f"{text}.",
+            remedy="Pack the content of one OME-Zarr folder, without that folder.",
         )
 
     def entry_name(self, key: str) -> str:
@@ -209,12 +215,12 @@ class ZipSource:
         """Keys of all objects below a folder, sorted."""
         entries = self._archive.names
         base = self.entry_name(f"{prefix}/" if prefix else "").encode()
-        own = len(self.root) + 1 if self.root else 0
-        at = bisect_left(entries, base)
-        while at < len(entries) and entries[at].startswith(base):
-            if not entries[at].endswith(b"/"):
-                yield entries[at].decode(errors="replace")[own:]
-            at += 1
+        root_length = len(self.root) + 1 if self.root else 0
+        position = bisect_left(entries, base)
+        while position < len(entries) and entries[position].startswith(base):
+            if not entries[position].endswith(b"/"):
+                yield entries[position].decode(errors="replace")[root_length:]
+            position += 1
 
 
 def open_zip(path: str | os.PathLike[str]) -> ZipSource:

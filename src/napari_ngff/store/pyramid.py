@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3
-from napari_ngff.metadata.model import Axis, Level, Multiscale, Problem, Severity
+from napari_ngff.metadata.model import (
+    Axis,
+    Consequence,
+    Level,
+    Multiscale,
+    Problem,
+    Severity,
+)
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
@@ -17,8 +25,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from napari_ngff.errors import ChunkError
+    from napari_ngff.store.boxes import Box
     from napari_ngff.store.chunks import ChunkedArray
-    from napari_ngff.store.lazy import ArraySource, Box
+    from napari_ngff.store.lazy import ArraySource
     from napari_ngff.store.node import Node
 
 __all__ = ["LevelSource", "OnError", "Pyramid", "open_pyramid"]
@@ -29,6 +38,11 @@ OnError = Callable[["ChunkError"], None]
 MAX_DRIFT = 1.0
 """Voxels of level 0 that a coarser level may lie off before it is worth a word."""
 
+VIEW = 2048
+"""Voxels along each side of a large window."""
+
+MOST_CHUNKS = 100_000
+"""In a view; reading more would hold the window up for far more than ten seconds."""
 
 WITHOUT_TRANSFORMATIONS = ("0.1", "0.2", "0.3")
 
@@ -143,17 +157,26 @@ def _open_levels(node: Node, multiscale: Multiscale, problems: list[Problem]) ->
         array = opened[path]
         if isinstance(array, Exception):
             problems.append(
-                _problem("level-unreadable", path, str(array), "It is left out.")
+                _problem("level-unreadable", path, str(array), Consequence.LEFT_OUT)
             )
         elif found and array.ndim != found[0][1].ndim:
             text = f"It has {array.ndim} axes, the first level {found[0][1].ndim}."
-            problems.append(_problem("level-axes", path, text, "It is left out."))
+            problems.append(_problem("level-axes", path, text, Consequence.LEFT_OUT))
         elif not math.prod(array.shape):
             text = f"Its shape {array.shape} is empty."
-            problems.append(_problem("level-empty", path, text, "It is left out."))
+            problems.append(_problem("level-empty", path, text, Consequence.LEFT_OUT))
+        elif chunks_in_view(array) > MOST_CHUNKS:
+            text = f"Its chunks of {array.chunks} voxels are too small to be viewed."
+            problems.append(_problem("chunks-tiny", path, text, Consequence.LEFT_OUT))
         else:
             found.append((level, array))
     return found
+
+
+def chunks_in_view(array: ChunkedArray) -> int:
+    """Count the chunks that a view of a plane meets at most, at this level."""
+    sizes = zip(array.shape[-2:], array.chunks[-2:], strict=True)
+    return math.prod(-(-min(size, VIEW) // max(chunk, 1)) for size, chunk in sizes)
 
 
 def _fitted(
@@ -175,9 +198,9 @@ def _fitted(
         names = ", ".join(axis.name for axis in axes)
         msg = (
             f"{node}: the array {array.path} has {ndim} axes, but the metadata names"
-            f" {len(axes)} ({names}). Correct 'axes' in the metadata."
+            f" {len(axes)} ({names})."
         )
-        raise UnsupportedError(msg)
+        raise UnsupportedError(msg, remedy="Correct 'axes' in the metadata.")
     fitted = AXES_BEFORE_0_3[-ndim:]
     taken = f"Taken as {', '.join(axis.name for axis in fitted)}."
     if axes:
@@ -216,9 +239,19 @@ def _with_axes(level: Level, ndim: int) -> Level:
 def _shrinking(node: Node, found: Found, problems: list[Problem]) -> Found:
     """Order the levels from the finest to the coarsest; drop what grows anyway.
 
-    napari refuses a pyramid that grows on any axis.
+    As they are listed where each is smaller than the one before, whatever their
+    transformations claim. Else by the size of their voxels, which padding does not
+    change; by shape where no transformation tells them apart. napari refuses a pyramid
+    that grows on any axis.
     """
-    ordered = sorted(found, key=lambda item: -math.prod(item[1].shape))
+    sizes = {level.path: math.prod(map(abs, level.scale)) for level, _ in found}
+    shapes = [array.shape for _, array in found]
+    if all(_is_smaller(coarser, finer) for finer, coarser in pairwise(shapes)):
+        ordered = found
+    elif len(set(sizes.values())) > 1:
+        ordered = sorted(found, key=lambda item: sizes[item[0].path])
+    else:
+        ordered = sorted(found, key=lambda item: -math.prod(item[1].shape))
     if [item[1].path for item in ordered] != [item[1].path for item in found]:
         text = "The levels are not 'ordered from largest to smallest'."
         where = node.location.key("multiscales/datasets")
@@ -231,9 +264,13 @@ def _shrinking(node: Node, found: Found, problems: list[Problem]) -> Found:
         else:
             text = f"Its shape {array.shape} grows against the finer level's {finer}."
             problems.append(
-                _problem("level-grows", array.path, text, "It is left out.")
+                _problem("level-grows", array.path, text, Consequence.LEFT_OUT)
             )
     return kept
+
+
+def _is_smaller(shape: Sequence[int], other: Sequence[int]) -> bool:
+    return shape != other and all(a <= b for a, b in zip(shape, other, strict=True))
 
 
 def _check_arrays(
@@ -261,7 +298,7 @@ def _check_arrays(
         drift = stated and _drift(multiscale.levels[0], first.shape, level, array.shape)
         if drift > MAX_DRIFT:
             text = f"Its transformation puts it {drift:.1f} voxels of level 0 off."
-            consequence = "It is shown where its shape says, not its transformation."
+            consequence = "It is placed by its shape, not by its transformation."
             problems.append(
                 _problem(
                     "level-misplaced", array.path, text, consequence, Severity.WARNING

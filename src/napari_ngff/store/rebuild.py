@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.store.boxes import box_of, cells_in, whole_box
+from napari_ngff.store.write.folder_transaction import FolderTransaction
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from napari_ngff.store.chunks import Box, ChunkedArray
+    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.layout import Shape
 
 __all__ = ["count_strangers", "rebuild_level"]
@@ -99,8 +103,9 @@ def rebuild_level(
 ) -> tuple[str, str]:
     """Make a level again, by nearest (stride), and put it in the place of the old one.
 
-    Written beside, object by object, with the metadata of the old level to the letter,
-    and renamed when complete: memory is that of one object and what it is made of.
+    Written beside, object by object, with the metadata of the old level to the letter.
+    Complete it takes the place: see `TreeReplacement`. Memory is that of one object and
+    what it is made of.
 
     Parameters
     ----------
@@ -121,14 +126,13 @@ def rebuild_level(
     import zarr
 
     folder = os.path.join(root, *coarse.path.split("/"))
-    aside, kept = f"{folder}.rebuilding", f"{folder}.before-repair"
-    shutil.rmtree(aside, ignore_errors=True)
-    os.mkdir(aside)
-    try:
+    kept = f"{folder}.before-repair"
+    with FolderTransaction(root).replace_tree(coarse.path) as tree:
+        os.mkdir(tree.new)
         for name in ("zarr.json", ".zarray", ".zattrs"):
             if os.path.exists(os.path.join(folder, name)):
-                shutil.copy2(os.path.join(folder, name), os.path.join(aside, name))
-        target = zarr.open_array(aside, mode="r+")
+                shutil.copy2(os.path.join(folder, name), os.path.join(tree.new, name))
+        target = zarr.open_array(tree.new, mode="r+")
         for box in blocks(coarse):
             sources, origin = source_box(box, fine.shape, coarse.shape)
             index = (
@@ -141,28 +145,16 @@ def rebuild_level(
             target[region] = fine.read(sources)[np.ix_(*index)].astype(coarse.dtype)
             if progress is not None:
                 progress(coarse.path)
-        if os.path.exists(kept):  # of an earlier repair: the older one stays
-            shutil.rmtree(folder)
-        else:
-            os.rename(folder, kept)
-        os.rename(aside, folder)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        if not os.path.exists(folder) and os.path.exists(kept):
-            os.rename(kept, folder)
-        raise
+        # Of several repairs of one level the oldest state is kept.
+        tree.commit(foreign=True, kept=kept)
     return folder, kept
 
 
 def blocks(array: ChunkedArray) -> Iterator[Box]:
     """Yield the box of each stored object, cut at the border."""
     unit = array.shards or array.chunks
-    starts = (range(0, n, size) for n, size in zip(array.shape, unit, strict=True))
-    for corner in itertools.product(*starts):
-        yield tuple(
-            (start, min(start + size, n))
-            for start, size, n in zip(corner, unit, array.shape, strict=True)
-        )
+    for cell in cells_in(whole_box(array.shape), unit):
+        yield box_of(cell, unit, array.shape)
 
 
 def source_box(

@@ -11,23 +11,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.errors import ChunkError, CorruptDataError, ServerError
+from napari_ngff.errors import (
+    ChunkError,
+    CorruptDataError,
+    ServerError,
+    UnsupportedError,
+)
+from napari_ngff.store.boxes import box_shape, cell_ranges
 from napari_ngff.store.cache import ENTRY, ByteCache
 from napari_ngff.store.layout import ABSENT, Shape
-from napari_ngff.store.objects import DOCUMENTS, Index, Objects
+from napari_ngff.store.limits import check_chunk
+from napari_ngff.store.objects import DOCUMENTS, Objects, ShardChunks
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from napari_ngff.store.boxes import Box
     from napari_ngff.store.fallback import ZarrReader
+    from napari_ngff.store.revision import Revision
 
-__all__ = ["Box", "Region", "cache"]
+__all__ = ["RegionRead", "cache"]
 
 Array = npt.NDArray[Any]
-
-Box = tuple[tuple[int, int], ...]
-"""``(start, stop)`` per axis, in voxels, inside the array."""
 
 cache: ByteCache[Array] = ByteCache(256 * 2**20)
 """Decoded chunks of all arrays of the process; set ``cache.limit`` in bytes."""
@@ -36,6 +42,10 @@ cache: ByteCache[Array] = ByteCache(256 * 2**20)
 Meeting = tuple[int, slice, slice]
 """Where a box and a cell of a grid meet on one axis: the cell's position, and what is
 inside the cell, and inside the box."""
+
+CacheKey = tuple[int, Shape, "Revision | None"]
+"""Token of the array, position of a chunk, and the revision of the shard that holds
+it."""
 
 Item = TypeVar("Item")
 
@@ -46,11 +56,14 @@ SOON = 5.0
 """Seconds in which the main thread does not ask for these again: napari reads what it
 shows there, more than once, and the window would stand still each time."""
 
+ATTEMPTS = 5
+"""To read a chunk of a shard that is written anew meanwhile."""
+
 WORTHWHILE = 2**18
 """Bytes of decoded chunks below which one thread reads local files sooner than two."""
 
 
-class Region:
+class RegionRead:
     """A box of an array while it is being read.
 
     Parameters
@@ -88,12 +101,12 @@ class Region:
         self.strict = strict
         if out is None:
             dtype = self.layout.dtype.newbyteorder("=")
-            out = np.empty([stop - start for start, stop in box], dtype)
+            out = np.empty(box_shape(box), dtype)
         self.out = out
         self.failures: list[ChunkError] = []
         self._token = objects.token
         self._missing = False
-        self._indexes: dict[Shape, Index | None] = {}
+        self._shards: dict[Shape, ShardChunks | None] = {}
         self._axes = meetings(box, self.layout.chunks)
         count = math.prod(map(len, self._axes))
         # What is larger than the cache would only push everything out of it.
@@ -103,7 +116,7 @@ class Region:
     def read(self) -> None:
         """Fill `out` by decoding chunks."""
         if self.layout.shards is not None:
-            self._open_shards(covering(self.box, self.layout.shards))
+            self._open_shards(cell_ranges(self.box, self.layout.shards))
         self._each(self._axes, self._read_chunk)
         if self._missing:
             self._check_array()
@@ -154,29 +167,34 @@ class Region:
             self._open_shard(shard)
 
     def _open_shard(self, shard: Shape) -> None:
-        self._indexes[shard] = None
+        chunks = None
         try:
-            index = self.objects.index(shard)
+            chunks = self.objects.shard(shard)
+            self._missing |= chunks is None
         except (CorruptDataError, OSError) as error:
             self._fail(self.objects.key(shard), error)
-            return
-        self._indexes[shard] = index
-        if index is None:
-            self._missing = True
+        self._shards[shard] = chunks
 
     def _read_chunk(self, meets: tuple[Meeting, ...]) -> None:
         cell, inside, target = parted(meets)
-        key = (self._token, cell)
-        chunk = cache.get(key)
+        chunk = cache.get(self._cache_key(cell))
         if chunk is None:
-            chunk = self._load(key, cell)
-            if chunk is not None and self._keep:
-                cache.put(key, chunk, chunk.nbytes)
+            chunk = self._load(cell)
         self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
 
-    def _load(self, key: tuple[int, Shape], cell: Shape) -> Array | None:
-        """Read and decode a chunk; None where it is missing or broken."""
+    def _cache_key(self, cell: Shape) -> CacheKey:
+        """Name a chunk, and the revision of the shard that holds it.
+
+        Objects that are one chunk are read whole: they need no revision here, and the
+        system is not asked for it at each look.
+        """
         index = self.layout.index
+        chunks = index and self._shards[shard_of(cell, index.grid)]
+        return self._token, cell, chunks.revision if chunks else None
+
+    def _load(self, cell: Shape) -> Array | None:
+        """Read, decode and keep a chunk; None where it is missing or broken."""
+        index, key = self.layout.index, self._cache_key(cell)
         try:
             if index is None:
                 stored = cell
@@ -185,24 +203,51 @@ class Region:
                 if data is None:
                     self._missing = True
             else:
-                stored = tuple(c // n for c, n in zip(cell, index.grid, strict=True))
+                stored = shard_of(cell, index.grid)
                 inside = tuple(c % n for c, n in zip(cell, index.grid, strict=True))
-                data = self._load_part(stored, inside)
-            return None if data is None else self.layout.decode(data)
-        except (CorruptDataError, OSError) as error:
+                data, revision = self._load_part(stored, inside)
+                key = self._token, cell, revision
+            if data is not None:
+                check_chunk(self.layout.chunk_nbytes)
+            chunk = None if data is None else self.layout.decode(data)
+            if chunk is not None and self._keep:
+                cache.put(key, chunk, chunk.nbytes)
+            return chunk
+        except (CorruptDataError, UnsupportedError, OSError) as error:
             if isinstance(error, ServerError):
                 refused.put(key, (time.monotonic(), error.address, error.reason), 0)
             self._fail(self.objects.key(stored), error)
             return None
 
-    def _load_part(self, shard: Shape, inside: Shape) -> bytes | None:
-        entries = self._indexes[shard]
-        if entries is None:
-            return None
-        offset, length = entries[inside].tolist()
-        if offset == length == ABSENT:
-            return None
-        return self.objects.part(shard, offset, length)
+    def _load_part(
+        self, shard: Shape, inside: Shape
+    ) -> tuple[bytes | None, Revision | None]:
+        """Read a chunk of a shard, which may be written anew meanwhile.
+
+        Returns
+        -------
+        bytes or None
+            None where it is missing.
+        Revision or None
+            Of the shard that it was read from.
+        """
+        for _ in range(ATTEMPTS):
+            chunks = self._shards[shard]
+            if chunks is None:
+                return None, None
+            offset, length = chunks.index[inside].tolist()
+            if offset == length == ABSENT:
+                return None, chunks.revision
+            try:
+                data = self.objects.part(shard, offset, length)
+            except CorruptDataError:
+                if self.objects.is_current(shard, chunks):
+                    raise
+            else:
+                if self.objects.is_current(shard, chunks):
+                    return data, chunks.revision
+            self._open_shard(shard)
+        raise CorruptDataError("another program goes on writing it; read it again")
 
     def _check_array(self) -> None:
         """Tell missing chunks from an array that was deleted while it was open."""
@@ -220,22 +265,19 @@ class Region:
         self.failures.append(self.objects.error(key, cause))
 
 
-def spare_main_thread(key: tuple[int, Shape]) -> None:
+def shard_of(cell: Shape, grid: Shape) -> Shape:
+    """Position of the shard that holds a chunk; `grid` is its number of chunks."""
+    return tuple(c // n for c, n in zip(cell, grid, strict=True))
+
+
+def spare_main_thread(key: CacheKey) -> None:
     """Raise there again why a server did not give a chunk a moment ago."""
-    found = refused.get(key)
-    if found is None or threading.current_thread() is not threading.main_thread():
+    refusal = refused.get(key)
+    if refusal is None or threading.current_thread() is not threading.main_thread():
         return
-    when, address, reason = found
+    when, address, reason = refusal
     if time.monotonic() - when < SOON:
         raise ServerError(address, reason)
-
-
-def covering(box: Box, lengths: Shape) -> list[range]:
-    """Positions per axis, in a grid of cells of `lengths`, that a box touches."""
-    return [
-        range(start // n, -(-stop // n))
-        for (start, stop), n in zip(box, lengths, strict=True)
-    ]
 
 
 def meetings(box: Box, lengths: Shape) -> list[list[Meeting]]:

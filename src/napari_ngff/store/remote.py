@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import time
 from concurrent.futures import CancelledError
+from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from napari_ngff.errors import (
     AccessError,
+    CorruptDataError,
     OMEZarrError,
     ServerError,
     UnsupportedError,
 )
-from napari_ngff.store.bridge import SourceStore
+from napari_ngff.store.limits import LARGEST_DOCUMENT, allowed_chunk, is_document
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-    from zarr.abc.store import Store
 
     from napari_ngff.metadata.model import Problem
 
@@ -27,7 +30,14 @@ __all__ = ["RemoteSource", "resume", "stop"]
 
 TIMEOUT = 20.0
 """Seconds without a byte; a stuck server must not hang the viewer, in whose main thread
-napari reads, while a large chunk may take as long as it comes in."""
+napari reads."""
+
+WHOLE = 60.0
+"""Seconds for all of an object, tries that failed included; some servers send a byte
+now and then."""
+
+SECONDS_VARIABLE = "NAPARI_NGFF_SERVER_SECONDS"
+"""Environment variable by which more time is allowed, for slow connections."""
 
 FORBIDDEN = (401, 403)
 
@@ -36,6 +46,11 @@ BUSY = (408, 425, 429, 500, 502, 503, 504)
 
 PAUSES = (0.2, 0.8)
 """Seconds before what was refused so, or broke off, is asked for once more."""
+
+LATE = (
+    "it was not complete after {:g} seconds (set the environment variable"
+    f" {SECONDS_VARIABLE} to wait longer)"
+)
 
 _waiting: set[Future[bytes]] = set()
 _lock = threading.Lock()
@@ -75,12 +90,30 @@ class RemoteSource:
         self.name = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._query = f"?{parts.query}" if parts.query else ""
         self._options = dict(options or {})
-        self._files = _filesystem(parts.scheme, self._options)
+        self.files = _filesystem(parts.scheme, self._options)
 
     @property
     def concurrency(self) -> int:
         """Enough requests in flight to hide the latency of one."""
         return 32
+
+    @cached_property
+    def writable(self) -> bool:
+        """Whether objects can be put: a bucket of S3 that lets this user do so.
+
+        Asked for once, by beginning to put an object and giving that up.
+        """
+        if not self.name.startswith("s3://"):
+            return False
+        bucket, _, below = self.name.split("://", 1)[1].partition("/")
+        place = {"Bucket": bucket, "Key": f"{below}/zarr.json".lstrip("/")}
+        # Whatever the server says, it is no yes.
+        with suppress(Exception):
+            begun = self.files.call_s3("create_multipart_upload", **place)
+            number = begun["UploadId"]
+            self.files.call_s3("abort_multipart_upload", UploadId=number, **place)
+            return True
+        return False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name + self._query, self._options)
@@ -93,59 +126,113 @@ class RemoteSource:
         if start is not None and start < 0 and end == 0:
             end = None
         pauses = iter(PAUSES)
+        seconds = _allowed_seconds()
+        until = time.monotonic() + seconds
         while True:
             try:
-                return _cut(self._ask(key, start, end), start, length)
+                left = max(until - time.monotonic(), 0)
+                return _cut(self._ask(key, start, end, left), start, length)
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 return None
+            except CorruptDataError:
+                raise
             # Every backend of fsspec raises its own kinds for a failed request.
             except Exception as error:
                 if isinstance(error, PermissionError) or _status(error) in FORBIDDEN:
                     raise self._refused(key) from error
                 pause = next(pauses, None) if _is_brief(error) else None
                 if pause is None or _stopped.is_set():
-                    raise ServerError(f"{self.name}/{key}", _reason(error)) from error
+                    late = time.monotonic() >= until
+                    reason = LATE.format(seconds) if late else _reason(error)
+                    if self._query:
+                        reason = reason.replace(self._query, "")
+                    raise ServerError(f"{self.name}/{key}", reason) from error
             _stopped.wait(pause)
 
-    def _ask(self, key: str, start: int | None, end: int | None) -> bytes:
-        """Read bytes; gives up when all is stopped."""
+    def _ask(
+        self, key: str, start: int | None, end: int | None, seconds: float
+    ) -> bytes:
+        """Read bytes; gives up when all is stopped, or the time is over."""
         url = f"{self.name}/{key}{self._query}"
-        if not self._files.async_impl:
-            data: bytes = self._files.cat_file(url, start=start, end=end)
+        if not self.files.async_impl:
+            data: bytes = self.files.cat_file(url, start=start, end=end)
             return data
-        request = self._files._cat_file(url, start=start, end=end)
-        answer = asyncio.run_coroutine_threadsafe(request, self._files.loop)
+        if self.name.startswith("http"):
+            most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
+            request = _fetch(self.files, url, start, end, most)
+        else:
+            request = self.files._cat_file(url, start=start, end=end)
+        answer = asyncio.run_coroutine_threadsafe(request, self.files.loop)
         with _lock:
             _waiting.add(answer)
         try:
             if _stopped.is_set():
                 answer.cancel()
-            found: bytes = answer.result()
+            found: bytes = answer.result(seconds)
             return found
         finally:
             answer.cancel()
             with _lock:
                 _waiting.discard(answer)
 
+    def revision(self, key: str) -> None:
+        """Tell nothing: it would take a request; see `Source.revision`."""
+
     def names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`; None for HTTP, which has no listing."""
         if self.name.startswith("http"):
             return None
         try:
-            found = self._files.ls(f"{self.name}/{prefix}", detail=False)
+            found = self.files.ls(f"{self.name}/{prefix}", detail=False)
         except FileNotFoundError:
             return ()
         return tuple(sorted(str(path).rstrip("/").rsplit("/", 1)[-1] for path in found))
-
-    def store(self) -> Store:
-        """Open the same objects as a read-only zarr store."""
-        return SourceStore(self)
 
     def _refused(self, key: str) -> OMEZarrError:
         return AccessError(
             f"The server refuses to give {self.name}/{key}. The address may need a"
             " login or a token, or may have expired."
         )
+
+
+async def _fetch(
+    files: Any, url: str, start: int | None, end: int | None, most: int
+) -> bytes:
+    """Read an answer of HTTP, as far as it is needed, and `most` bytes at most.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it is longer.
+    """
+    settings = dict(files.kwargs)
+    if start is not None or end is not None:
+        if start == end:
+            return b""
+        limits = await files._process_limits(url, start, end)
+        settings["headers"] = {**settings.get("headers", {}), "Range": limits}
+    session = await files.set_session()
+    async with session.get(files.encode_url(url), **settings) as answer:
+        files._raise_not_found_for_status(answer, url)
+        # Where it ignores the range, what is behind it need not come.
+        needed = end if end is not None and (start or 0) >= 0 else None
+        data = bytearray()
+        async for part in answer.content.iter_any():
+            data += part
+            if needed is not None and len(data) >= needed:
+                break
+            if len(data) > most:
+                msg = f"{url.partition('?')[0]} has more than {most >> 20} MB"
+                raise CorruptDataError(f"{msg}, and is not read.")
+    return bytes(data)
+
+
+def _allowed_seconds() -> float:
+    """Seconds that an object may take: see `SECONDS_VARIABLE`."""
+    try:
+        return float(os.environ.get(SECONDS_VARIABLE, ""))
+    except ValueError:
+        return WHOLE
 
 
 def _filesystem(scheme: str, options: dict[str, Any]) -> Any:

@@ -20,15 +20,18 @@ from napari_ngff.metadata.rules import stated_version
 from napari_ngff.store.check import walk
 from napari_ngff.store.check.branches import label_paths
 from napari_ngff.store.chunks import open_array
+from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.document import (
     read_text,
     replace_text,
-    update_consolidated,
-    written_like,
 )
 from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.json_text import written_like
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.node import read_node
 from napari_ngff.store.rebuild import count_strangers, rebuild_level
+from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.write.write_file import rename
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,9 +66,12 @@ class Repaired:
     def undo(self) -> None:
         """Put back what was there before; nothing if that was done already."""
         if os.path.isdir(self.kept):
-            shutil.rmtree(self.path)
-        if os.path.exists(self.kept):
-            os.replace(self.kept, self.path)
+            folder, name = os.path.split(self.path)
+            with FolderTransaction(folder).replace_tree(name) as tree:
+                tree.adopt(self.kept)
+                tree.commit()
+        elif os.path.exists(self.kept):
+            rename(self.kept, self.path)
 
     def settle(self) -> None:
         """Delete what was there before; nothing if that was done already."""
@@ -115,10 +121,13 @@ def repair(
     source = node.location.source
     if not isinstance(source, FolderSource):
         msg = (
-            f"{source.name} is not a folder of this computer, and only such are "
-            "repaired. Download or unpack it, repair the folder and pack it again."
+            f"{source.name} is not a folder of this computer, and only such are"
+            " repaired."
         )
-        raise UnsupportedError(msg)
+        raise UnsupportedError(
+            msg, remedy="Download or unpack it, repair the folder and pack it again."
+        )
+    FolderTransaction(source.root).recover(node.location.path)
     if code == INTERPOLATED:
         return rebuild_labels(node, progress, cancel)
     places = {
@@ -149,11 +158,9 @@ def put_back(node: Node, kept: str) -> None:
     Repaired(file, kept).undo()
     folder, name = os.path.split(file)
     if name in ("zarr.json", ".zattrs"):
-        document = json.loads(read_text(file))
-        attributes = document["attributes"] if name == "zarr.json" else document
         root = os.path.realpath(node.location.source.name)
         path = os.path.relpath(folder, root).replace(os.sep, "/")
-        update_consolidated(root, "" if path == "." else path, attributes)
+        consolidate(FolderTransaction(root), ["" if path == "." else path])
 
 
 def labels_group(node: Node, path: str) -> str:
@@ -175,7 +182,7 @@ def correct(node: Node, path: str, change: Change) -> Repaired | None:
     name = "zarr.json" if group.zarr_format == 3 else ".zattrs"
     file = os.path.join(location.source.name, *path.split("/"), name)
     text = read_text(file)
-    document = json.loads(text)
+    document = parse_json(text)
     attributes = document["attributes"] if name == "zarr.json" else document
     home = attributes.get("ome", attributes)
     before = json.dumps(document)
@@ -183,7 +190,7 @@ def correct(node: Node, path: str, change: Change) -> Repaired | None:
     if json.dumps(document) == before:
         return None
     repaired = replace_file(file, written_like(text, document))
-    update_consolidated(location.source.name, path, attributes)
+    consolidate(FolderTransaction(location.source.name), [path])
     return repaired
 
 
@@ -297,6 +304,7 @@ def rebuild_labels(
     done: list[Repaired] = []
     for path in paths:
         location = type(node.location)(node.location.source, path)
+        FolderTransaction(location.source.name).recover(path)
         image = read_node(location, node.zarr_format).metadata.image
         levels = image.multiscales[0].levels if image is not None else ()
         keys = [location.key(level.path) for level in levels]
@@ -336,12 +344,12 @@ DOCUMENTS: dict[str, Change] = {
 
 REPAIRS = {
     "label-unlisted": "add label images to the list of labels",
-    "label-missing": "drop labels that are not there from the list of labels",
+    "label-missing": "remove missing labels from the list of labels",
     "well-index-missing": "add rowIndex and columnIndex to wells, from their paths",
     "version-missing": "add the version that the hierarchy has",
     "plate-version-missing": "add the version to the plate",
     "well-version-missing": "add the version to wells",
     "label-version-missing": "add the version to image-label",
-    INTERPOLATED: "make coarser levels of labels again, by nearest",
+    INTERPOLATED: "compute coarser levels of labels again, by nearest",
 }
 """Code of a problem -> what its repair does."""

@@ -18,6 +18,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.compound import Coordinates, Displacements, Inverse
 from napari_ngff.metadata.field import interpolated, lattice
 from napari_ngff.metadata.model import Level
+from napari_ngff.store.boxes import box_shape
 from napari_ngff.store.pyramid import Pyramid
 from napari_ngff.store.workers import share
 
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Axis
     from napari_ngff.metadata.transform import Points, Transformation
-    from napari_ngff.store.lazy import ArraySource, Box
+    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.lazy import ArraySource
 
-__all__ = ["Bent", "Grid", "Placed", "ResampledLevel", "resampled"]
+__all__ = ["BentImage", "PlacedAxis", "ResampledLevel", "SampleGrid", "resampled"]
 
 CHUNK = 512
 """Edge of a block of the last two axes, in voxels."""
@@ -49,19 +51,19 @@ HALF = 0.5 + 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class SampleGrid:
     """Voxels in the displayed system: ``origin + step * index``, axis by axis."""
 
     origin: tuple[float, ...]
     step: tuple[float, ...]
     shape: tuple[int, ...]
 
-    def along(self, axes: Sequence[int]) -> Grid:
+    def along(self, axes: Sequence[int]) -> SampleGrid:
         """Take some of the axes."""
         parts = (self.origin, self.step, self.shape)
-        return Grid(*(tuple(part[i] for i in axes) for part in parts))  # type: ignore[arg-type]
+        return SampleGrid(*(tuple(part[i] for i in axes) for part in parts))  # type: ignore[arg-type]
 
-    def coarser(self, shape: tuple[int, ...]) -> Grid:
+    def coarser(self, shape: tuple[int, ...]) -> SampleGrid:
         """Cover the same region by fewer voxels, placed as napari places a level."""
         factors = [a / b for a, b in zip(self.shape, shape, strict=True)]
         origin = tuple(
@@ -69,11 +71,11 @@ class Grid:
             for o, s, f in zip(self.origin, self.step, factors, strict=True)
         )
         step = tuple(s * f for s, f in zip(self.step, factors, strict=True))
-        return Grid(origin, step, shape)
+        return SampleGrid(origin, step, shape)
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedAxis:
     """A source's axis on an axis of the intrinsic system: ``scale i + translation``."""
 
     axis: int
@@ -104,9 +106,9 @@ class ResampledLevel:
     """
 
     source: ArraySource
-    places: tuple[Placed, ...]
+    places: tuple[PlacedAxis, ...]
     pull: Transformation
-    grid: Grid
+    grid: SampleGrid
     axes: tuple[int, ...]
     ndim: int
     order: int
@@ -131,7 +133,7 @@ class ResampledLevel:
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
         """Make a rectangle of the grid; 0 where the image does not reach."""
-        out = np.zeros([stop - start for start, stop in box], self.dtype)
+        out = np.zeros(box_shape(box), self.dtype)
         if not out.size:
             return out
 
@@ -140,7 +142,7 @@ class ResampledLevel:
                 slice(a - start, b - start)
                 for (a, b), (start, _) in zip(piece, box, strict=True)
             )
-            block = np.zeros([b - a for a, b in piece], self.dtype)
+            block = np.zeros(box_shape(piece), self.dtype)
             self._fill(block.reshape(-1), self._points(piece))
             out[target] = block
 
@@ -172,15 +174,15 @@ class ResampledLevel:
             return
         order = self.order if self.dtype.kind in "iuf" else 0
         read, shape = self.source.read, self.source.shape
-        found = interpolated(read, shape, index[inside], order)
+        values = interpolated(read, shape, index[inside], order)
         if order and self.dtype.kind in "iu":
-            found = np.rint(found)
-        out[inside] = found.astype(self.dtype, copy=False)
+            values = np.rint(values)
+        out[inside] = values.astype(self.dtype, copy=False)
 
 
 def pieces(box: Box) -> Iterator[Box]:
     """Cut a rectangle in halves, and so on, down to `MAX_POINTS` voxels."""
-    lengths = [stop - start for start, stop in box]
+    lengths = box_shape(box)
     if math.prod(lengths) <= MAX_POINTS:
         yield box
         return
@@ -191,7 +193,7 @@ def pieces(box: Box) -> Iterator[Box]:
         yield from pieces((*box[:axis], part, *box[axis + 1 :]))
 
 
-def index_at(points: Points, places: Sequence[Placed]) -> Points:
+def index_at(points: Points, places: Sequence[PlacedAxis]) -> Points:
     """Turn intrinsic coordinates into index coordinates of a source."""
     return np.stack(
         [(points[:, p.axis] - p.translation) / p.scale for p in places], axis=1
@@ -199,7 +201,7 @@ def index_at(points: Points, places: Sequence[Placed]) -> Points:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bent:
+class BentImage:
     """How an image gets into another system.
 
     Attributes
@@ -214,10 +216,12 @@ class Bent:
 
     pull: Transformation
     axes: tuple[Axis, ...]
-    grid: Grid
+    grid: SampleGrid
 
     @classmethod
-    def of(cls, pyramid: Pyramid, pull: Transformation, axes: tuple[Axis, ...]) -> Bent:
+    def of(
+        cls, pyramid: Pyramid, pull: Transformation, axes: tuple[Axis, ...]
+    ) -> BentImage:
         """Cover an image with voxels of its own size.
 
         Raises
@@ -243,7 +247,7 @@ class Bent:
 
 
 def resampled(
-    pyramid: Pyramid, bent: Bent, places: tuple[Placed, ...] | None = None
+    pyramid: Pyramid, bent: BentImage, places: tuple[PlacedAxis, ...] | None = None
 ) -> Pyramid:
     """Show an image, or a label image, in another system.
 
@@ -269,9 +273,11 @@ def resampled(
     levels, sources = [], []
     for level, source in zip(pyramid.multiscale.levels, pyramid.levels, strict=True):
         part = grid.coarser(coarser_shape(grid, leading, finest.shape, source.shape))
-        here = replaced(at_first, first, level, finest.shape)
+        first_level = replaced(at_first, first, level, finest.shape)
         ndim = len(bent.axes)
-        sources.append(ResampledLevel(source, here, bent.pull, part, seen, ndim, order))
+        sources.append(
+            ResampledLevel(source, first_level, bent.pull, part, seen, ndim, order)
+        )
         levels.append(Level(level.path, part.step, part.origin))
     axes = tuple(bent.axes[i] for i in seen)
     multiscale = replace(pyramid.multiscale, axes=axes, levels=tuple(levels))
@@ -279,29 +285,29 @@ def resampled(
 
 
 def replaced(
-    places: Sequence[Placed], first: Level, level: Level, shape: Sequence[int]
-) -> tuple[Placed, ...]:
+    places: Sequence[PlacedAxis], first: Level, level: Level, shape: Sequence[int]
+) -> tuple[PlacedAxis, ...]:
     """Place a coarser level where the finest is, by the metadata of both."""
-    found = []
+    levels = []
     for i, place in enumerate(places):
         if shape[i] == 1 or level is first:
-            found.append(place)
+            levels.append(place)
             continue
         unit = place.scale / first.scale[i]
         offset = place.translation - unit * first.translation[i]
         scale, translation = level.scale[i] * unit, level.translation[i] * unit
-        found.append(Placed(place.axis, scale, translation + offset))
-    return tuple(found)
+        levels.append(PlacedAxis(place.axis, scale, translation + offset))
+    return tuple(levels)
 
 
-def places_of(level: Level) -> tuple[Placed, ...]:
+def places_of(level: Level) -> tuple[PlacedAxis, ...]:
     """Place a level by its own metadata."""
     pairs = zip(level.scale, level.translation, strict=True)
-    return tuple(Placed(i, s, t) for i, (s, t) in enumerate(pairs))
+    return tuple(PlacedAxis(i, s, t) for i, (s, t) in enumerate(pairs))
 
 
 def coarser_shape(
-    grid: Grid,
+    grid: SampleGrid,
     leading: Sequence[int | None],
     full: tuple[int, ...],
     shape: tuple[int, ...],
@@ -312,14 +318,14 @@ def coarser_shape(
 
 
 def leading_axes(
-    pull: Transformation, grid: Grid, places: Sequence[Placed]
+    pull: Transformation, grid: SampleGrid, places: Sequence[PlacedAxis]
 ) -> list[int | None]:
     """Find for each displayed axis the source's axis that changes most along it."""
     slopes = abs(slopes_at(pull, centre(grid)[None], places)[0])
     return [int(column.argmax()) if column.any() else None for column in slopes.T]
 
 
-def centre(grid: Grid) -> Points:
+def centre(grid: SampleGrid) -> Points:
     """Return the displayed coordinates of the middle of a grid."""
     half = (np.array(grid.shape) - 1) / 2
     middle: Points = np.array(grid.origin) + np.array(grid.step) * half
@@ -327,7 +333,7 @@ def centre(grid: Grid) -> Points:
 
 
 def slopes_at(
-    pull: Transformation, points: Points, places: Sequence[Placed]
+    pull: Transformation, points: Points, places: Sequence[PlacedAxis]
 ) -> np.ndarray[Any, Any]:
     """Return index coordinates per displayed coordinate near points, (points, N, M)."""
     step = 0.5 * max(min(abs(place.scale) for place in places), 1e-12)
@@ -342,7 +348,7 @@ def slopes_at(
 
 def resampled_grid(
     pull: Transformation, level: Level, shape: tuple[int, ...], ndim: int
-) -> Grid:
+) -> SampleGrid:
     """Choose voxels that cover an image in the displayed system.
 
     Parameters
@@ -370,7 +376,7 @@ def resampled_grid(
     found = Inverse(pull).apply(targets)
     points = found[np.isfinite(found).all(axis=1)]
     if not len(points):
-        msg = "The image lies nowhere in that coordinate system."
+        msg = "The image is nowhere in that coordinate system."
         raise UnsupportedError(msg)
     low, high = points.min(axis=0), points.max(axis=0)
     if len(points) < len(found):
@@ -383,7 +389,7 @@ def resampled_grid(
     lengths = np.median(np.linalg.norm(slopes_at(pull, some, places), axis=1), axis=0)
     step = 1 / np.where(lengths > 0, lengths, 1)
     counts = [max(1, math.floor(n + 1e-6) + 1) for n in (high - low) / step]
-    return Grid(tuple(low.tolist()), tuple(step.tolist()), tuple(counts))
+    return SampleGrid(tuple(low.tolist()), tuple(step.tolist()), tuple(counts))
 
 
 def domain_of(pull: Transformation) -> tuple[Points, Points] | None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from zarr.abc.store import Store
-
     from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.revision import Revision
 
 __all__ = ["Source"]
 
@@ -61,11 +60,15 @@ class Source(Protocol):
             Where reading fails in any other way.
         """
 
+    def revision(self, key: str) -> Revision | None:
+        """Tell the revision that an object has now.
+
+        None where there is no such object, and where the source does not know: then
+        what it has is taken not to change while it is open.
+        """
+
     def names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix` ("" for the root), sorted.
 
         None where the source cannot be listed (plain HTTP).
         """
-
-    def store(self) -> Store:
-        """Open the same objects as a read-only zarr store."""

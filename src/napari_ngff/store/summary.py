@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.long_lists import limit_alike
 from napari_ngff.store.pyramid import LevelSource, open_pyramid
 from napari_ngff.store.systems import scene_paths
 
@@ -66,7 +67,8 @@ def summary(node: Node) -> JSON:
     if metadata.scene is not None:
         found["images"] = list(scene_paths(node))
         found["systems"] = [system.name for system in metadata.scene.systems]
-    found["problems"] = [asdict(problem) for problem in problems]
+    limited = limit_alike(("", problem) for problem in problems)
+    found["problems"] = [asdict(problem) for _, problem in limited]
     return found
 
 

@@ -15,7 +15,7 @@ from napari_ngff.metadata.compound import (
     composed,
 )
 from napari_ngff.metadata.graph import SystemGraph
-from napari_ngff.metadata.model import Link, Problem, Reference, Severity
+from napari_ngff.metadata.model import Consequence, Link, Problem, Reference, Severity
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.metadata.transform import (
     Affine,
@@ -25,6 +25,7 @@ from napari_ngff.metadata.transform import (
     Transformation,
     Translation,
 )
+from napari_ngff.store.boxes import whole_box
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.fields import open_field
 from napari_ngff.store.location import normal_path
@@ -37,18 +38,16 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
 
 __all__ = [
-    "Systems",
+    "OpenedSystems",
     "intrinsic_of",
     "level_transformation",
     "open_systems",
     "scene_paths",
 ]
 
-LEFT_OUT = "The transformation is left out; its systems may be out of reach."
-
 
 @dataclass(frozen=True, slots=True)
-class Systems:
+class OpenedSystems:
     """What `open_systems` found.
 
     Attributes
@@ -92,7 +91,7 @@ def level_transformation(level: Level) -> Transformation:
     return composed(Scale(level.scale), Translation(level.translation))
 
 
-def open_systems(nodes: Iterable[Node]) -> Systems:
+def open_systems(nodes: Iterable[Node]) -> OpenedSystems:
     """Collect the systems and the links of groups, and of all that these refer to.
 
     Parameters
@@ -101,7 +100,7 @@ def open_systems(nodes: Iterable[Node]) -> Systems:
         Of one hierarchy: scenes, images, label images. Of several multiscales the
         first counts. Parameters at a ``path`` are read, fields opened.
     """
-    survey = _Survey()
+    survey = _SystemSurvey()
     for node in nodes:
         survey.add(node)
     links: list[Link] = []
@@ -110,10 +109,12 @@ def open_systems(nodes: Iterable[Node]) -> Systems:
         found = survey.resolved(node, link)
         if found is not None:
             links.append(found)
-    return Systems(SystemGraph(survey.systems, tuple(links)), tuple(survey.problems))
+    return OpenedSystems(
+        SystemGraph(survey.systems, tuple(links)), tuple(survey.problems)
+    )
 
 
-class _Survey:
+class _SystemSurvey:
     """Groups that were seen, their systems, and their links as they are written."""
 
     def __init__(self) -> None:
@@ -142,11 +143,11 @@ class _Survey:
         for system in multiscale.systems:
             self.systems[Reference(path, system.name)] = system.axes
         for level in multiscale.levels:
-            place = Reference(node.location.key(level.path))
-            if place in self.systems:
+            level_system = Reference(node.location.key(level.path))
+            if level_system in self.systems:
                 continue  # two levels of one array
             axes = tuple(Axis(f"dim_{i}", "array") for i in range(len(level.scale)))
-            self.systems[place] = axes
+            self.systems[level_system] = axes
             whole = Link(
                 Reference(level.path), Reference(), level_transformation(level)
             )
@@ -178,7 +179,9 @@ class _Survey:
         return Link(ends[0], ends[1], loaded, link.name)
 
     def _note(self, code: str, where: str, text: str) -> None:
-        self.problems.append(Problem(code, Severity.ERROR, where, text, LEFT_OUT))
+        self.problems.append(
+            Problem(code, Severity.ERROR, where, text, Consequence.SYSTEMS_LEFT_OUT)
+        )
 
     def _end(self, node: Node, end: Reference) -> Reference | None:
         """Find the system that a group's link names."""
@@ -186,8 +189,8 @@ class _Survey:
         if not end.path and Reference(group, end.name) in self.systems:
             return Reference(group, end.name)
         if end == Reference():
-            own = intrinsic_of(node)
-            return own if own in self.systems else None
+            intrinsic = intrinsic_of(node)
+            return intrinsic if intrinsic in self.systems else None
         if not end.path:
             return self._named(node, end.name)
         return self._at(node, end.path, end.name)
@@ -195,17 +198,17 @@ class _Survey:
     def _at(self, node: Node, path: str, name: str) -> Reference | None:
         """Find a system of another group, or the intrinsic one, or an array's."""
         try:
-            place = normal_path(node.location.key(path), str(node))
+            location = normal_path(node.location.key(path), str(node))
         except OMEZarrError:
             return None
-        if not name and Reference(place) in self.systems:
-            return Reference(place)
-        self._open(node, place)
-        other = self.nodes.get(place)
+        if not name and Reference(location) in self.systems:
+            return Reference(location)
+        self._open(node, location)
+        other = self.nodes.get(location)
         if other is None:
             return None
-        found = Reference(place, name) if name else intrinsic_of(other)
-        return found if found in self.systems else None
+        reference = Reference(location, name) if name else intrinsic_of(other)
+        return reference if reference in self.systems else None
 
     def _open(self, node: Node, place: str) -> None:
         if place in self.nodes:
@@ -221,13 +224,13 @@ class _Survey:
         array, or the only system of that name.
         """
         path, _, name = text.strip("/").rpartition("/")
-        found = self._at(node, text.strip("/"), "")
-        if found is None and path:
-            found = self._at(node, path, name)
-        if found is None:
+        reference = self._at(node, text.strip("/"), "")
+        if reference is None and path:
+            reference = self._at(node, path, name)
+        if reference is None:
             same = [system for system in self.systems if system.name == text]
-            found = same[0] if len(same) == 1 else None
-        return found
+            reference = same[0] if len(same) == 1 else None
+        return reference
 
 
 def load(transformation: Transformation, node: Node, ndim: int) -> Transformation:
@@ -286,7 +289,7 @@ def load_parameters(node: Node, kind: str, path: str) -> Transformation:
     """
     array = open_array(node.location.source, node.location.joined(path).path)
     flat = kind in ("scale", "translation")
-    values = array.read(tuple((0, n) for n in array.shape)).astype(float)
+    values = array.read(whole_box(array.shape)).astype(float)
     fits = values.ndim == (1 if flat else 2)
     if not fits or not 1 <= values.size <= 64 or not (abs(values) < 1e300).all():
         msg = f"{array} does not hold the numbers of a transformation ({kind})."

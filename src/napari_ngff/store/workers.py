@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CORES", "LOCAL_CONCURRENCY", "share"]
+__all__ = ["CORES", "LOCAL_CONCURRENCY", "go_on_after_error", "share"]
 
 Item = TypeVar("Item")
 
@@ -84,6 +84,18 @@ def share(
     for error in errors:
         if error is not None:
             raise error
+
+
+def go_on_after_error(call: Callable[[], object]) -> None:
+    """Call something in a thread that has more to do; errors are reported like those
+    that end a thread.
+    """
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001
+        thread = threading.current_thread()
+        arguments = type(error), error, error.__traceback__, thread
+        threading.excepthook(threading.ExceptHookArgs(arguments))
 
 
 def submit(concurrency: int, work: Callable[[], None]) -> Future[None] | None:

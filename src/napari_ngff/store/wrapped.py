@@ -45,26 +45,25 @@ class StoreSource:
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
         try:
-            found = sync(
+            buffer = sync(
                 self._store.get(key, default_buffer_prototype(), _part(start, length))
             )
         except PermissionError as error:
             msg = f"No permission to read {key} in {self.name}."
             raise AccessError(msg) from error
-        if found is None:
+        if buffer is None:
             return None
-        data = found.to_bytes()
+        data = buffer.to_bytes()
         return data if length is None else data[:length]
+
+    def revision(self, key: str) -> None:
+        """Tell nothing: zarr's stores do not; see `Source.revision`."""
 
     def names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`, sorted; None where the store cannot list."""
         if not self._store.supports_listing:
             return None
         return tuple(sorted(sync(_all(self._store.list_dir(prefix)))))
-
-    def store(self) -> Store:
-        """Return the store itself, read-only where it can say so."""
-        return self._store
 
 
 def _part(start: int | None, length: int | None) -> ByteRequest | None:

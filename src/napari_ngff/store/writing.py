@@ -19,17 +19,19 @@ from napari_ngff.errors import (
     CorruptDataError,
     NodeNotFoundError,
 )
+from napari_ngff.store.boxes import box_of, box_shape, inside
 from napari_ngff.store.encoding import Encoder, encode_shard
 from napari_ngff.store.layout import ABSENT
 from napari_ngff.store.objects import DOCUMENTS, Objects, join
-from napari_ngff.store.sink import sink_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.store.chunks import Box, ChunkedArray
+    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.layout import Layout, Shape
-    from napari_ngff.store.sink import Mark, Sink
+    from napari_ngff.store.revision import Revision
+    from napari_ngff.store.write.transaction import Secure, Transaction
 
 __all__ = ["MEMORY", "ArrayWriter", "Change", "Encoded", "Keep"]
 
@@ -72,8 +74,8 @@ class Encoded:
         return part.astype(self.layout.dtype.newbyteorder("="))
 
 
-Seen = tuple[str, "Mark | None"]
-"""Key of an object, and the state in which it was read."""
+Seen = tuple[str, "Revision | None"]
+"""Key of an object, and the revision in which it was read."""
 
 Keep = Callable[["Shape", "Array | Encoded"], None]
 """Given the position of a cell, and what stood there before it is written."""
@@ -86,10 +88,12 @@ class ArrayWriter:
     ----------
     array
         What it has read and cached is not affected: see `ChunkedArray.refresh`.
-    sink
-        Where to write; by default the one for the array's source.
+    transaction
+        Where to write; for its `commit`.
     keep
         Told what is overwritten before that is done; see `Keep`.
+    secure
+        See `Secure`.
 
     Attributes
     ----------
@@ -98,7 +102,7 @@ class ArrayWriter:
     cell
         Shape of what is changed at once: a chunk, or what zarr-python writes as one.
     written
-        What is in the objects written so far: key -> mark.
+        What is in the objects written so far: key -> revision.
 
     Raises
     ------
@@ -109,15 +113,20 @@ class ArrayWriter:
     """
 
     def __init__(
-        self, array: ChunkedArray, sink: Sink | None = None, keep: Keep | None = None
+        self,
+        array: ChunkedArray,
+        transaction: Transaction,
+        keep: Keep | None = None,
+        secure: Secure | None = None,
     ) -> None:
         self.array = array
         self._keep = keep
-        self.sink = sink_of(array.source) if sink is None else sink
-        source = self.sink.source
+        self._secure = secure
+        self.transaction = transaction
+        source = self.transaction.source
         self.unit: Shape = array.shards or array.chunks
         self.cell: Shape = array.chunks if array.direct else self.unit
-        self.written: dict[str, Mark | None] = {}
+        self.written: dict[str, Revision | None] = {}
         self._objects = Objects(source, array.path, array.layout)
         self._zarr: Any = None
         self._encoder: Encoder | None = None
@@ -130,14 +139,15 @@ class ArrayWriter:
 
     def _gone(self) -> NodeNotFoundError:
         return NodeNotFoundError(
-            f"There is no array any more at {self.sink.root}/{self.array.path}. Nothing"
-            " is made anew there; bring back what was moved or deleted, and save again."
+            f"Array missing: {self.transaction.root}/{self.array.path} was moved or"
+            " deleted.",
+            remedy="Restore it, and save again.",
         )
 
     def _taken(self, key: str) -> ConflictError:
         return ConflictError(
-            f"{self.sink.root}/{key} was changed by another program since it was read."
-            " It is left as it is."
+            f"{self.transaction.root}/{key} was changed by another program since it was"
+            " read. It is left as it is."
         )
 
     def _settle_separator(self) -> None:
@@ -153,10 +163,7 @@ class ArrayWriter:
 
     def box(self, cell: Shape) -> Box:
         """Rectangle of a cell, cut at the border."""
-        return tuple(
-            (i * n, min((i + 1) * n, size))
-            for i, n, size in zip(cell, self.cell, self.array.shape, strict=True)
-        )
+        return box_of(cell, self.cell, self.array.shape)
 
     def unit_of(self, cell: Shape) -> Shape:
         """Position of the unit that holds a cell."""
@@ -176,7 +183,7 @@ class ArrayWriter:
         unit: Shape,
         cells: Iterable[Shape],
         change: Change,
-        expected: Mark | bool | None = True,
+        expected: Revision | bool | None = True,
     ) -> bool:
         """Change cells of one unit.
 
@@ -189,7 +196,7 @@ class ArrayWriter:
         change
             See `Change`; called once for each of `cells`.
         expected
-            State in which the object was read before, None for absent; True for any.
+            Revision in which the object was read, None for absent; True for any.
 
         Returns
         -------
@@ -202,41 +209,47 @@ class ArrayWriter:
         CorruptDataError
             Where bytes that are there cannot be read; they stay as they are.
         ConflictError
-            Where the object is in another state than expected.
+            Where the object has another revision than expected.
         OSError
             Where it cannot be written.
         """
         key = self.key(unit)
-        before = self.sink.mark(key)
+        before = self.transaction.revision(key)
         if expected is not True and before != expected:
             raise self._taken(key)
         if self._encoder is None:
-            changed = self._update_by_zarr(cells, change)
+            changed = self._update_by_zarr((key, before), cells, change)
         elif self.array.layout.index is None:
             changed = self._update_chunk((key, before), unit, cells, change)
         else:
             changed = self._update_shard((key, before), unit, cells, change)
         if changed:
-            self.written[key] = self.sink.mark(key)
+            self.written[key] = self.transaction.revision(key)
         return changed
 
     def _put(self, seen: Seen, data: bytes | None) -> None:
         key, before = seen
         if not self._objects.present():
             raise self._gone()
-        if self.sink.mark(key) != before:
-            raise self._taken(key)
+        self.transaction.expect(key, before)
         if data is None:
-            self.sink.delete(key)
+            self.transaction.delete(key, self._secure)
         else:
-            self.sink.put(key, data)
+            self.transaction.put(key, data, self._secure)
+
+    def _whole(self, unit: Shape) -> bytes | None:
+        """Read an object; None where there is none in an array that is there."""
+        data = self._objects.whole(unit)
+        if data is None and not self._objects.present():
+            raise self._gone()  # or its absence would be kept as what was there
+        return data
 
     def _kept(self, cell: Shape, data: bytes | None) -> None:
         """Tell what is about to be overwritten, as it is stored where that is small."""
         if self._keep is None:
             return
         layout = self.array.layout
-        shape = tuple(stop - start for start, stop in self.box(cell))
+        shape = box_shape(self.box(cell))
         if data is None:
             fill = np.asarray(layout.fill_value, self.array.dtype)
             self._keep(cell, np.broadcast_to(fill, shape))
@@ -254,7 +267,7 @@ class ArrayWriter:
     ) -> bool:
         if unit not in cells:
             return False
-        data = self._objects.whole(unit)
+        data = self._whole(unit)
         chunk = self._decoded(seen[0], data)
         if not self._change(chunk, unit, change):
             return False
@@ -276,8 +289,8 @@ class ArrayWriter:
         chunks = self._stored(seen[0], unit)
         changed = False
         for cell in cells:
-            inside = tuple(i % n for i, n in zip(cell, grid.grid, strict=True))
-            old = chunks.get(inside)
+            within = tuple(i % n for i, n in zip(cell, grid.grid, strict=True))
+            old = chunks.get(within)
             chunk = self._decoded(seen[0], old)
             if not self._change(chunk, cell, change):
                 continue
@@ -285,9 +298,9 @@ class ArrayWriter:
             changed = True
             data = self._encoder.encode(chunk)
             if data is None:
-                chunks.pop(inside, None)
+                chunks.pop(within, None)
             else:
-                chunks[inside] = data
+                chunks[within] = data
         if changed:
             self._put(seen, encode_shard(grid, chunks))
         return changed
@@ -296,7 +309,7 @@ class ArrayWriter:
         """Take a shard apart; its chunks stay encoded."""
         grid = self.array.layout.index
         assert grid is not None
-        data = self._objects.whole(unit)
+        data = self._whole(unit)
         if data is None:
             return {}
         head = slice(0, grid.nbytes) if grid.at_start else slice(-grid.nbytes, None)
@@ -330,16 +343,19 @@ class ArrayWriter:
 
     def _change(self, chunk: Array, cell: Shape, change: Change) -> bool:
         box = self.box(cell)
-        part = tuple(slice(0, stop - start) for start, stop in box)
-        return change(box, chunk[part])
+        return change(box, chunk[inside(box, box)])
 
-    def _update_by_zarr(self, cells: Iterable[Shape], change: Change) -> bool:
+    def _update_by_zarr(
+        self, seen: Seen, cells: Iterable[Shape], change: Change
+    ) -> bool:
         """Let zarr-python read and write what only it can encode."""
         import zarr
 
+        from napari_ngff.store.bridge import TransactionStore
+
         if self._zarr is None:
             self._zarr = zarr.open_array(
-                store=self.sink.store(),
+                store=TransactionStore(self.transaction, self._secure),
                 path=self.array.path,
                 mode="r+",
                 zarr_format=self.array.layout.zarr_format,
@@ -359,6 +375,7 @@ class ArrayWriter:
             if change(box, block):
                 if self._keep is not None:
                     self._keep(cell, before)
+                self.transaction.expect(*seen)
                 self._zarr[region] = block
                 changed = True
         return changed

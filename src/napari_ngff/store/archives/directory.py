@@ -20,11 +20,9 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.compression import DECODING_ERRORS, inflate
+from napari_ngff.store.revision import Revision
 
-__all__ = ["Archive", "Entry", "File", "Identity"]
-
-Identity = tuple[int, int, int]
-"""Size of a file in bytes, time of its last change in ns, and its number."""
+__all__ = ["Archive", "File", "ZipEntry"]
 
 STORED, DEFLATED = 0, 8
 ENCRYPTED, UTF8 = 0x1, 0x800
@@ -40,11 +38,14 @@ END_SIGNATURE, END64_SIGNATURE = b"PK\x05\x06", b"PK\x06\x06"
 LOCATOR_SIGNATURE, LOCAL_SIGNATURE = b"PK\x06\x07", b"PK\x03\x04"
 ENTRY_SIGNATURE = b"PK\x01\x02"
 
+LARGEST_DIRECTORY = 256 << 20
+"""Bytes of an archive's directory: more than two million entries."""
+
 MOST_INFLATED, MOST_RATIO = 2**30, 1000
 """A deflated entry above both is refused: deflate reaches 1032 at best, for zeros."""
 
 
-class Entry(NamedTuple):
+class ZipEntry(NamedTuple):
     """One file: compression method, flags, CRC-32, sizes in bytes, where it starts."""
 
     method: int
@@ -109,10 +110,11 @@ class Archive:
     def damaged(self, what: str) -> CorruptDataError:
         """Make the error that says what is wrong with the archive."""
         return CorruptDataError(
-            f"{self.path} {what}. Copy or download it again: it may be incomplete."
+            f"{self.path} {what}.",
+            remedy="Copy or download it again: it may be incomplete.",
         )
 
-    def entry(self, name: str) -> Entry | None:
+    def entry(self, name: str) -> ZipEntry | None:
         """Describe the file of that name, None where there is none.
 
         Raises
@@ -126,16 +128,17 @@ class Archive:
         entry = self.entry_at(position)
         if entry.flags & ENCRYPTED:
             raise UnsupportedError(
-                f"{name} in {self.path} is encrypted. Pack it again without a password."
+                f"{name} in {self.path} is encrypted.",
+                remedy="Pack it again without a password.",
             )
         if entry.method not in (STORED, DEFLATED):
             raise UnsupportedError(
-                f"{name} in {self.path} is compressed by method {entry.method}. "
-                "Pack it again without compression."
+                f"{name} in {self.path} is compressed by method {entry.method}.",
+                remedy="Pack it again without compression.",
             )
         return entry
 
-    def read(self, name: str, entry: Entry, verify: bool) -> bytes:
+    def read(self, name: str, entry: ZipEntry, verify: bool) -> bytes:
         """Read a whole file; `verify` its checksum.
 
         Raises
@@ -151,7 +154,7 @@ class Archive:
             raise self.damaged(f"has a wrong checksum at {name}")
         return data
 
-    def read_part(self, name: str, entry: Entry, part: slice) -> bytes:
+    def read_part(self, name: str, entry: ZipEntry, part: slice) -> bytes:
         """Read bytes of a file as they are stored."""
         length: int = part.stop - part.start
         data = self.file.read(self.start(name, entry) + part.start, length)
@@ -159,7 +162,7 @@ class Archive:
             raise self.damaged(f"is cut off inside {name}")
         return data
 
-    def _inflate(self, name: str, entry: Entry) -> bytes:
+    def _inflate(self, name: str, entry: ZipEntry) -> bytes:
         if entry.size > max(MOST_INFLATED, MOST_RATIO * entry.stored):
             raise self.damaged(f"claims {entry.size} bytes in {name}")
         data = self.read_part(name, entry, slice(0, entry.stored))
@@ -168,7 +171,7 @@ class Archive:
         except DECODING_ERRORS as error:
             raise self.damaged(f"is damaged at {name}: {error}") from error
 
-    def start(self, name: str, entry: Entry) -> int:
+    def start(self, name: str, entry: ZipEntry) -> int:
         """Find where a file's bytes begin: behind a header with a length of its own.
 
         Raises
@@ -180,7 +183,7 @@ class Archive:
         if start is None:
             header = self.file.read(entry.offset, LOCAL.size)
             if len(header) < LOCAL.size or header[:4] != LOCAL_SIGNATURE:
-                raise self.damaged(f"does not hold {name} where it says")
+                raise self.damaged(f"does not hold {name} at the stated place")
             _, length, extra = LOCAL.unpack(header)
             start = entry.offset + LOCAL.size + length + extra
             self._starts[entry.offset] = start
@@ -191,29 +194,34 @@ class Archive:
         size = self.file.size
         reach = min(size, END.size + 0xFFFF + LOCATOR.size)
         tail = self.file.read(size - reach, reach)
-        at = tail.rfind(END_SIGNATURE)
+        position = tail.rfind(END_SIGNATURE)
         # The comment, too, may hold these four bytes: the record has to fit.
-        while at >= 0 and end_length(tail, at) > len(tail) - at:
-            at = tail.rfind(END_SIGNATURE, 0, at)
-        if at < 0:
+        while position >= 0 and end_length(tail, position) > len(tail) - position:
+            position = tail.rfind(END_SIGNATURE, 0, position)
+        if position < 0:
             raise self.damaged("is not a zip archive, or its end is missing")
-        _, disk, _, _, count, length, offset, _ = END.unpack_from(tail, at)
-        comment = tail[at + END.size : at + end_length(tail, at)]
-        stop = size - reach + at
-        mark = at - LOCATOR.size
+        _, disk, _, _, count, length, offset, _ = END.unpack_from(tail, position)
+        comment = tail[position + END.size : position + end_length(tail, position)]
+        stop = size - reach + position
+        mark = position - LOCATOR.size
         if mark >= 0 and tail.startswith(LOCATOR_SIGNATURE, mark):
             _, _, where, disks = LOCATOR.unpack_from(tail, mark)
             disk = max(disks - 1, 0)
             stop, count, length, offset = self._read_end64(where, stop)
         if disk:
             raise UnsupportedError(
-                f'{self.path} is one part of several. Join the parts: "Zipped OME-Zarr '
-                'files SHALL NOT be split into multiple parts" (RFC-9).'
+                f"{self.path} is one part of several.",
+                remedy=(
+                    'Join the parts: "Zipped OME-Zarr files SHALL NOT be split into'
+                    ' multiple parts" (RFC-9).'
+                ),
             )
+        if length > LARGEST_DIRECTORY:
+            raise self.damaged(f"claims a directory of {length >> 20} MB")
         shift = stop - length - offset
         directory = self.file.read(offset + shift, length) if shift >= 0 else b""
         if len(directory) < length:
-            raise self.damaged("is cut off: its directory is larger than what is there")
+            raise self.damaged("is cut off: its directory is longer than the file")
         return directory, shift, comment, count
 
     def _read_end64(self, where: int, stop: int) -> tuple[int, int, int, int]:
@@ -266,7 +274,7 @@ class Archive:
             raise self.damaged(f"lists {found} of {self.count} entries")
         return index, compressed
 
-    def entry_at(self, position: int) -> Entry:
+    def entry_at(self, position: int) -> ZipEntry:
         """Describe the file whose entry is there in `directory`, whatever it is."""
         directory = self.directory
         method, length, extra, _ = ENTRY.unpack_from(directory, position)
@@ -284,7 +292,7 @@ class Archive:
                 offset = next(large) if offset == MAX32 else offset
             except StopIteration:
                 raise self.damaged("has a damaged ZIP64 entry") from None
-        return Entry(method, flags, crc, stored, size, offset + self._shift)
+        return ZipEntry(method, flags, crc, stored, size, offset + self._shift)
 
 
 class File:
@@ -306,14 +314,14 @@ class File:
         except FileNotFoundError as error:
             raise NodeNotFoundError(f"There is no file {path}.") from error
         except PermissionError as error:
-            msg = f"No permission to read {path}. Ask its owner, or copy the data."
-            raise AccessError(msg) from error
+            msg = f"No permission to read {path}."
+            raise AccessError(msg, remedy="Ask its owner, or copy the data.") from error
         self._handle = handle
         self._lock = threading.Lock()
         self.close = weakref.finalize(self, handle.close)
-        found = os.fstat(handle.fileno())
-        self.size = found.st_size
-        self.identity: Identity = (found.st_size, found.st_mtime_ns, found.st_ino)
+        status = os.fstat(handle.fileno())
+        self.size = status.st_size
+        self.revision = Revision.of_stat(status)
 
     def fileno(self) -> int:
         """Return the number that the system gave to the open file."""
@@ -387,13 +395,13 @@ def normal_name(name: bytes, flags: int) -> bytes:
 
 def zip64_numbers(extra: bytes) -> tuple[int, ...]:
     """Numbers of the ZIP64 extra field (4.5.3), () where there is none."""
-    at = 0
-    while at + 4 <= len(extra):
-        kind, length = struct.unpack_from("<HH", extra, at)
+    position = 0
+    while position + 4 <= len(extra):
+        kind, length = struct.unpack_from("<HH", extra, position)
         if kind == 1:
-            field = extra[at + 4 : at + 4 + length]
+            field = extra[position + 4 : position + 4 + length]
             return tuple(
                 n for (n,) in struct.iter_unpack("<Q", field[: len(field) & ~7])
             )
-        at += 4 + length
+        position += 4 + length
     return ()

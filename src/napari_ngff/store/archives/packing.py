@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.store.archives.writer import Part, write_archive
+from napari_ngff.store.write.write_file import written_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,16 +77,10 @@ def pack(
             progress(done, total)
         return True
 
-    handle, aside = tempfile.mkstemp(f"-{file.name}", ".", file.parent)
-    try:
-        with os.fdopen(handle, "r+b", buffering=0):
-            write_archive(handle, parts, comment, goes_on)
-            if flush:
-                os.fsync(handle)
-        shutil.copymode(folder / "zarr.json", aside)  # mkstemp made it private
-        Path(aside).replace(file)
-    finally:
-        Path(aside).unlink(missing_ok=True)
+    with written_aside(file, flush=flush) as aside:
+        with open(aside, "x+b", buffering=0) as stream:
+            write_archive(stream.fileno(), parts, comment, goes_on)
+        shutil.copymode(folder / "zarr.json", aside)
     return file
 
 

@@ -13,26 +13,28 @@ import os
 import shutil
 import struct
 import sys
-import threading
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, UnsupportedError
 from napari_ngff.store.archives.directory import ENCRYPTED, Archive
 from napari_ngff.store.archives.packing import rank
 from napari_ngff.store.archives.writer import Part, size_of_archive, write_archive
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.ozx import close_all, reload_all
-from napari_ngff.store.sink import PART
+from napari_ngff.store.revision import Revision
+from napari_ngff.store.write.file_lock import lock_open_file
+from napari_ngff.store.write.fsync import flush_folder, flush_open_file
+from napari_ngff.store.write.write_file import rename
+from napari_ngff.store.write.writer_token import PART
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from napari_ngff.store.archives.directory import Identity
     from napari_ngff.store.archives.stage import Staged
-    from napari_ngff.store.sink import GoesOn
+    from napari_ngff.store.write.transaction import GoesOn
 
-__all__ = ["identity", "rewrite", "sweep", "turn"]
+__all__ = ["rewrite", "sweep"]
 
 ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
 
@@ -91,11 +93,10 @@ def rewrite(
     try:
         try:
             with os.fdopen(os.open(aside, WRITING, 0o666), "r+b", buffering=0) as file:
-                hold(file.fileno())
-                shutil.copymode(path, aside)
+                lock_open_file(file.fileno())
                 if not write_archive(file.fileno(), parts, comment, goes_on):
                     return False
-                os.fsync(file.fileno())
+                flush_open_file(file)
                 verify(aside, parts, staged)
                 if sys.platform == "win32":
                     file.close()
@@ -104,11 +105,8 @@ def rewrite(
             with suppress(FileNotFoundError):
                 os.unlink(aside)
     except PermissionError as error:
-        msg = (
-            f"No permission to write {path} anew in its folder. Ask its owner, or save"
-            " elsewhere."
-        )
-        raise AccessError(msg) from error
+        msg = f"No permission to rewrite {path} in its folder."
+        raise AccessError(msg, remedy="Ask its owner, or save elsewhere.") from error
 
 
 def sweep(path: str) -> None:
@@ -118,7 +116,7 @@ def sweep(path: str) -> None:
         if found.startswith(f".{name}.") and found.endswith(PART):
             left = os.path.join(folder, found)
             with suppress(OSError), open(left, "rb") as file:
-                if hold(file.fileno()):  # else its writer is at work
+                if lock_open_file(file.fileno()):  # else its writer is at work
                     os.unlink(left)
 
 
@@ -158,20 +156,15 @@ def verify(path: str, parts: list[Part], staged: Mapping[str, Staged | None]) ->
         new.close()
 
 
-def identity(path: str) -> Identity:
-    """Size, time of the last change and number of a file."""
-    found = os.stat(path)
-    return found.st_size, found.st_mtime_ns, found.st_ino
-
-
 def unchanged(archive: Archive, name: bytes) -> Part:
     """Describe an entry that is copied as it is."""
     position = archive.index[name]
     entry = archive.entry_at(position)
     if entry.flags & ENCRYPTED:
         raise UnsupportedError(
-            f"{name.decode()} in {archive.path} is encrypted, and the archive cannot be"
-            " written anew. Pack it again without a password."
+            f"{name.decode()} in {archive.path} is encrypted, and the archive"
+            " cannot be rewritten.",
+            remedy="Pack it again without a password.",
         )
     time, date, mode = ATTRIBUTES.unpack_from(archive.directory, position)
     start = archive.start(name.decode(), entry)
@@ -190,8 +183,8 @@ def stated(comment: bytes, document: bytes | None) -> bytes:
     hierarchy that RFC-9 does not know, without a ``zarr.json``.
     """
     try:
-        content = json.loads(comment.rstrip(b"\0") or b"{}")
-        version = json.loads(document or b"")["attributes"]["ome"]["version"]
+        content = parse_json(comment.rstrip(b"\0") or b"{}")
+        version = parse_json(document or b"")["attributes"]["ome"]["version"]
         home = content.setdefault("ome", {})
         home["version"] = version
         order = home.setdefault("zipFile", {}).setdefault("centralDirectory", {})
@@ -213,9 +206,8 @@ def require_room(path: str, needed: int) -> None:
     if free < needed:
         raise OSError(
             errno.ENOSPC,
-            f"{path} has to be written anew beside the old file, for which {folder} has"
-            f" too little room: {megabytes(needed)} are needed, {megabytes(free)} are"
-            " free",
+            f"No room to rewrite {path}: {folder} has {megabytes(free)} free, and"
+            f" {megabytes(needed)} are needed for the new file beside the old one",
         )
 
 
@@ -230,46 +222,22 @@ def replace(aside: str, path: str, old: Archive) -> bool:
         return replace_closed(aside, path, old)
     with open(path, "rb") as file:
         # Whoever else saves into it waits here, and finds another file then.
-        hold(file.fileno(), wait=True)
-        found = os.fstat(file.fileno())
-        now = found.st_size, found.st_mtime_ns, found.st_ino
-        if now != old.file.identity or identity(path) != now:
+        lock_open_file(file.fileno(), wait=True)
+        now = Revision.of_stat(os.fstat(file.fileno()))
+        if now != old.file.revision or Revision.of_file(path) != now:
             return False
-        os.replace(aside, path)
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        rename(aside, path)
+    flush_folder(os.path.dirname(path))
     return True
 
 
 def replace_closed(aside: str, path: str, old: Archive) -> bool:
     """Replace the archive where nobody may have it open for that: on Windows."""
-    if identity(path) != old.file.identity:
+    if Revision.of_file(path) != old.file.revision:
         return False
     close_all(path)
     try:
-        os.replace(aside, path)
+        rename(aside, path)
     finally:
         reload_all(path)
-    return True
-
-
-@cache
-def turn(path: str) -> threading.Lock:
-    """One writer of an archive at a time in this process."""
-    return threading.Lock()
-
-
-def hold(handle: int, wait: bool = False) -> bool:
-    """Lock a file until it is closed; return whether it is."""
-    if sys.platform == "win32":
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        return False
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import zlib
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.store.archives.directory import File
 from napari_ngff.store.archives.writer import write_at
+from napari_ngff.store.revision import Revision
+from napari_ngff.store.write.write_file import nameless_file
 
 if TYPE_CHECKING:
     from napari_ngff.store.compression import Buffer
@@ -25,6 +26,11 @@ class Staged:
     start: int
     length: int
     crc: int
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that the object will have in the archive."""
+        return Revision(self.length, self.crc)
 
     def read(self, part: slice) -> bytes:
         """Read some of them."""
@@ -44,7 +50,7 @@ class Stage:
         On whose file system it is.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str | None) -> None:
         self._folder = folder
         self._lock = threading.Lock()
         self._opened: File | None = None
@@ -55,8 +61,7 @@ class Stage:
         with self._lock:
             if self._opened is None:
                 # The file object is closed with the `File`.
-                temporary = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
-                self._opened = File("what is to be saved", temporary)
+                self._opened = File("unsaved data", nameless_file(self._folder))
             return self._opened
 
     def put(self, data: Buffer) -> Staged:

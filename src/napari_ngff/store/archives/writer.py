@@ -37,7 +37,7 @@ from napari_ngff.store.workers import CORES, share
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from napari_ngff.store.sink import GoesOn
+    from napari_ngff.store.write.transaction import GoesOn
 
 __all__ = ["Part", "size_of_archive", "write_archive"]
 
@@ -322,8 +322,8 @@ class _Source:
             where = part.source if isinstance(part.source, str) else part.source.name
             name = part.name.decode(errors="replace")
             raise CorruptDataError(
-                f"{where} changed while {name} was copied from it. Try again when"
-                " nobody writes there."
+                f"{where} changed while {name} was copied from it.",
+                remedy="Try again when no program writes to it.",
             )
 
 

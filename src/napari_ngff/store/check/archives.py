@@ -38,6 +38,7 @@ def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
             "hierarchy, and it MUST contain the the OME-Zarr's root-level zarr.json.\""
         )
         yield Problem("ozx-zarr-json-missing", Severity.ERROR, "", text, "It is read.")
+    yield from check_entries(source)
     parents = Path(source.path).resolve().parents
     if any((folder / name).is_file() for folder in parents for name in GROUP_NAMES):
         text = (
@@ -57,11 +58,37 @@ def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
     comment = source.comment_version
     if comment is not None and stated is not None and comment != stated:
         text = (
-            "The comment SHOULD hold the OME-Zarr version; it says "
+            "The comment SHOULD hold the OME-Zarr version; it is "
             f"{comment[:20]}, the metadata {stated[:20]}."
         )
         consequence = "The metadata count."
         yield Problem("ozx-version-differs", Severity.WARNING, "", text, consequence)
+
+
+def check_entries(source: ZipSource) -> Iterator[Problem]:
+    """Report what an archive has beside its one hierarchy."""
+    names = [name.decode(errors="replace") for name in source.archive.names]
+    inner = next((name for name in names if name.lower().endswith(".ozx")), None)
+    if inner is not None:
+        text = (
+            '"Zipped OME-Zarr files SHALL NOT be embedded in a parent OME-Zarr'
+            f' hierarchy": {inner[:80]}.'
+        )
+        yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is not read.")
+    groups = {name.rpartition("/")[0] for name in names if name.endswith("zarr.json")}
+    others = (one for one in sorted(groups - {source.root}) if above(one) not in groups)
+    other = next(others, None)
+    if other is not None:
+        text = (
+            f'The group "{other[:80]}" is not below the root: the archive holds another'
+            " hierarchy, or the group above has no zarr.json."
+        )
+        yield Problem("ozx-second-hierarchy", Severity.ERROR, "", text)
+
+
+def above(group: str) -> str:
+    """Path of the group that a group is in."""
+    return group.rpartition("/")[0]
 
 
 def check_shards(

@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Branch", "branches_of", "check_group", "parameters_of"]
 
-LEFT_OUT = "It is left out; all else is shown."
 FIELDS = ("displacements", "coordinates")
 MATRICES = ("affine", "rotation")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NamedPart:
     """What a group is to the one that names it.
 
     Attributes
@@ -56,48 +55,48 @@ def is_image(node: Node) -> bool:
     return node.metadata.image is not None
 
 
-ROW = Part("group-missing", "Three groups MUST be defined above the images.")
-WELL = Part(
+ROW = NamedPart("group-missing", "Three groups MUST be defined above the images.")
+WELL = NamedPart(
     "group-missing",
     "The group above the images defines the well and MUST implement the well "
     "specification.",
     "well",
     is_well,
 )
-FIELD = Part(
+FIELD = NamedPart(
     "group-missing",
     "Each image object MUST contain a path key whose value MUST be a string specifying "
     "the path to the field of view.",
     "multiscales",
     is_image,
 )
-LABEL = Part(
+LABEL = NamedPart(
     "label-missing",
     "The key labels, whose value is a JSON array of paths to the labeled multiscale "
     "image(s).",
     "multiscales",
     is_image,
 )
-SERIES = Part(
+SERIES = NamedPart(
     "group-missing",
     "series MUST be an array of string objects, each of which is a path to an image "
     "group.",
     "multiscales",
     is_image,
 )
-TARGET = Part(
+TARGET = NamedPart(
     "group-missing",
     "path: Refers to the path of a multiscale image subgroup in the Zarr hierarchy.",
     "multiscales",
     is_image,
 )
-VECTORS = Part(
+VECTORS = NamedPart(
     "parameters-missing",
     "path: The location of the coordinate array in this (or another) container.",
     "multiscales",
     is_image,
 )
-OPTIONAL = Part("", "")
+OPTIONAL = NamedPart("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ class Branch:
     """
 
     path: str
-    part: Part
+    part: NamedPart
     look: Callable[[Node], Iterable[Problem]] = lambda node: ()
 
 
@@ -232,14 +231,14 @@ def parameters_of(value: object) -> Iterator[JSON]:
     """Find the transformations of a document whose parameters are elsewhere."""
     waiting = [value]  # not by recursion: a document may be nested ever so deeply
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, list):
-            waiting += reversed(found)
-        elif isinstance(found, dict):
-            stored = isinstance(found.get("path"), str) and found["path"].strip("/")
-            if stored and found.get("type") in (*FIELDS, *MATRICES):
-                yield found
-            waiting += reversed(found.values())
+        content = waiting.pop()
+        if isinstance(content, list):
+            waiting += reversed(content)
+        elif isinstance(content, dict):
+            stored = isinstance(content.get("path"), str) and content["path"].strip("/")
+            if stored and content.get("type") in (*FIELDS, *MATRICES):
+                yield content
+            waiting += reversed(content.values())
 
 
 def check_group(
@@ -284,8 +283,10 @@ def label_paths(node: Node, listed: Iterable[str]) -> Iterator[str]:
     known = set(listed)
     parents = {path.partition("/")[0] for path in known if "/" in path}
     for folder in ("", *sorted(parents)):
-        place = node.location.joined(folder).path if folder else node.location.path
-        for name in node.location.source.names(place) or ():
+        folder_path = (
+            node.location.joined(folder).path if folder else node.location.path
+        )
+        for name in node.location.source.names(folder_path) or ():
             path = f"{folder}/{name}" if folder else name
             if path in known or path in parents or name.startswith((".", "zarr.json")):
                 continue
@@ -350,8 +351,8 @@ def has_series(node: Node) -> bool:
 def unusable_matrix(node: Node, path: str) -> Iterator[Problem]:
     """Find parameters of affines and rotations that are no matrix."""
     try:
-        place = node.location.joined(path).path
-        array = open_array(node.location.source, place, node.zarr_format)
+        array_path = node.location.joined(path).path
+        array = open_array(node.location.source, array_path, node.zarr_format)
     except NodeNotFoundError as error:
         consequence = "The transformation is not applied."
         yield Problem("parameters-missing", Severity.ERROR, "", str(error), consequence)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["arrays_of", "check_ids", "check_label", "check_pyramid", "open_pyramids"]
 
+FLAW = "zarr-metadata"
+"""Code of what is against the text of Zarr."""
+
 SINCE = {"level-dtype": 6, "dimension-names": 5}
 UNTIL = {"dimension-names": 5}
 """Versions in which a problem of opening breaks a MUST; a SHOULD of ours in others."""
@@ -67,6 +70,8 @@ def check_pyramid(
 ) -> Iterator[tuple[str, Problem]]:
     """Yield path and problem of what the rules want of arrays, and reading does not."""
     for array in arrays_of(pyramid):
+        for flaw in array.layout.flaws:
+            yield array.path, Problem(FLAW, Severity.ERROR, "", flaw, "It is read.")
         if minor == 5 and array.zarr_format == 3 and array.dimension_names is None:
             text = (
                 '"The dimension_names attribute in the zarr.json of the Zarr array of a'

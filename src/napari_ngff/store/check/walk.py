@@ -11,12 +11,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
-from napari_ngff.metadata.model import Kind, Problem, Severity
+from napari_ngff.metadata.model import Consequence, Kind, Problem, Severity
 from napari_ngff.metadata.parse import parse
 from napari_ngff.metadata.rules import check_attributes, stated_version
 from napari_ngff.store.check.archives import check_archive, check_shards
 from napari_ngff.store.check.branches import (
-    LEFT_OUT,
     OPTIONAL,
     Branch,
     branches_of,
@@ -30,6 +29,7 @@ from napari_ngff.store.check.images import (
     check_pyramid,
     open_pyramids,
 )
+from napari_ngff.store.long_lists import CODE, limit_alike
 from napari_ngff.store.workers import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramid import Pyramid
 
 __all__ = ["Finding", "walk"]
+
+OF_FILE = (CODE, "zarr-metadata")
+"""Problems that opening finds in the file around the attributes."""
 
 Finding = tuple[str, Problem]
 """Path of a group or an array from the root, and a problem whose place is in it."""
@@ -114,7 +117,7 @@ def walk(
     )
     if not node.location.path:
         yield from (("", problem) for problem in check_archive(node, tour.version))
-    yield from visit(node, tour, None)
+    yield from limit_alike(visit(node, tour, None))
 
 
 def visit(node: Node, tour: Tour, image: Pyramid | None) -> Iterator[Finding]:
@@ -189,14 +192,31 @@ def follow(
     except NodeNotFoundError:
         if part is not OPTIONAL:
             text = f'"{part.sentence}" There is no group.'
-            yield path, Problem(part.code, Severity.ERROR, "", text, LEFT_OUT)
+            yield (
+                path,
+                Problem(part.code, Severity.ERROR, "", text, Consequence.PART_LEFT_OUT),
+            )
         return
     except (OMEZarrError, OSError) as error:
-        yield path, Problem("node-unreadable", Severity.ERROR, "", str(error), LEFT_OUT)
+        yield (
+            path,
+            Problem(
+                "node-unreadable",
+                Severity.ERROR,
+                "",
+                str(error),
+                Consequence.PART_LEFT_OUT,
+            ),
+        )
         return
     if not part.has(child):
         text = f'"{part.sentence}" It has no usable "{part.kind}".'
-        yield path, Problem("kind-missing", Severity.ERROR, "", text, LEFT_OUT)
+        yield (
+            path,
+            Problem(
+                "kind-missing", Severity.ERROR, "", text, Consequence.PART_LEFT_OUT
+            ),
+        )
     yield from ((path, problem) for problem in branch.look(child))
     labelled = image if branch.path == "labels" or node.metadata.labels else None
     yield from visit(child, tour, labelled)
@@ -253,8 +273,14 @@ def judge(attributes: JSON, zarr_format: int, version: str | None) -> Document:
 
 def check_place(node: Node, tour: Tour, document: Document) -> Iterator[Problem]:
     """Report what does not fit the groups above."""
-    if not node.attributes:
-        yield from node.metadata.problems
+    own = node.metadata.problems
+    yield from (one for one in own if not node.attributes or one.code in OF_FILE)
+    reserved = [name for name in node.location.path.split("/") if name[:2] == "__"]
+    if node.zarr_format == 3 and reserved:
+        text = (
+            f'Names that begin with "__" are reserved by Zarr v3: {reserved[0][:40]}.'
+        )
+        yield Problem("zarr-name", Severity.ERROR, "", text, "It is read.")
     if node.zarr_format != tour.zarr_format:
         text = (
             f"Its Zarr format is {node.zarr_format}, that of the hierarchy "
@@ -268,6 +294,8 @@ def check_place(node: Node, tour: Tour, document: Document) -> Iterator[Problem]
             f" Here it is {stated[:20]} below {tour.version[:20]}."
         )
         drafts = stated.startswith("0.6") and tour.version.startswith("0.6")
-        lax = document.minor < 5 or drafts
+        lax = (document.minor < 5 and tour.version < "0.5") or drafts
         severity = Severity.WARNING if lax else Severity.ERROR
-        yield Problem("version-differs", severity, "", text, "Each is read as it says.")
+        yield Problem(
+            "version-differs", severity, "", text, "Each is read by its own version."
+        )

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.model import Level
-from napari_ngff.store.cascade import coarser_shape
 from napari_ngff.store.creation import NewArray
+from napari_ngff.store.pyramid_writer import coarser_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Axis
     from napari_ngff.store.layout import Shape
 
-__all__ = ["Outline"]
+__all__ = ["PyramidPlan"]
 
 COARSEST = 256
 """An axis is halved until it has at most so many voxels."""
@@ -38,7 +38,7 @@ IN_SHARD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class PyramidPlan:
     """Shapes of a new pyramid; axes are the image's, y and x the last two.
 
     Attributes
@@ -71,7 +71,7 @@ class Outline:
         *,
         sharded: bool = False,
         levels: int | None = None,
-    ) -> Outline:
+    ) -> PyramidPlan:
         """Choose them.
 
         y and x are halved at each level until both have at most `COARSEST` voxels. z

@@ -3,7 +3,7 @@
 A chunk is encoded, stored, and reduced into the chunk of the next level that it is
 part of; that one goes the same way when it is whole. Tiles come in an order that
 makes chunks whole soon, so that memory is that of a few chunks per level and thread,
-whatever the size of the image: see `Cascade`.
+whatever the size of the image: see `PyramidWriter`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from napari_ngff.store.boxes import box_of, box_shape, cells_in, inside, overlap
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.encoding import Encoder, encode_shard
 from napari_ngff.store.folder import FolderSource
@@ -26,17 +27,18 @@ from napari_ngff.store.workers import CORES, share
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from napari_ngff.store.boxes import Box
     from napari_ngff.store.creation import NewArray
     from napari_ngff.store.draft import Draft
     from napari_ngff.store.layout import Shape
-    from napari_ngff.store.lazy import ArraySource, Box
+    from napari_ngff.store.lazy import ArraySource
 
-__all__ = ["Cascade", "Mean", "Reducer", "coarser_shape"]
+__all__ = ["LevelReducer", "MeanReducer", "PyramidWriter", "coarser_shape"]
 
 Array = npt.NDArray[Any]
 
 
-class Reducer(Protocol):
+class LevelReducer(Protocol):
     """Makes a coarser level from the next finer one."""
 
     def reduce(self, block: Array, box: Box) -> Array:
@@ -49,7 +51,7 @@ def coarser_shape(shape: Shape, factors: Shape) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class MeanReducer:
     """Mean of the voxels of a block; of integers the nearest one, halves upwards.
 
     Attributes
@@ -63,10 +65,10 @@ class Mean:
     def reduce(self, block: Array, box: Box) -> Array:
         """Make a box of the coarser level; its type is that of the block."""
         for axis, factor in enumerate(self.factors):
-            left = -block.shape[axis] % factor
-            if left:
+            surplus = -block.shape[axis] % factor
+            if surplus:
                 # The last voxel once more: a mean of one where there are pairs.
-                pad = [(0, left if i == axis else 0) for i in range(block.ndim)]
+                pad = [(0, surplus if i == axis else 0) for i in range(block.ndim)]
                 block = np.pad(block, pad, mode="edge")
         offsets = itertools.product(*map(range, self.factors))
         parts = [
@@ -106,14 +108,14 @@ def _integer_mean(parts: Sequence[Array], count: int) -> Array:
 
 
 @dataclass(slots=True)
-class _Level:
+class _LevelState:
     """What is known of a level while it is written."""
 
     path: str
     new: NewArray
     encoder: Encoder
     objects: Objects
-    reducer: Reducer | None = None
+    reducer: LevelReducer | None = None
     factors: Shape = ()
     partial: dict[Shape, tuple[Array, list[int]]] = field(default_factory=dict)
     shards: dict[Shape, dict[Shape, bytes | None]] = field(default_factory=dict)
@@ -123,11 +125,10 @@ class _Level:
         return coarser_shape(self.new.shape, self.new.chunks)
 
     def box(self, cell: Shape) -> Box:
-        sizes = zip(cell, self.new.chunks, self.new.shape, strict=True)
-        return tuple((i * c, min((i + 1) * c, n)) for i, c, n in sizes)
+        return box_of(cell, self.new.chunks, self.new.shape)
 
 
-class Cascade:
+class PyramidWriter:
     """The levels of one pyramid, being written into a draft.
 
     Parameters
@@ -156,14 +157,14 @@ class Cascade:
         self,
         draft: Draft,
         arrays: Sequence[tuple[str, NewArray]],
-        reducers: Sequence[tuple[Reducer, Shape]],
+        reducers: Sequence[tuple[LevelReducer, Shape]],
         version: str,
         tile: Shape,
     ) -> None:
         self.draft = draft
         self.tile = tile
         self._lock = threading.Lock()
-        self._levels: list[_Level] = []
+        self._levels: list[_LevelState] = []
         source = FolderSource(draft.root)
         for path, new in arrays:
             name, document = new.document(version)
@@ -171,7 +172,7 @@ class Cascade:
             layout = open_array(source, path).layout
             encoder = Encoder.of(document, layout)
             objects = Objects(source, path, layout)
-            self._levels.append(_Level(path, new, encoder, objects))
+            self._levels.append(_LevelState(path, new, encoder, objects))
         for level, (reducer, factors) in zip(self._levels, reducers, strict=False):
             level.reducer, level.factors = reducer, factors
 
@@ -197,13 +198,10 @@ class Cascade:
         count = math.prod(coarser_shape(shape, self.tile))
 
         def one(position: Shape) -> None:
-            box = tuple(
-                (i * t, min((i + 1) * t, n))
-                for i, t, n in zip(position, self.tile, shape, strict=True)
-            )
+            box = box_of(position, self.tile, shape)
             self._tile(box, source.read(box))
             if step is not None:
-                step(math.prod(stop - start for start, stop in box))
+                step(math.prod(box_shape(box)))
 
         share(self._order(), one, count, concurrency)
 
@@ -230,15 +228,9 @@ class Cascade:
     def _tile(self, box: Box, block: Array) -> None:
         """Write the chunks of level 0 that a tile consists of."""
         level = self._levels[0]
-        spans = zip(box, level.new.chunks, strict=True)
-        cells = itertools.product(*(range(a // c, -(-b // c)) for (a, b), c in spans))
-        for cell in cells:
-            own = level.box(cell)
-            part = tuple(
-                slice(a - start, b - start)
-                for (a, b), (start, _) in zip(own, box, strict=True)
-            )
-            self._chunk(0, cell, np.ascontiguousarray(block[part], level.new.dtype))
+        for cell in cells_in(box, level.new.chunks):
+            part = block[inside(level.box(cell), box)]
+            self._chunk(0, cell, np.ascontiguousarray(part, level.new.dtype))
 
     def _chunk(self, number: int, cell: Shape, voxels: Array) -> None:
         """Store a chunk, cut at the border, and pass it on to the next level."""
@@ -262,47 +254,34 @@ class Cascade:
         box = tuple((a // f, -(-b // f)) for (a, b), f in spans)
         if blank:  # of which any reduction makes the same
             fill = level.encoder.layout.fill_value
-            reduced = np.full([b - a for a, b in box], fill, voxels.dtype)
+            reduced = np.full(box_shape(box), fill, voxels.dtype)
         else:
             reduced = level.reducer.reduce(voxels, box)
         yield from self._deposit(self._levels[number + 1], box, reduced)
 
     def _deposit(
-        self, level: _Level, box: Box, voxels: Array
+        self, level: _LevelState, box: Box, voxels: Array
     ) -> Iterator[tuple[Shape, Array]]:
         """Put voxels into chunks of a level; return those that are whole by that."""
-        spans = zip(box, level.new.chunks, strict=True)
-        for cell in itertools.product(
-            *(range(a // c, -(-b // c)) for (a, b), c in spans)
-        ):
-            own = level.box(cell)
+        for cell in cells_in(box, level.new.chunks):
+            cell_box = level.box(cell)
             with self._lock:
                 if cell not in level.partial:
-                    shape = tuple(b - a for a, b in own)
-                    left = [math.prod(shape)]
-                    level.partial[cell] = np.empty(shape, level.new.dtype), left
-                chunk, left = level.partial[cell]
-            common = [
-                (max(a, c), min(b, d)) for (a, b), (c, d) in zip(own, box, strict=True)
-            ]
-            there = tuple(
-                slice(a - start, b - start)
-                for (a, b), (start, _) in zip(common, own, strict=True)
-            )
-            here = tuple(
-                slice(a - start, b - start)
-                for (a, b), (start, _) in zip(common, box, strict=True)
-            )
-            chunk[there] = voxels[here]
+                    shape = box_shape(cell_box)
+                    missing = [math.prod(shape)]
+                    level.partial[cell] = np.empty(shape, level.new.dtype), missing
+                chunk, missing = level.partial[cell]
+            common = overlap(cell_box, box)
+            chunk[inside(common, cell_box)] = voxels[inside(common, box)]
             with self._lock:
-                left[0] -= math.prod(b - a for a, b in common)
-                whole = left[0] == 0
+                missing[0] -= math.prod(box_shape(common))
+                whole = missing[0] == 0
                 if whole:
                     del level.partial[cell]
             if whole:
                 yield cell, chunk
 
-    def _store(self, level: _Level, cell: Shape, data: bytes | None) -> None:
+    def _store(self, level: _LevelState, cell: Shape, data: bytes | None) -> None:
         """Write an encoded chunk, or its shard where it is the last one of that."""
         index = level.encoder.layout.index
         if index is None:
@@ -327,7 +306,7 @@ class Cascade:
             self.draft.put(f"{level.path}/{level.objects.key(unit)}", joined)
 
 
-def _filled(voxels: Array, level: _Level) -> Array:
+def _filled(voxels: Array, level: _LevelState) -> Array:
     """Fill a chunk that is cut at the border up to its full shape."""
     if voxels.shape == level.new.chunks:
         return voxels

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import IO
 
-__all__ = ["GrowingFile"]
+__all__ = ["AppendLog"]
 
 
-class GrowingFile:
+class AppendLog:
     """Append to a file what a full disk must not cut in two.
 
     Parameters
@@ -37,10 +37,10 @@ class GrowingFile:
         """
         self._cut()
         self._file.seek(0, os.SEEK_END)
-        left = memoryview(record)
+        unwritten = memoryview(record)
         try:
-            while left:
-                left = left[self._file.write(left) :]
+            while unwritten:
+                unwritten = unwritten[self._file.write(unwritten) :]
         except BaseException:
             with suppress(OSError):
                 self._cut()

@@ -7,8 +7,9 @@ import os
 import sys
 from queue import Queue
 from threading import Thread
+from typing import IO
 
-__all__ = ["FLUSHERS", "Flushing", "flush_file", "flush_folder"]
+__all__ = ["FLUSHERS", "Flushing", "flush_file", "flush_folder", "flush_open_file"]
 
 FLUSHERS = 8
 """Threads that wait for the disk: 1,400 files take 0.2 s in eight, 2 s in one."""
@@ -86,6 +87,11 @@ class Flushing:
     def _raise(self) -> None:
         if self._errors:
             raise self._errors[0]
+
+
+def flush_open_file(file: IO[bytes]) -> None:
+    """Wait until the bytes of an open file are on the disk."""
+    os.fsync(file.fileno())
 
 
 def flush_file(path: str) -> None:

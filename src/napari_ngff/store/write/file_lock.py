@@ -1,6 +1,6 @@
-"""Who is at work: files that are held, and turns that are taken.
+"""Locks of files, by which processes learn of each other.
 
-The system lets go of both when a process ends in any way.
+The system lets go of all of them when a process ends in any way.
 """
 
 from __future__ import annotations
@@ -17,9 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["hold", "holding", "is_held", "turn"]
+__all__ = [
+    "hold",
+    "hold_if_possible",
+    "is_held",
+    "lock_open_file",
+    "thread_turn",
+    "turn",
+]
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""Answers of file systems that know no locks."""
 
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -53,6 +61,16 @@ def hold(path: str | Path) -> IO[bytes]:
     return file
 
 
+def hold_if_possible(path: str | Path) -> IO[bytes]:
+    """Hold a file as `hold` does; merely open it where there are no locks."""
+    try:
+        return hold(path)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return open(path, "ab", buffering=0)
+        raise
+
+
 def is_held(path: str | Path) -> bool:
     """Tell whether somebody holds a file that is there."""
     if not os.path.exists(path):
@@ -66,48 +84,25 @@ def is_held(path: str | Path) -> bool:
     return False
 
 
-@contextmanager
-def holding(path: str) -> Iterator[None]:
-    """Hold a file that is there only meanwhile, or that a killed process has left.
+def lock_open_file(handle: int, wait: bool = False) -> bool:
+    """Lock an open file until it is closed; return whether it is.
 
-    Where the file system knows no locks, nobody is kept out.
-
-    Raises
-    ------
-    BlockingIOError
-        Where another holds it.
-    OSError
-        Where it cannot be opened.
+    On Windows, where nobody may replace what is open, that is True without a lock.
     """
-    file = _held(path)
-    while file is not None and not _is_there(file, path):
-        file.close()  # who held it has deleted it meanwhile
-        file = _held(path)
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
     try:
-        yield
-    finally:
-        if file is not None and sys.platform == "win32":
-            file.close()  # nothing is deleted there that is open
-        with suppress(OSError):
-            os.unlink(path)
-        if file is not None:
-            file.close()
-
-
-def _held(path: str) -> IO[bytes] | None:
-    try:
-        return hold(path)
-    except OSError as error:
-        if error.errno in NO_LOCKS:
-            return None
-        raise
-
-
-def _is_there(file: IO[bytes], path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
-    except FileNotFoundError:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
         return False
+    return True
+
+
+def thread_turn(path: str) -> threading.Lock:
+    """Lock by which threads of this process take turns at a place."""
+    return _turns[os.path.realpath(path)]
 
 
 @contextmanager
@@ -122,14 +117,12 @@ def turn(root: str) -> Iterator[None]:
     root
         Its folder.
     """
-    with _turns[os.path.realpath(root)]:
+    with thread_turn(root):
         handle = None
         if sys.platform != "win32":
-            import fcntl
-
             with suppress(OSError):
                 handle = os.open(root, os.O_RDONLY)
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                lock_open_file(handle, wait=True)
         try:
             yield
         finally:

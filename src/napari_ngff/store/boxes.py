@@ -1,0 +1,107 @@
+"""Boxes: rectangles of an array; cells: the equal boxes it is cut into from its corner.
+
+A box has a start and a stop per axis. The cells of a level are its chunks or shards;
+those at the border are cut. An *order* says on which axis of an array each axis of a
+view of it lies.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = [
+    "AxisOrder",
+    "Box",
+    "Cell",
+    "box_of",
+    "box_shape",
+    "cell_at",
+    "cell_ranges",
+    "cells_in",
+    "hull",
+    "inside",
+    "order_block",
+    "overlap",
+    "whole_box",
+]
+
+Box = tuple[tuple[int, int], ...]
+"""A rectangle of indices, ``(start, stop)`` per axis."""
+
+Cell = tuple[int, ...]
+"""Position of a cell in the grid of cells, per axis."""
+
+AxisOrder = tuple[int | None, ...]
+"""Axis of an array for each axis of a view of it; None for one of length 1 that the
+array lacks. Axes of the array that are not in it are seen at one index."""
+
+
+def whole_box(shape: Sequence[int]) -> Box:
+    """Rectangle of all that has a shape."""
+    return tuple((0, size) for size in shape)
+
+
+def box_shape(box: Box) -> tuple[int, ...]:
+    """Length of a rectangle per axis."""
+    return tuple(stop - start for start, stop in box)
+
+
+def box_of(cell: Cell, lengths: Sequence[int], shape: Sequence[int]) -> Box:
+    """Rectangle of a cell, cut at the border."""
+    return tuple(
+        (i * n, min((i + 1) * n, size))
+        for i, n, size in zip(cell, lengths, shape, strict=True)
+    )
+
+
+def cell_at(box: Box, lengths: tuple[int, ...]) -> Cell:
+    """Cell in which a rectangle begins."""
+    return tuple(start // n for (start, _), n in zip(box, lengths, strict=True))
+
+
+def cell_ranges(box: Box, lengths: Sequence[int]) -> list[range]:
+    """Positions per axis of the cells that a rectangle meets."""
+    return [range(a // n, -(-b // n)) for (a, b), n in zip(box, lengths, strict=True)]
+
+
+def cells_in(box: Box, lengths: Sequence[int]) -> Iterator[Cell]:
+    """List the cells that a rectangle meets."""
+    return itertools.product(*cell_ranges(box, lengths))
+
+
+def hull(boxes: Sequence[Box]) -> Box:
+    """Smallest rectangle that holds some."""
+    return tuple(
+        (min(a for a, _ in spans), max(b for _, b in spans))
+        for spans in zip(*boxes, strict=True)
+    )
+
+
+def overlap(first: Box, second: Box) -> Box:
+    """Part that two rectangles have in common."""
+    return tuple(
+        (max(a, c), min(b, d)) for (a, b), (c, d) in zip(first, second, strict=True)
+    )
+
+
+def inside(part: Box, box: Box) -> tuple[slice, ...]:
+    """Index of a part of a rectangle in an array of that rectangle."""
+    return tuple(
+        slice(a - start, b - start)
+        for (a, b), (start, _) in zip(part, box, strict=True)
+    )
+
+
+def order_block(block: np.ndarray[Any, Any], order: AxisOrder) -> np.ndarray[Any, Any]:
+    """View an array on the axes of an order: changes go to the array."""
+    kept = [axis for axis in order if axis is not None]
+    dropped = [axis for axis in range(block.ndim) if axis not in kept]
+    index: Any = (..., *(0 for _ in dropped))
+    view = block.transpose((*kept, *dropped))[index]
+    return np.expand_dims(view, tuple(i for i, a in enumerate(order) if a is None))

@@ -1,0 +1,121 @@
+"""How much is read for a file at most: what a file claims costs no more than that."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from napari_ngff.errors import CorruptDataError, UnsupportedError
+
+__all__ = [
+    "CHUNK_VARIABLE",
+    "LARGEST_DOCUMENT",
+    "LONGEST_AXIS",
+    "allowed_chunk",
+    "check_chunk",
+    "check_document_size",
+    "check_index",
+    "is_document",
+    "parse_json",
+]
+
+LARGEST_DOCUMENT = 64 << 20
+"""Bytes of a metadata document; a plate of 1,536 wells has some hundred kilobytes."""
+
+LONGEST_AXIS = 1 << 53
+"""Voxels along an axis: beyond that positions are no exact numbers."""
+
+CHUNK_VARIABLE = "NAPARI_NGFF_CHUNK_MB"
+"""Environment variable by which larger chunks are allowed."""
+
+USUAL_CHUNK = 1024
+"""Megabytes of a decoded chunk that are read without asking."""
+
+DOCUMENTS = (
+    ".zarray",
+    ".zattrs",
+    ".zgroup",
+    ".zmetadata",
+    "zarr.json",
+    "METADATA.ome.xml",
+)
+
+
+def is_document(key: str) -> bool:
+    """Tell whether an object is a metadata document, by its name."""
+    return key.rpartition("/")[2] in DOCUMENTS
+
+
+def check_document_size(place: str, size: int) -> None:
+    """Refuse a metadata document that is too large, before it is read.
+
+    Raises
+    ------
+    CorruptDataError
+        With its place and size.
+    """
+    if is_document(place) and size > LARGEST_DOCUMENT:
+        msg = (
+            f"{place} is not read: it has {size >> 20} MB, and metadata has"
+            f" {LARGEST_DOCUMENT >> 20} MB at most."
+        )
+        raise CorruptDataError(msg, remedy="Restore it from a copy.")
+
+
+def check_index(nbytes: int) -> None:
+    """Refuse to read the index of a shard of very many chunks.
+
+    Raises
+    ------
+    CorruptDataError
+        With its size.
+    """
+    if nbytes > LARGEST_DOCUMENT:
+        msg = (
+            f"the shard's index has {nbytes >> 20} MB, more than"
+            f" {LARGEST_DOCUMENT >> 20} MB: its chunks are too small"
+        )
+        raise CorruptDataError(msg)
+
+
+def allowed_chunk() -> int:
+    """Bytes of a decoded chunk that are read: see `CHUNK_VARIABLE`."""
+    try:
+        return int(os.environ.get(CHUNK_VARIABLE, "")) << 20
+    except ValueError:
+        return USUAL_CHUNK << 20
+
+
+def check_chunk(nbytes: int) -> None:
+    """Refuse to decode a chunk that would take too much memory.
+
+    Raises
+    ------
+    UnsupportedError
+        With its size, and how to read it all the same.
+    """
+    allowed = allowed_chunk()
+    if nbytes > allowed:
+        msg = (
+            f"one chunk takes {nbytes / 2**20:,.0f} MB of memory, more than"
+            f" {allowed >> 20:,} MB. Write the image with smaller chunks, or set the"
+            f" environment variable {CHUNK_VARIABLE} to more"
+        )
+        raise UnsupportedError(msg)
+
+
+def parse_json(text: bytes | str) -> Any:
+    """Read JSON of a file that nobody has checked.
+
+    Raises
+    ------
+    ValueError
+        Where it is none, also for what Python's parser cannot hold.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except MemoryError:
+        raise ValueError("it is too large") from None

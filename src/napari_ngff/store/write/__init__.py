@@ -1,0 +1,1 @@
+"""How a hierarchy is changed: whole or not at all."""

@@ -1,0 +1,63 @@
+"""Chooses how a hierarchy is changed: the one place that knows all kinds of stores."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.ozx import ZipSource
+from napari_ngff.store.remote import RemoteSource
+from napari_ngff.store.write.archive_transaction import ArchiveTransaction
+from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.write.object_transaction import ObjectTransaction
+from napari_ngff.store.write.transaction import TransactionSource
+
+if TYPE_CHECKING:
+    from napari_ngff.store.source import Source
+    from napari_ngff.store.write.transaction import Transaction
+
+__all__ = ["begin_transaction", "why_not_written"]
+
+
+def why_not_written(source: Source, path: str = "") -> str:
+    """Say why what is at `path` cannot be changed in place; "" where it can."""
+    places: tuple[str, ...]
+    if isinstance(source, FolderSource):
+        places = (os.path.join(source.root, path),)
+    elif isinstance(source, ZipSource):
+        # It is written anew beside the old one, and renamed.
+        file = os.path.realpath(source.path)
+        places = file, os.path.dirname(file)
+    elif isinstance(source, RemoteSource) and source.writable:
+        places = ()
+    else:
+        return f"{source.name} cannot be written in place."
+    for place in places:
+        if not os.access(place, os.W_OK):
+            return f"there is no permission to write {place}."
+    return ""
+
+
+def begin_transaction(source: Source) -> Transaction:
+    """Begin to change what is read from `source`; go on where that is a transaction's.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it cannot be written.
+    """
+    if isinstance(source, TransactionSource):
+        found: Transaction = source.transaction
+        return found
+    if isinstance(source, FolderSource):
+        return FolderTransaction(source.root)
+    if isinstance(source, ZipSource):
+        return ArchiveTransaction(source)
+    if isinstance(source, RemoteSource) and source.writable:
+        return ObjectTransaction(source)
+    raise UnsupportedError(
+        f"{source.name} cannot be written in place: it is no folder, no archive and"
+        " no bucket that you may write into."
+    )

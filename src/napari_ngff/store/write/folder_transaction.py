@@ -1,0 +1,387 @@
+"""Changes a folder: objects are written aside, and get their names together.
+
+To flush a file costs a disk's whole latency, but hundreds of files flushed at once cost
+little more than one. What must be on the disk before what: docs/design/005.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import threading
+import time
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from napari_ngff.errors import ConflictError
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.revision import Revision
+from napari_ngff.store.workers import share
+from napari_ngff.store.write.file_lock import turn
+from napari_ngff.store.write.fsync import flush_file, flush_folder
+from napari_ngff.store.write.replace_tree import TreeReplacement, recover
+from napari_ngff.store.write.transaction import TransactionSource
+from napari_ngff.store.write.write_file import (
+    permitted,
+    remove,
+    rename,
+    replace_file,
+    write_aside,
+)
+from napari_ngff.store.write.writer_token import is_left, new_token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from napari_ngff.store.compression import Buffer
+    from napari_ngff.store.write.transaction import GoesOn, Secure
+
+__all__ = ["FolderTransaction"]
+
+MOST = 1024
+"""Objects that wait at most; some 500 bytes of memory for each."""
+
+LONGEST = 20.0
+"""Seconds that one waits at most, while others come."""
+
+FLUSHERS = 16
+"""Files that are flushed at once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WaitingFile:
+    """An object that waits: key of its file, None for removal; the old revision."""
+
+    aside: str | None
+    before: Revision | None
+    secure: Secure | None
+
+
+class FolderTransaction:
+    """Change what is below `root`, a path without a trailing separator.
+
+    Not the same object from two threads at once. What is put is renamed sooner where
+    much or long waits; whoever reads `source` sees it at once. See `Transaction`.
+    """
+
+    saves_together = False
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.token = new_token()
+        self.redirected: dict[str, str] = {}
+        self.moving = threading.Lock()
+        self.moves = 0  # odd while a tree comes to its place
+        self._waiting: dict[str, _WaitingFile] = {}
+        self._expected: dict[str, Revision | None] = {}
+        self._made: set[str] = set()
+        self._since = 0.0
+        self._conflicts: list[str] = []
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+
+    # Reading.
+
+    @property
+    def source(self) -> FolderSource:
+        """The folder with what waits."""
+        return _FolderView(self, self._waiting)
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether something waits."""
+        return bool(self._waiting)
+
+    def locate(self, key: str) -> str:
+        """Path of an object, which may be aside; see `make_tree`."""
+        for path, aside in self.redirected.items():
+            if key.startswith(path) and key[len(path) : len(path) + 1] in ("", "/"):
+                return f"{self.root}/{aside}{key[len(path) :]}"
+        return f"{self.root}/{key}"
+
+    def revision(self, key: str) -> Revision | None:
+        """Tell the revision that an object has, or will have."""
+        return self.source.revision(key)
+
+    # Writing.
+
+    def expect(self, key: str, revision: Revision | None) -> None:
+        """Let an object be replaced only where it has this revision until then."""
+        if self.revision(key) != revision:
+            raise ConflictError(_taken(self.locate(key)))
+        with self._lock:
+            if key not in self._waiting:
+                self._expected[key] = revision
+
+    def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
+        """Write an object aside; see `Transaction.put`."""
+        before = self._before(key)
+        path = self.locate(key)
+        try:
+            aside = write_aside(path, data, self.token, flush=False)
+        except FileNotFoundError:
+            self._make_folder(os.path.dirname(path))
+            aside = write_aside(path, data, self.token, flush=False)
+        self._stage(key, _WaitingFile(aside[len(self.root) + 1 :], before, secure))
+
+    def _make_folder(self, folder: str) -> None:
+        """Make a folder, and remember those in which it is new."""
+        missing = list(
+            itertools.takewhile(lambda one: not os.path.isdir(one), _upwards(folder))
+        )
+        with permitted(folder):
+            os.makedirs(folder, exist_ok=True)
+        with self._lock:
+            self._made.update(os.path.dirname(one) for one in missing)
+
+    def delete(self, key: str, secure: Secure | None = None) -> None:
+        """Note that an object is to be removed."""
+        before = self._before(key)
+        if before is not None or key in self._waiting:
+            self._stage(key, _WaitingFile(None, before, secure))
+
+    def _before(self, key: str) -> Revision | None:
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                return waiting.before
+            if key in self._expected:
+                return self._expected.pop(key)
+        return Revision.of_file(self.locate(key))
+
+    def _stage(self, key: str, one: _WaitingFile) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if not self._waiting:
+                self._since = now
+            older = self._waiting.pop(key, None)
+            self._waiting[key] = one
+            enough = len(self._waiting) >= MOST or now - self._since > LONGEST
+        if older is not None:
+            self._drop(older)
+        if enough:
+            self.settle()
+
+    def _drop(self, one: _WaitingFile) -> None:
+        if one.aside is not None:
+            with suppress(OSError):
+                os.unlink(f"{self.root}/{one.aside}")
+
+    def put_document(self, key: str, data: Buffer) -> None:
+        """Replace a document at once, unless it is another than expected."""
+        path = f"{self.root}/{key}"
+        with self._lock:
+            expected = self._expected.pop(key, False)
+        if expected is not False and Revision.of_file(path) != expected:
+            raise ConflictError(_taken(path))
+        replace_file(path, data)
+
+    def clear(self, path: str) -> None:
+        """Remove a folder as far as the system allows, and what waits below it."""
+        with self._lock:
+            for key in [key for key in self._waiting if key.startswith(f"{path}/")]:
+                self._drop(self._waiting.pop(key))
+        shutil.rmtree(self.locate(path), ignore_errors=True)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Change documents one after another; see `turn`."""
+        return turn(self.root)
+
+    def replace_tree(
+        self, path: str, entry: str = "", documents: Sequence[str] = ()
+    ) -> TreeReplacement:
+        """Begin what is to take the place of a folder; see `Transaction`."""
+        with permitted(f"{self.root}/{path}"):
+            return TreeReplacement(self, path, entry, documents)
+
+    def make_tree(
+        self, path: str, entry: str = "", documents: Sequence[str] = ()
+    ) -> RedirectedTree:
+        """Begin what is to come to a place; see `Transaction.make_tree`."""
+        return RedirectedTree(self, path, self.replace_tree(path, entry, documents))
+
+    def recover(self, path: str) -> None:
+        """Finish or take back what dead processes left; see `recover`."""
+        recover(self, path)
+
+    def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
+        """Remove what a writer that was killed left beside its objects.
+
+        All below the folder is looked at; see `is_left`.
+        """
+        for folder, _, files in os.walk(self.locate(prefix)):
+            for name in files:
+                path = os.path.join(folder, name)
+                with suppress(OSError):
+                    if is_left(path, dead):
+                        os.unlink(path)
+
+    def commit(self, goes_on: GoesOn | None = None) -> bool:
+        """Flush what waits, and give it its names; see `Transaction.commit`."""
+        self.settle()
+        conflicts, self._conflicts = self._conflicts, []
+        if conflicts:
+            raise ConflictError("\n".join(conflicts))
+        return True
+
+    def settle(self) -> None:
+        """Flush what waits, and give it its names; those that others took stay."""
+        with self._turn:
+            with self._lock:
+                waiting = list(self._waiting.items())
+            secured = dict.fromkeys(one.secure for _, one in waiting if one.secure)
+            flushes: list[Callable[[], None]] = [*secured]
+            flushes += [
+                partial(self._flush, key, one.aside)
+                for key, one in waiting
+                if one.aside is not None
+            ]
+            _all(flushes)
+            folders = set()
+            try:
+                for key, one in waiting:
+                    self._finish(key, one)
+                    folders.add(os.path.dirname(self.locate(key)))
+            finally:
+                with self._lock:
+                    made, self._made = self._made, set()
+                _all(partial(flush_folder, folder) for folder in folders | made)
+
+    def _flush(self, key: str, aside: str) -> None:
+        # Whoever removed it is told of by `_finish`.
+        with permitted(self.locate(key)), suppress(FileNotFoundError):
+            flush_file(f"{self.root}/{aside}")
+
+    def _finish(self, key: str, one: _WaitingFile) -> None:
+        """Give an object its name, unless another program was there meanwhile."""
+        path = self.locate(key)
+        with self._lock:
+            if self._waiting.get(key) is not one:
+                return
+            aside = None if one.aside is None else f"{self.root}/{one.aside}"
+            taken = Revision.of_file(path) != one.before
+            if taken:
+                self._drop(one)
+            elif aside is None:
+                remove(path)
+            elif os.path.exists(aside):
+                rename(aside, path)
+            else:
+                taken = True
+            del self._waiting[key]
+            if taken:
+                self._conflicts.append(_taken(path))
+
+
+class _FolderView(FolderSource, TransactionSource):
+    """Read a folder with what waits in place of what it will replace."""
+
+    transaction: FolderTransaction
+
+    def __init__(
+        self, transaction: FolderTransaction, waiting: dict[str, _WaitingFile]
+    ) -> None:
+        super().__init__(transaction.root)
+        self.transaction = transaction
+        self._waiting = waiting
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FolderSource, (self.root,)  # what is aside is of this process
+
+    def locate(self, key: str) -> str:
+        """Path of an object, which may be aside."""
+        return self.transaction.locate(key)
+
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read an object or a part of it; see `Source.get`."""
+        one = self._waiting.get(key)
+        if one is not None:
+            if one.aside is None:
+                return None
+            data = self._read(one.aside, start, length)
+            if data is not None:
+                return data
+        # Also where it got its name just now.
+        return self._read(key, start, length)
+
+    def _read(self, key: str, start: int | None, length: int | None) -> bytes | None:
+        moves = self.transaction.moves
+        data = super().get(key, start, length)
+        if moves % 2 or moves != self.transaction.moves:
+            # It may be of what was replaced.
+            with self.transaction.moving:
+                data = super().get(key, start, length)
+        return data
+
+    def revision(self, key: str) -> Revision | None:
+        """Tell the revision that an object has, or will have: a rename keeps it."""
+        one = self._waiting.get(key)
+        if one is not None:
+            found = None if one.aside is None else super().revision(one.aside)
+            if found is not None or one.aside is None:
+                return found
+        return super().revision(key)
+
+
+class RedirectedTree:
+    """A tree that is written, and read, as if it was in its place; see `Tree`.
+
+    Attributes
+    ----------
+    key
+        Path of its place.
+    """
+
+    def __init__(
+        self, transaction: FolderTransaction, path: str, tree: TreeReplacement
+    ) -> None:
+        self._transaction, self.key, self._tree = transaction, path, tree
+        transaction.redirected[path] = tree.key
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def commit(self) -> None:
+        """Put it in its place; nothing if it is there already."""
+        if self.key not in self._transaction.redirected:
+            return
+        self._tree.prepare()
+        with self._transaction.moving:
+            self._transaction.moves += 1
+            try:
+                self._tree.swap()
+                del self._transaction.redirected[self.key]
+            finally:
+                self._transaction.moves += 1
+
+    def close(self) -> None:
+        """Finish or take back what was begun."""
+        if self.key in self._transaction.redirected:
+            self._transaction.clear(self.key)
+            del self._transaction.redirected[self.key]
+        self._tree.close()
+
+
+def _taken(path: str) -> str:
+    return (
+        f"{path} was changed by another program since it was read. It is left as it is."
+    )
+
+
+def _all(calls: Iterable[Callable[[], None]]) -> None:
+    some = list(calls)
+    share(iter(some), lambda call: call(), len(some), FLUSHERS)
+
+
+def _upwards(folder: str) -> Iterable[str]:
+    while folder != os.path.dirname(folder):
+        yield folder
+        folder = os.path.dirname(folder)

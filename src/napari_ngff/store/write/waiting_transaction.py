@@ -1,0 +1,296 @@
+"""What changes of archives and object stores have in common: objects wait in a file."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Protocol, Self
+
+from napari_ngff.errors import ConflictError
+from napari_ngff.store.archives.stage import Stage, Staged
+from napari_ngff.store.consolidated import consolidate
+from napari_ngff.store.ozx import clip
+from napari_ngff.store.write.transaction import TransactionSource
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.compression import Buffer
+    from napari_ngff.store.revision import Revision
+    from napari_ngff.store.write.transaction import GoesOn, Secure
+
+__all__ = ["WaitingTransaction", "WaitingTree", "changed_by_others"]
+
+
+class StoredObjects(Protocol):
+    """What is stored; see `Source`."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many reads at once pay."""
+
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read an object or a part of it."""
+
+    def revision(self, key: str) -> Revision | None:
+        """Tell the revision of an object."""
+
+    def keys(self, prefix: str) -> Iterable[str]:
+        """Keys of all objects below a folder."""
+
+
+class _WaitingSource(TransactionSource):
+    """A hierarchy with all that was put; see `Source`."""
+
+    problems: tuple[Problem, ...] = ()
+    transaction: WaitingTransaction
+
+    def __init__(self, transaction: WaitingTransaction) -> None:
+        self.transaction = transaction
+
+    @property
+    def name(self) -> str:
+        """Path of the hierarchy."""
+        return self.transaction.root
+
+    @property
+    def concurrency(self) -> int:
+        """As of what is stored."""
+        return self.transaction.stored.concurrency
+
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read an object or a part of it; see `Source.get`."""
+        return self.transaction.get(key, start, length)
+
+    def revision(self, key: str) -> Revision | None:
+        """Tell the revision of an object as it would be read; see `Source.revision`."""
+        return self.transaction.readable_revision(key)
+
+    def names(self, prefix: str) -> tuple[str, ...]:
+        """Names directly below `prefix`, sorted."""
+        base = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        keys = self.transaction.keys(base.rstrip("/"))
+        return tuple(sorted({key[len(base) :].partition("/")[0] for key in keys}))
+
+
+class WaitingTree:
+    """What is to take the place of a group; see `Tree`.
+
+    All of it waits in the transaction.
+    """
+
+    def __init__(
+        self,
+        transaction: WaitingTransaction,
+        path: str,
+        key: str,
+        documents: Sequence[str],
+    ) -> None:
+        self._transaction, self._path, self._documents = transaction, path, documents
+        self.key, self._committed = key, False
+        transaction.clear(key)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def commit(self) -> None:
+        """Let it wait under its own name."""
+        if self.key != self._path:
+            self._transaction.move(self.key, self._path)
+        consolidate(self._transaction, self._documents)
+        self._committed = True
+
+    def close(self) -> None:
+        """Forget what was not committed."""
+        if not self._committed:
+            self._transaction.clear(self.key)
+
+
+class WaitingTransaction(ABC):
+    """Let objects wait in a file without a name; see `Transaction`.
+
+    Memory: some hundred bytes for each object that waits.
+
+    Parameters
+    ----------
+    stored
+        What is changed.
+    name
+        Of its root, for messages.
+    folder
+        Of the file system on which to let objects wait; by default the system's own.
+    """
+
+    token = ""
+    saves_together = True
+
+    def __init__(
+        self, stored: StoredObjects, name: str, folder: str | None = None
+    ) -> None:
+        self.stored = stored
+        self.root = name
+        self.folder = folder
+        self._stage = Stage(folder)
+        self._staged: dict[str, Staged | None] = {}
+        # What was stored as expected, and when it was put.
+        self._expected: dict[str, Revision | None] = {}
+        self._bases: dict[str, Revision | None] = {}
+        self._secured: set[Secure] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def source(self) -> _WaitingSource:
+        """The archive with all that was put."""
+        return _WaitingSource(self)
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether something waits."""
+        return bool(self._staged)
+
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read an object or a part of it; see `Source.get`."""
+        staged = self._staged.get(key, False)
+        if staged is False:
+            return self.stored.get(key, start, length)
+        if not isinstance(staged, Staged):
+            return None
+        return staged.read(clip(0 if start is None else start, length, staged.length))
+
+    def keys(self, prefix: str) -> list[str]:
+        """Keys of all objects below a folder."""
+        base = f"{prefix}/" if prefix else ""
+        with self._lock:
+            staged = {k: v for k, v in self._staged.items() if k.startswith(base)}
+        found = {key for key in self.stored.keys(prefix) if key not in staged}
+        return [*found, *(key for key, one in staged.items() if one is not None)]
+
+    def readable_revision(self, key: str) -> Revision | None:
+        """Tell the revision of what `get` reads, whatever others have written since."""
+        staged = self._staged.get(key, False)
+        if staged is False:
+            return self._stored(key)
+        return self._revision_of(staged) if isinstance(staged, Staged) else None
+
+    def revision(self, key: str) -> Revision | None:
+        """Tell the revision of an object; see `Transaction.revision`."""
+        return self.readable_revision(key)
+
+    def _revision_of(self, staged: Staged) -> Revision:
+        """Tell the revision that an object will have once it is saved."""
+        return staged.revision
+
+    def _stored(self, key: str) -> Revision | None:
+        return self.stored.revision(key)
+
+    # Writing.
+
+    def expect(self, key: str, revision: Revision | None) -> None:
+        """Let an object be replaced only where it has this revision until then."""
+        if self.revision(key) != revision:
+            raise ConflictError(changed_by_others(f"{self.root}/{key}"))
+        with self._lock:
+            if key not in self._staged:
+                self._expected[key] = revision
+
+    def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
+        """Let an object wait; see `Transaction.put`."""
+        staged = self._stage.put(data)
+        with self._lock:
+            self._keep(key, staged, secure)
+
+    def put_document(self, key: str, data: Buffer) -> None:
+        """Let a document wait, too."""
+        self.put(key, data)
+
+    def delete(self, key: str, secure: Secure | None = None) -> None:
+        """Let the removal of an object wait."""
+        with self._lock:
+            if self._staged.get(key) is not None or self._stored(key) is not None:
+                self._keep(key, None, secure)
+
+    def _keep(
+        self, key: str, staged: Staged | None, secure: Secure | None = None
+    ) -> None:
+        if key not in self._bases:
+            known = key in self._expected
+            self._bases[key] = self._expected.pop(key) if known else self._stored(key)
+        self._staged[key] = staged
+        if secure is not None:
+            self._secured.add(secure)
+
+    def clear(self, path: str) -> None:
+        """Let the removal of all that is below `path` wait."""
+        for key in self.keys(path):
+            self.delete(key)
+
+    def move(self, by: str, path: str) -> None:
+        """Put all that is below `by` in the place of what is below `path`."""
+        self.clear(path)
+        for key in self.keys(by):
+            target = f"{path}{key.removeprefix(by)}"
+            with self._lock:
+                staged = self._staged.get(key)
+                if staged is not None:
+                    self._keep(target, staged)
+            if staged is None:
+                self.put(target, self.stored.get(key) or b"")
+            self.delete(key)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Change documents one after another: whoever commits second is refused."""
+        return nullcontext()
+
+    @abstractmethod
+    def replace_tree(
+        self, path: str, entry: str = "", documents: Sequence[str] = ()
+    ) -> WaitingTree:
+        """Begin what is to take the place of a group; see `Transaction`."""
+
+    @abstractmethod
+    def make_tree(
+        self, path: str, entry: str = "", documents: Sequence[str] = ()
+    ) -> WaitingTree:
+        """Begin what is to come to a place; see `Transaction`."""
+
+    @abstractmethod
+    def recover(self, path: str) -> None:
+        """Remove what dead processes left; see `Transaction`."""
+
+    @abstractmethod
+    def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
+        """Remove what a killed writer left; see `Transaction`."""
+
+    @abstractmethod
+    def commit(self, goes_on: GoesOn | None = None) -> bool:
+        """Save what waits; see `Transaction`."""
+
+    def _secure(self) -> None:
+        for secure in list(self._secured):
+            secure()
+
+    def _done(self) -> None:
+        """Forget what waited."""
+        with self._lock:
+            for one in (self._staged, self._bases, self._expected, self._secured):
+                one.clear()
+            self._stage = Stage(self.folder)
+
+
+def changed_by_others(place: str) -> str:
+    """Say that an object stays since it is another than was read."""
+    return (
+        f"{place} was changed by another program since it was read. It is left as it"
+        " is."
+    )

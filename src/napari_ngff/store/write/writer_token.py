@@ -1,0 +1,112 @@
+"""Names of files that are being written, which tell whether their writer is at work.
+
+An object is written to ``<name>.<token>-<number>.part`` and renamed. The token says on
+which machine and by which process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import sys
+import time
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["PART", "is_dead", "is_left", "new_token", "remove_left"]
+
+PART = ".part"
+"""Ends the name under which an object is written; readers of zarr ignore it."""
+
+STALE = 60
+"""Seconds after which a writer of whom nothing is known is not at work any more."""
+
+FORM = re.compile(r"(?P<machine>[0-9a-f]{8})p(?P<process>[0-9a-f]+)r[0-9a-f]{8}")
+
+OURS = re.compile(rf"\.[0-9a-f]{{8}}[0-9a-fpr]*-[0-9a-f]+{re.escape(PART)}$")
+"""Other programs end names so, too, such as those of downloads."""
+
+
+def new_token() -> str:
+    """Make the token of a writer in this process."""
+    return f"{_machine()}p{os.getpid():x}r{secrets.token_hex(4)}"
+
+
+def token_of(name: str) -> str:
+    """Token in the name of a file that is being written."""
+    return name.removesuffix(PART).rpartition(".")[2].partition("-")[0]
+
+
+def is_left(path: str, dead: Collection[str] = ()) -> bool:
+    """Tell whether a file was being written by one of ours that will not finish it.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    dead
+        Tokens of writers that are known to write no more.
+
+    Raises
+    ------
+    OSError
+        Where it is gone.
+    """
+    if OURS.search(path) is None:
+        return False
+    token = token_of(os.path.basename(path))
+    if token in dead:
+        return True
+    form = FORM.fullmatch(token)
+    # On Windows, to ask for a process may end it.
+    if form is None or form["machine"] != _machine() or sys.platform == "win32":
+        return os.stat(path).st_mtime < time.time() - STALE
+    return not _is_alive(int(form["process"], 16))
+
+
+def is_dead(token: str) -> bool:
+    """Tell whether a token is of a process of this machine that has ended."""
+    form = FORM.fullmatch(token)
+    if form is None or form["machine"] != _machine() or sys.platform == "win32":
+        return False
+    return not _is_alive(int(form["process"], 16))
+
+
+def remove_left(folder: str) -> None:
+    """Remove files of a folder that dead writers of ours left; see `is_left`."""
+    for name in os.listdir(folder):
+        if name.endswith(PART):
+            with suppress(OSError):
+                if is_left(f"{folder}/{name}"):
+                    os.unlink(f"{folder}/{name}")
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # of another user
+    return True
+
+
+@cache
+def _machine() -> str:
+    """Tell this machine, since it was started, from others that see the same files."""
+    known = [socket.gethostname()]
+    for place in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        try:
+            path = Path(place)
+            known.append(os.readlink(path) if path.is_symlink() else path.read_text())
+        except OSError:
+            known.append("")
+    return sha256("\n".join(known).encode()).hexdigest()[:8]
