@@ -18,10 +18,10 @@ __all__ = [
     "Bijection",
     "ByDimension",
     "Coordinates",
+    "DimensionPart",
     "Displacements",
     "FieldTransformation",
     "Inverse",
-    "Part",
     "Sequence",
     "composed",
 ]
@@ -64,7 +64,7 @@ class Sequence(Transformation):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DimensionPart:
     """What makes the `outputs` of a `ByDimension` of its `inputs`; indices of axes."""
 
     transformation: Transformation
@@ -76,7 +76,7 @@ class Part:
 class ByDimension(Transformation):
     """Each output axis is made by one of the `parts`."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[DimensionPart, ...]
 
     def gives(self, ndim: int) -> int:
         """Return the number of outputs of all parts."""
@@ -119,7 +119,9 @@ class ByDimension(Transformation):
         if used != list(range(len(used))) or inner is None:
             return None
         pairs = zip(self.parts, inner, strict=True)
-        return ByDimension(tuple(Part(t, p.outputs, p.inputs) for p, t in pairs))
+        return ByDimension(
+            tuple(DimensionPart(t, p.outputs, p.inputs) for p, t in pairs)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +307,6 @@ def composed(*steps: Transformation) -> Transformation:
 def _inverses(
     transformations: tuple[Transformation, ...],
 ) -> tuple[Transformation, ...] | None:
-    found = [transformation.inverse() for transformation in transformations]
-    whole = tuple(one for one in found if one is not None)
-    return whole if len(whole) == len(found) else None
+    inverses = [transformation.inverse() for transformation in transformations]
+    whole = tuple(one for one in inverses if one is not None)
+    return whole if len(whole) == len(inverses) else None

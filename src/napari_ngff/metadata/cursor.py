@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.metadata.model import Consequence, Problem, Severity
 
 __all__ = ["Cursor"]
 
@@ -57,12 +57,14 @@ class Cursor:
         where = f"{self.where}/{key}" if self.where else str(key)
         return Cursor(value, where, self.problems)
 
-    def error(self, code: str, text: str, consequence: str = "It is ignored.") -> None:
+    def error(
+        self, code: str, text: str, consequence: str = Consequence.IGNORED
+    ) -> None:
         """Report a broken MUST."""
         self.report(Severity.ERROR, code, text, consequence)
 
     def warning(
-        self, code: str, text: str, consequence: str = "It is ignored."
+        self, code: str, text: str, consequence: str = Consequence.IGNORED
     ) -> None:
         """Report a broken SHOULD, or what prose and schema of the format differ on."""
         self.report(Severity.WARNING, code, text, consequence)
@@ -73,7 +75,7 @@ class Cursor:
         """Add a problem of this place."""
         self.problems.append(Problem(code, severity, self.where, text, consequence))
 
-    def expected(self, what: str, consequence: str = "It is ignored.") -> None:
+    def expected(self, what: str, consequence: str = Consequence.IGNORED) -> None:
         """Report a value of the wrong type or range; `what` it must be."""
         self.error("wrong-value", f"Must be {what}, is {self.described()}", consequence)
 
@@ -181,18 +183,18 @@ class Cursor:
         """
         path = self.name()
         if path is None:
-            self.required('MUST contain the field "path".', "The entry is left out.")
+            self.required('MUST contain the field "path".', Consequence.ENTRY_LEFT_OUT)
             return None
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if ".." in parts or "\\" in path or re.match("[A-Za-z]:", path):
             text = (
                 f"A path is relative to the group and below it, is {self.described()}"
             )
-            self.error("path-outside-group", text, "The entry is left out.")
+            self.error("path-outside-group", text, Consequence.ENTRY_LEFT_OUT)
             return None
         if not parts or re.search("[\x00-\x1f\ud800-\udfff]", path):
             text = f"A path names something below the group, is {self.described()}"
-            self.error("path-unusable", text, "The entry is left out.")
+            self.error("path-unusable", text, Consequence.ENTRY_LEFT_OUT)
             return None
         clean = "/".join(parts)
         if clean != path:

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
         Well,
     )
 
-__all__ = ["VERSIONS", "dump_image", "dump_labels", "dump_plate", "dump_well"]
+__all__ = [
+    "VERSIONS",
+    "dump_image",
+    "dump_labels",
+    "dump_plate",
+    "dump_well",
+    "usual_color",
+]
 
 VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
 """What can be written, oldest first; single digits, so that they compare as text."""
@@ -250,19 +257,20 @@ def dump_label(label: LabelInfo, version: str) -> JSON:
     Without a `LabelInfo.source` no image is named.
     """
     content: JSON = {"version": version} if version <= "0.5" else {}
-    colors: dict[int, JSON] = {
-        int(value): {"rgba": [int(byte) for byte in rgba]}
-        for value, rgba in label.colors.items()
-    }
+    given = dict(label.colors)
     properties = {
         int(value): dump_properties(value, row)
         for value, row in label.properties.items()
     }
-    if colors and properties:
-        # ome-zarr-models wants both lists to name the same values; an entry with
-        # the value alone is valid in either and says nothing about it.
-        colors |= {value: {} for value in properties if value not in colors}
-        properties |= {value: {} for value in colors if value not in properties}
+    if given and properties:
+        # ome-zarr-models, and ngio with it, refuse lists that do not name the same
+        # values, and colours without "rgba": the others get what they are shown in.
+        given = {value: usual_color(value) for value in properties} | given
+        properties |= {int(value): {} for value in given if value not in properties}
+    colors: dict[int, JSON] = {
+        int(value): {"rgba": [int(byte) for byte in rgba]}
+        for value, rgba in given.items()
+    }
     for key, entries in (("colors", colors), ("properties", properties)):
         if entries:
             content[key] = [{"label-value": v} | entry for v, entry in entries.items()]
@@ -386,3 +394,24 @@ def check_levels(multiscale: Multiscale, version: str) -> None:
 def plain(value: Any) -> Any:
     """Turn a numpy scalar into what JSON knows; leave anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+CYCLE = bytes.fromhex(
+    "7825065bd5f89289e86c02c1473a9fabec8a8fadb286909afef71cf7443b034e3971b260"
+    "69954a3c1b872e47105cb7de479d76474258ef5665b8507ba62a64f1b4ec4b1e20b4c53e"
+    "9c602f8a431bd8be9ab47dbda65ea4607a34c1e357d795559e876f002cebcae6e0e18b1e"
+    "78f0017b8e0fe5ddb2abec8a42d8a646ba8efef71cf7443baf4bf2b00c3f69954af687a7"
+    "cb32c7"
+)
+"""Red, green, blue of the labels 1, 2, 3 and so on, and again from the first."""
+
+CLEAR = (0, 0, 0, 0)
+
+
+def usual_color(value: int) -> tuple[int, int, int, int]:
+    """Return the colour in which a label without its own is shown."""
+    if value == 0:
+        return CLEAR
+    at = 3 * ((value - 1) % (len(CYCLE) // 3))
+    red, green, blue = CYCLE[at : at + 3]
+    return red, green, blue, 255

@@ -88,18 +88,18 @@ def interpolated(
     from scipy.ndimage import map_coordinates
 
     # Axis by axis: numpy reduces long columns of short rows ten times slower.
-    at = np.empty(index.shape[::-1])
+    coordinates = np.empty(index.shape[::-1])
     low, high = np.zeros((2, len(shape)), dtype=int)
     reach = SPLINE_REACH if order > 1 else 0
     for axis, size in enumerate(shape):
-        line = np.clip(index[:, axis], 0, size - 1, out=at[axis])
+        line = np.clip(index[:, axis], 0, size - 1, out=coordinates[axis])
         near = np.floor(line + 0.5)
         np.copyto(line, near, where=(abs(line - near) < WHOLE) | (order == 0))
         low[axis] = max(0, math.floor(line.min()) - reach)
         high[axis] = min(size, math.ceil(line.max()) + reach + 1)
     spread = high - low
     if math.prod(spread.tolist()) > MAX_ELEMENTS and len(index) > 1:
-        middle = np.argsort(at[spread.argmax()], kind="stable")
+        middle = np.argsort(coordinates[spread.argmax()], kind="stable")
         halves = np.array_split(middle, 2)
         parts = [interpolated(read, shape, index[half], order) for half in halves]
         whole = np.empty((len(index), *parts[0].shape[1:]), parts[0].dtype)
@@ -107,16 +107,18 @@ def interpolated(
             whole[half] = part
         return whole
     block = read(tuple(zip(low.tolist(), high.tolist(), strict=True)))
-    at -= low[:, None]
+    coordinates -= low[:, None]
     if order == 0:
-        flat = np.ravel_multi_index(tuple(at.astype(np.intp)), tuple(spread))
+        flat = np.ravel_multi_index(tuple(coordinates.astype(np.intp)), tuple(spread))
         return np.asarray(block.reshape(-1, *block.shape[len(shape) :])[flat])
     block = block.astype(np.float64, copy=False)
     columns = block[..., None] if block.ndim == len(shape) else block
-    found = np.empty((len(index), columns.shape[-1]))
+    values = np.empty((len(index), columns.shape[-1]))
     for i in range(columns.shape[-1]):
-        map_coordinates(columns[..., i], at, found[:, i], order=order, mode="nearest")
-    return found[:, 0] if columns.ndim > block.ndim else found
+        map_coordinates(
+            columns[..., i], coordinates, values[:, i], order=order, mode="nearest"
+        )
+    return values[:, 0] if columns.ndim > block.ndim else values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,18 +170,18 @@ class VectorField:
         lost = np.isnan(index)
         if lost.any():
             index[lost] = 0
-        found = interpolated(self._read, self.grid, index, order)
-        found = found.astype(np.float64, copy=False)
+        vectors = interpolated(self._read, self.grid, index, order)
+        vectors = vectors.astype(np.float64, copy=False)
         if lost.any():
-            found[lost.any(axis=1)] = np.nan
-        return found
+            vectors[lost.any(axis=1)] = np.nan
+        return vectors
 
     def _read(self, box: tuple[tuple[int, int], ...]) -> npt.NDArray[Any]:
         if self.vector_axis is None:
             return self.array.read(box)[..., None]
-        at = self.vector_axis
-        block = self.array.read((*box[:at], (0, self.components), *box[at:]))
-        return np.moveaxis(block, at, -1)
+        axis = self.vector_axis
+        block = self.array.read((*box[:axis], (0, self.components), *box[axis:]))
+        return np.moveaxis(block, axis, -1)
 
 
 def lattice(low: Points, high: Points, count: int) -> Points:
@@ -224,20 +226,22 @@ def solved(
         open_ = np.flatnonzero((away > tolerance * size) & (away < np.inf))
         if not open_.size:
             break
-        here = x[open_]
-        slopes = np.empty((len(here), ndim, ndim))
+        points_left = x[open_]
+        slopes = np.empty((len(points_left), ndim, ndim))
         for axis in range(ndim):
             move = step * np.eye(ndim)[axis]
-            slopes[:, :, axis] = (function(here + move) - function(here - move)) / (
-                2 * step
-            )
-        moved = here - np.einsum("nij,nj->ni", np.linalg.pinv(slopes), missing[open_])
+            slopes[:, :, axis] = (
+                function(points_left + move) - function(points_left - move)
+            ) / (2 * step)
+        moved = points_left - np.einsum(
+            "nij,nj->ni", np.linalg.pinv(slopes), missing[open_]
+        )
         rest = function(moved) - targets[open_]
         worse = np.linalg.norm(rest, axis=1) > away[open_]
         # Halfway where a full step overshoots, as at the kinks of a linear field.
-        moved[worse] = (moved[worse] + here[worse]) / 2
+        moved[worse] = (moved[worse] + points_left[worse]) / 2
         x[open_] = moved
         missing[open_] = function(moved) - targets[open_]
-    found = np.linalg.norm(missing, axis=1) <= 100 * tolerance * size
-    x[~found] = np.nan
+    is_solved = np.linalg.norm(missing, axis=1) <= 100 * tolerance * size
+    x[~is_solved] = np.nan
     return x

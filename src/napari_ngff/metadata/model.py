@@ -28,6 +28,7 @@ __all__ = [
     "Axis",
     "Channel",
     "Collection",
+    "Consequence",
     "CoordinateSystem",
     "Field",
     "Image",
@@ -59,6 +60,25 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
+class Consequence(StrEnum):
+    """What the viewer does about a problem, where code asks for it."""
+
+    IGNORED = "It is ignored."
+    LEFT_OUT = "It is left out."
+    ENTRY_LEFT_OUT = "The entry is left out."
+    PART_LEFT_OUT = "It is left out; all else is shown."
+    MULTISCALE_LEFT_OUT = "The multiscale is left out."
+    TRANSFORM_LEFT_OUT = "The transformation is left out."
+    SYSTEMS_LEFT_OUT = (
+        "The transformation is left out; its systems may be out of reach."
+    )
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether something of the file is not shown."""
+        return self is not Consequence.IGNORED
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One deviation from the specification, or one thing that cannot be shown.
@@ -75,14 +95,19 @@ class Problem:
     text
         What is wrong, with the rule it breaks quoted where there is one.
     consequence
-        What the viewer does about it.
+        What the viewer does about it; a `Consequence` where something is left out.
     """
 
     code: str
     severity: Severity
     where: str
     text: str
-    consequence: str = ""
+    consequence: Consequence | str = ""
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether something of the file is not shown because of it."""
+        return isinstance(self.consequence, Consequence) and self.consequence.is_loss
 
 
 class Kind(StrEnum):

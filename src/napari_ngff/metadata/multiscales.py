@@ -12,9 +12,9 @@ import math
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3, parse_axes
-from napari_ngff.metadata.model import CoordinateSystem, Level, Multiscale
+from napari_ngff.metadata.model import Consequence, CoordinateSystem, Level, Multiscale
 from napari_ngff.metadata.systems_parse import parse_links, parse_systems
-from napari_ngff.metadata.transform_parse import Scope, parse_transformation
+from napari_ngff.metadata.transform_parse import ParseScope, parse_transformation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Transformation
 
 __all__ = ["parse_multiscales"]
+
+SIMPLE = ("scale", "translation", "identity")
 
 MAX_NESTING = 16
 """Of sequences inside sequences, which no version bounds."""
@@ -58,13 +60,21 @@ def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
     ]
     if not datasets:
         text = 'MUST contain the field "datasets" with the path of each level.'
-        multiscale.error("multiscale-unusable", text, "The multiscale is left out.")
+        multiscale.error("multiscale-unusable", text, Consequence.MULTISCALE_LEFT_OUT)
         return None
     name = multiscale.at("name").text() or ""
     method = multiscale.at("type").text()
     if minor < 6 and not multiscale.at("coordinateSystems").present:
         axes = stated_axes(multiscale, minor)
         shared = multiscale.at("coordinateTransformations").items()
+        if are_alternatives(shared):
+            systems = alternative_systems(shared, axes)
+            levels = parse_levels(multiscale, datasets, [], axes)
+            links = parse_links(
+                multiscale.at("coordinateTransformations"), {s.name: s for s in systems}
+            )
+            own = systems[0].name
+            return Multiscale(name, axes, levels, method, own, systems, links)
         levels = parse_levels(multiscale, datasets, shared, axes)
         return Multiscale(name, axes, levels, method)
     systems = parse_systems(multiscale.at("coordinateSystems"))
@@ -76,6 +86,35 @@ def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
     return Multiscale(
         name, intrinsic.axes, levels, method, intrinsic.name, systems, links
     )
+
+
+def are_alternatives(shared: Sequence[Cursor]) -> bool:
+    """Tell transformations to systems of their own from steps one after the other.
+
+    SpatialData lists them so, with versions such as "0.5-dev-spatialdata": each leads
+    from the system of the levels to another one. A single one that only scales and
+    shifts is taken for the size of a voxel, as in 0.4.
+    """
+    ends = [item.at(key).at("name") for item in shared for key in ("input", "output")]
+    if not ends or not all(isinstance(end.value, str) for end in ends):
+        return False
+    simple = (type_of(step) in SIMPLE for step in flattened(shared))
+    return len(shared) > 1 or not all(simple)
+
+
+def alternative_systems(
+    shared: Sequence[Cursor], axes: tuple[Axis, ...]
+) -> tuple[CoordinateSystem, ...]:
+    """List the system of the levels and those of `are_alternatives`, each once."""
+    own = str(shared[0].at("input").at("name").value)
+    found = {own: CoordinateSystem(own, axes)}
+    for item in shared:
+        output = item.at("output")
+        name = str(output.at("name").value)
+        if name not in found:
+            stated = parse_axes(output.at("axes"), 6) or axes
+            found[name] = CoordinateSystem(name, stated)
+    return tuple(found.values())
 
 
 def parse_levels(
@@ -121,7 +160,7 @@ def other_transformation(
     if not others:
         return None
     names = tuple(axis.name for axis in axes)
-    transformation = parse_transformation(given[0], Scope(outputs=names))
+    transformation = parse_transformation(given[0], ParseScope(outputs=names))
     if transformation is not None:
         shown = others[0].at("type").described()
         text = f"Only scale, translation and their sequence apply here, not {shown}"

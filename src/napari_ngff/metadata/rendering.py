@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from napari_ngff.metadata.model import Channel, LabelInfo, Omero, Window
+from napari_ngff.metadata.model import Channel, Consequence, LabelInfo, Omero, Window
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.cursor import Cursor
@@ -131,7 +131,7 @@ def by_value(entries: Cursor) -> dict[int, Cursor]:
         if not entry.is_object():
             continue
         stated = entry.at("label-value")
-        stated.required('MUST contain the key "label-value".', "It is left out.")
+        stated.required('MUST contain the key "label-value".', Consequence.LEFT_OUT)
         value = stated.integer()
         if value is None:
             continue

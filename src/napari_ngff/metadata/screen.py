@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from napari_ngff.metadata.model import Acquisition, Field, Plate, Well, WellReference
+from napari_ngff.metadata.model import (
+    Acquisition,
+    Consequence,
+    Field,
+    Plate,
+    Well,
+    WellReference,
+)
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.cursor import Cursor
@@ -118,10 +125,12 @@ def parse_index(stated: Cursor, names: list[str], minor: int) -> int | None:
     """Read an index into `names`; None where absent or out of range."""
     index = stated.integer()
     if index is not None and not 0 <= index < len(names):
-        stated.expected(f"an index below {len(names)}", "The path tells it.")
+        stated.expected(f"an index below {len(names)}", "The path is used instead.")
         return None
     if minor >= 4:
-        stated.required("MUST contain rowIndex and columnIndex.", "The path tells it.")
+        stated.required(
+            "MUST contain rowIndex and columnIndex.", "The path is used instead."
+        )
     return index
 
 
@@ -141,7 +150,7 @@ def parse_acquisitions(items: Cursor) -> tuple[Acquisition, ...]:
     for item in items.items():
         stated = item.at("id")
         if item.is_object():
-            stated.required('MUST contain the key "id".', "It is left out.")
+            stated.required('MUST contain the key "id".', Consequence.LEFT_OUT)
         identity = stated.integer()
         if identity in result:
             item.error("acquisition-duplicate", f"The id {identity} MUST be unique.")

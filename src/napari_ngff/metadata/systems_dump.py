@@ -28,10 +28,10 @@ def dump_systems(multiscale: Multiscale) -> JSON:
     """
     name = multiscale.intrinsic or INTRINSIC
     systems = [s for s in multiscale.systems if s.name != name]
-    at = next((i for i, s in enumerate(multiscale.systems) if s.name == name), 0)
+    position = next((i for i, s in enumerate(multiscale.systems) if s.name == name), 0)
     dumped = [dump_system(system) for system in systems]
     axes = [dump_axis(axis, "0.6") for axis in multiscale.axes]
-    dumped.insert(at, {"name": name, "axes": axes})
+    dumped.insert(position, {"name": name, "axes": axes})
     content: JSON = {"coordinateSystems": dumped}
     if multiscale.links:
         links = [dump_link(link) for link in multiscale.links]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.axes import parse_axes
+from napari_ngff.metadata.model import Consequence
 from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference, Scene
-from napari_ngff.metadata.transform_parse import LEFT_OUT, Scope, parse_transformation
+from napari_ngff.metadata.transform_parse import ParseScope, parse_transformation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +83,7 @@ def parse_link(place: Cursor, systems: Mapping[str, CoordinateSystem]) -> Link |
     if not place.is_object():
         return None
     ends = parse_reference(place.at("input")), parse_reference(place.at("output"))
-    scope = Scope(axis_names(ends[0], systems), axis_names(ends[1], systems))
+    scope = ParseScope(axis_names(ends[0], systems), axis_names(ends[1], systems))
     transformation = parse_transformation(place, scope)
     if transformation is None or ends[0] is None or ends[1] is None:
         return None
@@ -103,11 +104,18 @@ def parse_reference(place: Cursor) -> Reference | None:
         place.expected("an object", "It is taken for the name of the system.")
         return Reference(name=place.value)
     rule = 'A transformation MUST contain the fields "input" and "output".'
-    if not place.required(rule, LEFT_OUT) or not place.is_object():
+    if (
+        not place.required(rule, Consequence.TRANSFORM_LEFT_OUT)
+        or not place.is_object()
+    ):
         return None
     path = (place.at("path").text() or "").strip("/")
     name = place.at("name").text() or ""
     if not path and not name:
-        place.error("reference-empty", "A reference MUST have a name.", LEFT_OUT)
+        place.error(
+            "reference-empty",
+            "A reference MUST have a name.",
+            Consequence.TRANSFORM_LEFT_OUT,
+        )
         return None
     return Reference(path, name)

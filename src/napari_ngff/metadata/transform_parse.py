@@ -15,11 +15,12 @@ from napari_ngff.metadata.compound import (
     Bijection,
     ByDimension,
     Coordinates,
+    DimensionPart,
     Displacements,
     Inverse,
-    Part,
     Sequence,
 )
+from napari_ngff.metadata.model import Consequence
 from napari_ngff.metadata.transform import (
     Affine,
     Identity,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["LEFT_OUT", "Scope", "parse_transformation"]
+__all__ = ["ParseScope", "parse_transformation"]
 
 MAX_NESTING = 16
 """Of transformations inside transformations, which no version bounds."""
@@ -45,7 +46,6 @@ MAX_NESTING = 16
 MAX_AXES = 16
 """No array has more; larger indices are nonsense."""
 
-LEFT_OUT = "The transformation is left out."
 
 INTERPOLATIONS = {
     "nearest": "nearest",
@@ -56,7 +56,7 @@ INTERPOLATIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ParseScope:
     """What is known where a transformation stands.
 
     Attributes
@@ -73,7 +73,7 @@ class Scope:
 
 
 def parse_transformation(
-    place: Cursor, scope: Scope | None = None
+    place: Cursor, scope: ParseScope | None = None
 ) -> Transformation | None:
     """Read a transformation of any type without its ends.
 
@@ -82,7 +82,7 @@ def parse_transformation(
     Transformation or None
         None where it is unusable; a problem says why.
     """
-    scope = scope or Scope()
+    scope = scope or ParseScope()
     if not place.is_object():
         return None
     stated = place.at("type").value
@@ -92,7 +92,7 @@ def parse_transformation(
         text = f"A transformation has a known type, not {place.at('type').described()}"
         if parser is not None:
             text = f"Transformations are nested more than {MAX_NESTING} deep."
-        place.error("transform-type-unknown", text, LEFT_OUT)
+        place.error("transform-type-unknown", text, Consequence.TRANSFORM_LEFT_OUT)
         return None
     return parser(place, replace(scope, depth=scope.depth + 1))
 
@@ -103,7 +103,7 @@ def type_by_parameters(place: Cursor) -> str | None:
 
 
 def unusable(place: Cursor, text: str) -> None:
-    place.error("transform-parameters", text, LEFT_OUT)
+    place.error("transform-parameters", text, Consequence.TRANSFORM_LEFT_OUT)
 
 
 def draft(place: Cursor, text: str) -> None:
@@ -112,16 +112,16 @@ def draft(place: Cursor, text: str) -> None:
 
 def numbers(place: Cursor) -> tuple[float, ...] | None:
     """Read a list of finite numbers; None unless all are."""
-    found = tuple(n for item in place.items() if (n := item.number()) is not None)
-    return found if found and len(found) == len(place.children()) else None
+    values = tuple(n for item in place.items() if (n := item.number()) is not None)
+    return values if values and len(values) == len(place.children()) else None
 
 
 def indices(place: Cursor) -> tuple[int, ...] | None:
     """Read a list of different axes; None unless all are."""
-    found = [n for item in place.items() if (n := item.integer()) is not None]
-    good = all(0 <= n < MAX_AXES for n in found) and len(set(found)) == len(found)
-    if good and found and len(found) == len(place.children()):
-        return tuple(found)
+    values = [n for item in place.items() if (n := item.integer()) is not None]
+    good = all(0 <= n < MAX_AXES for n in values) and len(set(values)) == len(values)
+    if good and values and len(values) == len(place.children()):
+        return tuple(values)
     return None
 
 
@@ -137,7 +137,7 @@ def stored(place: Cursor, kind: str) -> Stored | None:
     return Stored(kind, path.strip("/"))
 
 
-def parse_vector(place: Cursor, scope: Scope, kind: str) -> Transformation | None:
+def parse_vector(place: Cursor, scope: ParseScope, kind: str) -> Transformation | None:
     """Read a scale or a translation."""
     elsewhere = stored(place, kind)
     if elsewhere is not None:
@@ -153,7 +153,7 @@ def parse_vector(place: Cursor, scope: Scope, kind: str) -> Transformation | Non
     return Scale(tuple(value or 1.0 for value in values))
 
 
-def parse_rows(place: Cursor, scope: Scope, kind: str) -> Transformation | None:
+def parse_rows(place: Cursor, scope: ParseScope, kind: str) -> Transformation | None:
     """Read an affine or a rotation."""
     elsewhere = stored(place, kind)
     if elsewhere is not None:
@@ -175,7 +175,7 @@ def parse_rows(place: Cursor, scope: Scope, kind: str) -> Transformation | None:
     return Rotation(whole)
 
 
-def parse_map_axis(place: Cursor, scope: Scope) -> Transformation | None:
+def parse_map_axis(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read ``mapAxis``: indices, or in drafts names of inputs by output."""
     stated = place.at("mapAxis")
     if isinstance(stated.value, dict):
@@ -201,7 +201,7 @@ def axis_index(place: Cursor, names: tuple[str, ...] | None) -> int | None:
     return int(array[1]) if array else None
 
 
-def parse_project_axis(place: Cursor, scope: Scope) -> Transformation | None:
+def parse_project_axis(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read ``projectAxis``: axes to leave out and to make, one of them at least."""
     found: dict[str, tuple[int, ...]] = {}
     for key in ("droppedInputs", "createdOutputs"):
@@ -227,14 +227,14 @@ def inner_list(place: Cursor) -> Cursor:
     return place.at("transformations")
 
 
-def parse_sequence(place: Cursor, scope: Scope) -> Transformation | None:
+def parse_sequence(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read a ``sequence``."""
     items = inner_list(place).items()
     whole: list[Transformation] = []
     for i, item in enumerate(items):
         inputs = scope.inputs if i == 0 else None
         outputs = scope.outputs if i == len(items) - 1 else None
-        step = parse_transformation(item, Scope(inputs, outputs, scope.depth))
+        step = parse_transformation(item, ParseScope(inputs, outputs, scope.depth))
         whole += [] if step is None else [step]
     if not whole or len(whole) < len(items):
         unusable(place, "A sequence MUST contain one or more valid transformations.")
@@ -242,7 +242,7 @@ def parse_sequence(place: Cursor, scope: Scope) -> Transformation | None:
     return Sequence(tuple(whole))
 
 
-def parse_by_dimension(place: Cursor, scope: Scope) -> Transformation | None:
+def parse_by_dimension(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read ``byDimension``."""
     items = inner_list(place).items()
     whole = tuple(p for item in items if (p := parse_part(item, scope)) is not None)
@@ -256,7 +256,7 @@ def parse_by_dimension(place: Cursor, scope: Scope) -> Transformation | None:
     return ByDimension(whole)
 
 
-def parse_part(place: Cursor, scope: Scope) -> Part | None:
+def parse_part(place: Cursor, scope: ParseScope) -> DimensionPart | None:
     """Read one part of ``byDimension``."""
     if not place.is_object():
         return None
@@ -266,10 +266,10 @@ def parse_part(place: Cursor, scope: Scope) -> Part | None:
         inner = place
     inputs = part_axes(place, inner, "input", scope.inputs)
     outputs = part_axes(place, inner, "output", scope.outputs)
-    transformation = parse_transformation(inner, Scope(depth=scope.depth))
+    transformation = parse_transformation(inner, ParseScope(depth=scope.depth))
     if not inputs or not outputs or transformation is None:
         return None
-    return Part(transformation, inputs, outputs)
+    return DimensionPart(transformation, inputs, outputs)
 
 
 def part_axes(
@@ -292,10 +292,10 @@ def part_axes(
     return axes
 
 
-def parse_bijection(place: Cursor, scope: Scope) -> Transformation | None:
+def parse_bijection(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read ``bijection``."""
     there = parse_transformation(place.at("forward"), scope)
-    back = Scope(scope.outputs, scope.inputs, scope.depth)
+    back = ParseScope(scope.outputs, scope.inputs, scope.depth)
     backward = parse_transformation(place.at("inverse"), back)
     if there is None or backward is None:
         unusable(place, 'MUST contain the fields "forward" and "inverse".')
@@ -303,7 +303,7 @@ def parse_bijection(place: Cursor, scope: Scope) -> Transformation | None:
     return Bijection(there, backward)
 
 
-def parse_field(place: Cursor, scope: Scope, kind: str) -> Transformation | None:
+def parse_field(place: Cursor, scope: ParseScope, kind: str) -> Transformation | None:
     """Read ``displacements`` or ``coordinates``; the field is opened later."""
     path = (place.at("path").text() or "").strip("/")
     if not path:
@@ -318,12 +318,12 @@ def parse_field(place: Cursor, scope: Scope, kind: str) -> Transformation | None
     return made(path, interpolation or "linear")
 
 
-def parse_inverse(place: Cursor, scope: Scope) -> Transformation | None:
+def parse_inverse(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read ``inverseOf`` of the drafts."""
     draft(place, "inverseOf is no type of 0.6; bijection states an inverse.")
     inner = place.at("transformation")
     inner = inner if inner.present else place.at("transform")
-    back = Scope(scope.outputs, scope.inputs, scope.depth)
+    back = ParseScope(scope.outputs, scope.inputs, scope.depth)
     of = parse_transformation(inner, back)
     if of is None:
         unusable(place, 'inverseOf MUST contain the field "transformation".')
@@ -331,7 +331,7 @@ def parse_inverse(place: Cursor, scope: Scope) -> Transformation | None:
     return of.inverse() or Inverse(of)
 
 
-PARSERS: dict[str, Callable[[Cursor, Scope], Transformation | None]] = {
+PARSERS: dict[str, Callable[[Cursor, ParseScope], Transformation | None]] = {
     "identity": lambda place, scope: Identity(),
     "scale": lambda place, scope: parse_vector(place, scope, "scale"),
     "translation": lambda place, scope: parse_vector(place, scope, "translation"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from napari_ngff.metadata.rules.screens import check_plate, check_well
 from napari_ngff.metadata.systems_parse import is_draft_scene
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["DOCUMENT", "SCENE", "check_attributes", "stated_version"]
 
@@ -298,11 +299,11 @@ def merged(parsed: list[Problem], found: list[Problem]) -> tuple[Problem, ...]:
         if not (p.code in OF_READING and entry(p.where) in judged - {None})
         and not (p.code in GENERIC and p.where in named)
     }
-    read = list(problems.values())
+    read = ReadProblems(problems.values())
     for problem in found:
         known = problems.get((problem.code, problem.where))
         stronger = known is None or known.severity is Severity.WARNING
-        if stronger and not any(says(other, problem) for other in read):
+        if stronger and not read.says(problem):
             problems[problem.code, problem.where] = problem
     return tuple(sorted(problems.values(), key=lambda problem: problem.where))
 
@@ -313,13 +314,38 @@ def entry(where: str) -> str | None:
     return found[0] if found else None
 
 
-def says(read: Problem, problem: Problem) -> bool:
-    """Tell whether a problem of reading is one of the rules in other words."""
-    if read.where == problem.where and read.severity is Severity.ERROR:
-        return read.code in GENERIC or problem.code in GENERIC
-    return read.code == problem.code and (
-        is_below(read.where, problem.where) or is_below(problem.where, read.where)
-    )
+class ReadProblems:
+    """What reading has reported, found by place in about the same time for many."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self._errors: dict[str, set[bool]] = {}
+        self._places: dict[str, list[str]] = {}
+        for one in sorted(problems, key=lambda problem: problem.where):
+            if one.severity is Severity.ERROR:
+                kinds = self._errors.setdefault(one.where, set())
+                kinds.add(one.code in GENERIC)
+            self._places.setdefault(one.code, []).append(one.where)
+        self._lengths = {code: {*map(len, w)} for code, w in self._places.items()}
+
+    def says(self, problem: Problem) -> bool:
+        """Tell whether a problem of the rules is one of these in other words."""
+        kinds = self._errors.get(problem.where)
+        if kinds and (True in kinds or problem.code in GENERIC):
+            return True
+        places, where = self._places.get(problem.code, []), problem.where
+        after = bisect_left(places, f"{where}/" if where else "")
+        if after < len(places) and is_below(places[after], where):
+            return True
+        return any(
+            is_below(where, where[:length]) and is_among(where[:length], places)
+            for length in self._lengths.get(problem.code, ())
+        )
+
+
+def is_among(place: str, places: list[str]) -> bool:
+    """Tell whether a place is one of those, which are sorted."""
+    at = bisect_left(places, place)
+    return at < len(places) and places[at] == place
 
 
 def is_below(where: str, above: str) -> bool:

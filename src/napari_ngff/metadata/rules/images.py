@@ -15,7 +15,10 @@ from napari_ngff.metadata.rules.rule import (
     is_text,
     otherwise,
 )
-from napari_ngff.metadata.rules.transformations import Frame, check_transformation
+from napari_ngff.metadata.rules.transformations import (
+    TransformPlace,
+    check_transformation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -226,7 +229,9 @@ def check_multiscale(multiscale: Cursor, minor: int) -> None:
         for step in place.at("coordinateTransformations").children():
             size = ndim if minor < 6 else sizes.get(name_of(step.at("output")))
             # A scale of two numbers for three axes is a valid case of 0.4 and 0.6.
-            check_transformation(step, Frame(minor, size, size, lenient=minor != 5))
+            check_transformation(
+                step, TransformPlace(minor, size, size, lenient=minor != 5)
+            )
     if minor >= 6:
         outputs = [
             name_of(step.at("output"))

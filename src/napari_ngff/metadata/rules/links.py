@@ -15,7 +15,10 @@ from napari_ngff.metadata.rules.rule import (
     apply,
     repeated,
 )
-from napari_ngff.metadata.rules.transformations import Frame, check_transformation
+from napari_ngff.metadata.rules.transformations import (
+    TransformPlace,
+    check_transformation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +126,7 @@ def check_links(place: Cursor, intrinsic: str | None) -> None:
             None if end.at("path").present else sizes.get(name_of(end))
             for end in map(link.at, ENDS)
         )
-        check_transformation(link, Frame(VERSION, inputs, outputs))
+        check_transformation(link, TransformPlace(VERSION, inputs, outputs))
         for end in map(link.at, ENDS):
             path, name = system_of(end)
             if name and not path and name not in sizes:

@@ -68,7 +68,7 @@ OMERO = (
         "fields start and end, which are the start and end values of the window, "
         "respectively.",
         bare_windows,
-        consequence="What is missing comes from the pixels.",
+        consequence="Missing values are taken from the pixels.",
     ),
     Rule(
         "channel-family-type",

@@ -147,7 +147,7 @@ PLATE = (
         "Each well object MUST contain both a rowIndex key ... and a columnIndex key.",
         inside("wells", absent("rowIndex", "columnIndex")),
         since=4,
-        consequence="The path tells it.",
+        consequence="The path is used instead.",
     ),
     Rule(
         "acquisition-id",

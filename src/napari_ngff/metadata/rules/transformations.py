@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.cursor import Cursor
 
-__all__ = ["TRANSFORMATION", "Frame", "check_transformation"]
+__all__ = ["TRANSFORMATION", "TransformPlace", "check_transformation"]
 
 MAX_NESTING = 16
 TOLERANCE = 1e-3
@@ -51,7 +51,7 @@ INTERPOLATIONS = ("nearest", "linear", "cubic")
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TransformPlace:
     """Where a transformation stands.
 
     Attributes
@@ -284,7 +284,7 @@ TRANSFORMATION = (
     Rule(
         "interpolation-unknown",
         SHOULD,
-        "interpolation: one of nearest, linear, cubic (the schema; the text says "
+        "interpolation: one of nearest, linear, cubic (the schema; the text has "
         "bspline-cubic).",
         otherwise(lambda value: value in INTERPOLATIONS, "interpolation"),
         since=6,
@@ -293,7 +293,7 @@ TRANSFORMATION = (
 )
 
 
-def check_transformation(place: Cursor, frame: Frame) -> None:
+def check_transformation(place: Cursor, frame: TransformPlace) -> None:
     """Report on one transformation and those in it, up to `MAX_NESTING` deep."""
     if not place.is_object() or frame.depth > MAX_NESTING:
         return
@@ -305,7 +305,7 @@ def check_transformation(place: Cursor, frame: Frame) -> None:
 
 
 def wrapped_by(
-    place: Cursor, frame: Frame
+    place: Cursor, frame: TransformPlace
 ) -> Iterator[tuple[Cursor, int | None, int | None]]:
     """Yield the transformations inside one, and how many axes they go from and to."""
     items = place.at("transformations").children()
@@ -329,7 +329,7 @@ def wrapped_by(
             yield item.at("transformation"), inputs, outputs
 
 
-def check_lengths(place: Cursor, frame: Frame) -> None:
+def check_lengths(place: Cursor, frame: TransformPlace) -> None:
     """Report parameters of another length than the number of axes."""
     for key, rows, columns in lengths(place):
         sides = ((rows, frame.outputs, "output"), (columns, frame.inputs, "input"))
