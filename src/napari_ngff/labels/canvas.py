@@ -8,6 +8,7 @@ the log when they are needed. No edit is ever dropped.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
@@ -15,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.labels.cells import hull
 from napari_ngff.labels.edits import EditLog
 from napari_ngff.labels.level import CanvasLevel, Chunk
 from napari_ngff.labels.patch import Patch
+from napari_ngff.store.boxes import box_shape, hull, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.boxes import Box
     from napari_ngff.store.lazy import ArraySource
 
 __all__ = ["BUDGET", "NOTED", "Canvas"]
@@ -55,6 +56,8 @@ class Canvas:
     ----------
     version
         Grows with every change.
+    token
+        Of this canvas and no other: caches of dask go by it.
     reversals
         How many of the changes took something back.
     highest
@@ -67,6 +70,7 @@ class Canvas:
         self.dtype = np.dtype("u1") if first.dtype.kind == "b" else first.dtype
         self.log = EditLog(len(self.shape))
         self.version = 0
+        self.token = f"{next(_counter)}-{_SESSION}"
         self.reversals = 0
         self.highest = 0
         self.lock = threading.RLock()
@@ -80,6 +84,11 @@ class Canvas:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Canvas:
         return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self.lock:
+            sources = [level.source for level in self.levels]
+            return _canvas_of, (sources, self.dtype, self.highest, self.edits)
 
     def copy(self) -> Canvas:
         """Make a canvas of its own with the same edits over the same pyramid."""
@@ -120,14 +129,32 @@ class Canvas:
         OverflowError
             Where `dtype` does not hold the label; see `widen`.
         """
-        limits = np.iinfo(self.dtype)
-        if not limits.min <= edit.label <= limits.max:
-            msg = f"{edit.label} is no value of {self.dtype}. Widen the canvas first."
-            raise OverflowError(msg)
+        self._check(edit.label)
         with self.lock:
             self.log.add(edit)
             self.highest = max(self.highest, edit.label)
             self.version += 1
+
+    def extend(self, edits: Sequence[Edit]) -> None:
+        """Append edits, each a step of undo; all of them, or none.
+
+        Raises
+        ------
+        OverflowError
+            Where `dtype` does not hold one of the labels; see `widen`.
+        """
+        for label in {edit.label for edit in edits}:
+            self._check(label)
+        with self.lock:
+            self.log.extend(edits)
+            self.highest = max([self.highest, *(edit.label for edit in edits)])
+            self.version += 1
+
+    def _check(self, label: int) -> None:
+        limits = np.iinfo(self.dtype)
+        if not limits.min <= label <= limits.max:
+            msg = f"{label} is no value of {self.dtype}. Widen the canvas first."
+            raise OverflowError(msg)
 
     def begin(self) -> None:
         """Let the edits from now on be one step of undo, until `close` or `undo`."""
@@ -176,9 +203,7 @@ class Canvas:
         The coarsest level is read once, if it is small; the finer ones are not.
         """
         if not self._looked and self.levels[-1].size <= LOOKED_AT:
-            self.read(
-                len(self.levels) - 1, tuple((0, n) for n in self.levels[-1].shape)
-            )
+            self.read(len(self.levels) - 1, whole_box(self.levels[-1].shape))
             self._looked = True
         return self.highest
 
@@ -201,7 +226,7 @@ class Canvas:
     def read(self, number: int, box: Box) -> np.ndarray[Any, Any]:
         """Read a box of a level with its edits."""
         level = self.levels[number]
-        out = np.empty([stop - start for start, stop in box], self.dtype)
+        out = np.empty(box_shape(box), self.dtype)
         for chunk, part, inside in level.parts(box):
             if self._hides(number, chunk, inside, out[part]):
                 continue
@@ -313,7 +338,7 @@ class Canvas:
         level = self.levels[number]
         seen: set[Chunk] = set()
         for edit in self.edits:
-            whole = tuple((0, size) for size in level.shape)
+            whole = whole_box(level.shape)
             region = edit.region(level.grid, whole)
             for chunk in level.chunks_in(region) if region is not None else ():
                 if chunk in seen:
@@ -322,6 +347,25 @@ class Canvas:
                 if part is not None and edit.cover(level.grid, part) is not False:
                     seen.add(chunk)
                     yield chunk
+
+
+_counter = itertools.count()
+_SESSION = f"{np.random.SeedSequence().entropy:x}"[:12]
+
+
+def _canvas_of(
+    sources: Sequence[ArraySource],
+    dtype: np.dtype[Any],
+    highest: int,
+    edits: Sequence[Edit],
+) -> Canvas:
+    """Make a canvas in another process: its edits are one step."""
+    canvas = Canvas(sources)
+    canvas.widen(dtype)
+    canvas.highest = highest
+    for edit in edits:
+        canvas.add(edit)
+    return canvas
 
 
 def _moved(inside: Any, box: Box) -> Box:

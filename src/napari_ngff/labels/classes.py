@@ -22,6 +22,7 @@ __all__ = [
     "STATES",
     "LabelClass",
     "classes_of",
+    "color_of_new",
     "dump_classes",
     "free_color",
     "load_classes",
@@ -89,6 +90,17 @@ def free_color(classes: Sequence[LabelClass]) -> tuple[int, int, int, int]:
     return min(PALETTE, key=used.count)
 
 
+def color_of_new(
+    value: int, classes: Sequence[LabelClass]
+) -> tuple[int, int, int, int]:
+    """Propose the colour of a new class: that of its label, or else a free one.
+
+    New labels have the colours of the palette in the order of their values.
+    """
+    usual = PALETTE[(value - 1) % len(PALETTE)]
+    return free_color(classes) if usual in [c.color for c in classes] else usual
+
+
 def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
     """Read the classes of a label image, in their order.
 
@@ -138,8 +150,8 @@ def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:
             HIDDEN: one.hidden or None,
             PLACE: place,
         }
-        own = {key: item for key, item in stated.items() if item is not None}
-        properties[one.value] = properties.get(one.value, {}) | own
+        stated_keys = {key: item for key, item in stated.items() if item is not None}
+        properties[one.value] = properties.get(one.value, {}) | stated_keys
     return replace(info, colors=colors, properties=properties)
 
 

@@ -8,7 +8,7 @@ cannot state where its pixels are, and so not that labels fit: docs/design/005.
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from itertools import pairwise
@@ -18,23 +18,17 @@ import numpy as np
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.places.home import LabelHome, home_in, is_name
-from napari_ngff.labels.places.replacement import (
-    UNFINISHED,
-    Claim,
-    drop_replaced,
-    make_room,
-    put_back,
-)
+from napari_ngff.labels.places.replacement import claim_place
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.creation import NewArray, group_documents
-from napari_ngff.store.holding import turn
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
-from napari_ngff.store.sink import FolderSink, sink_of
+from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,9 +37,9 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import Pyramid
-    from napari_ngff.store.sink import Sink
+    from napari_ngff.store.write.transaction import Transaction, Tree
 
-__all__ = ["METHOD", "NewLabels", "create_labels"]
+__all__ = ["METHOD", "NewLabels", "create_labels", "level_factors"]
 
 METHOD: Method = "mode"
 """Of new labels: a voxel of a coarser level lies in the middle of its block, where the
@@ -56,7 +50,7 @@ transformations say, which is not true of the block's first voxel."""
 class NewLabels:
     """A label image whose arrays are there and whose group is not.
 
-    In an archive nothing is written before `register` and a commit of the sink.
+    In an archive nothing is written before `register` and a commit of the transaction.
 
     Attributes
     ----------
@@ -68,7 +62,7 @@ class NewLabels:
         Its axes, which are the image's without the channel, and its levels.
     arrays
         As many as the image has levels.
-    claim
+    tree
         Keeps others from taking the place meanwhile.
     """
 
@@ -76,7 +70,7 @@ class NewLabels:
     name: str
     multiscale: Multiscale
     arrays: tuple[ChunkedArray, ...]
-    claim: Claim
+    tree: Tree
 
     @property
     def ratios(self) -> list[list[float]]:
@@ -89,7 +83,7 @@ class NewLabels:
     def register(self, info: LabelInfo | None = None) -> None:
         """Write the group's metadata, and then enter it into the list of labels.
 
-        In an archive both wait for a commit of the sink; see `Sink.commit`.
+        Where all is saved together both wait for `Transaction.commit`.
 
         Parameters
         ----------
@@ -104,27 +98,22 @@ class NewLabels:
             Where the system refuses to write.
         """
         home, path = self.home, self.home.path(self.name)
-        sink = sink_of(home.source)
+        transaction = begin_transaction(home.source)
         bare = LabelInfo(source=home.source_image(self.name))
         label = changed(info or bare, source=bare.source)
         try:
             content = dump_image(Image((self.multiscale,), label=label), home.version)
         except ValueError:
             content = dump_image(Image((self.multiscale,), label=bare), home.version)
-        put_group(sink, path, stated(content, home))
-        enter(sink, home, self.name)
-        levels = (array.path for array in self.arrays)
-        consolidate(sink, [home.group, path, *levels])
-        drop_replaced(sink, path)
-        self.claim.release()
-        sink.delete(f"{path}/{UNFINISHED}")
+        put_group(transaction, path, stated(content, home))
+        self.tree.commit()
+        enter(transaction, home, self.name)
+        consolidate(transaction, documents_of(home, self.name, self.multiscale))
+        self.tree.close()
 
     def abandon(self) -> None:
         """Remove what is not registered; a label image that it replaces is back."""
-        listed = self.name in self.home.names()
-        path = self.home.path(self.name)
-        self.claim.release()
-        put_back(sink_of(self.home.source), path, listed=listed)
+        self.tree.close()
 
 
 def create_labels(
@@ -152,8 +141,8 @@ def create_labels(
     home
         Where they go; into the image by default.
     replace
-        Whether to replace a label image of that name. It is moved aside until the new
-        one is registered, and is back after `NewLabels.abandon`.
+        Whether to replace a label image of that name. It stays until the new one is
+        registered.
 
     Raises
     ------
@@ -167,9 +156,9 @@ def create_labels(
         Where the system refuses to write.
     """
     home = home or home_in(image)
-    sink = sink_of(home.source)
-    # In an archive: what is put there is seen through the sink alone, until all is.
-    home = changed(home, source=sink.source)
+    transaction = begin_transaction(home.source)
+    # What is put is seen through the transaction alone, until all is there.
+    home = changed(home, source=transaction.source)
     pyramid = open_pyramid(image)
     shapes, chunks, multiscale = _planned(pyramid, name, level)
     # Or refuse now.
@@ -177,14 +166,22 @@ def create_labels(
     if "/" in name or not is_name(name):
         raise ValueError(f"{name!r} is no name of a folder. Choose another.")
     path = home.path(name)
-    make_room(sink, path, replace=replace, listed=name in home.names())
-    claim = Claim(sink, path)
+    tree = claim_place(
+        transaction, home, name, documents_of(home, name, multiscale), replace
+    )
     for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
         array = NewArray(shape, size, dtype, multiscale.axis_names)
-        put_array(sink, f"{path}/{one.path}", array, home)
+        put_array(transaction, f"{path}/{one.path}", array, home)
     places = (f"{path}/{one.path}" for one in multiscale.levels)
     arrays = (open_array(home.source, place) for place in places)
-    return NewLabels(home, name, multiscale, tuple(arrays), claim)
+    return NewLabels(home, name, multiscale, tuple(arrays), tree)
+
+
+def documents_of(home: LabelHome, name: str, multiscale: Multiscale) -> list[str]:
+    """Paths of the groups and arrays that change with a label image."""
+    path = home.path(name)
+    levels = (join(path, level.path) for level in multiscale.levels)
+    return [home.group, path, *levels]
 
 
 def _planned(
@@ -193,11 +190,16 @@ def _planned(
     """Decide shapes, chunks and transformations of all levels."""
     multiscale = pyramid.multiscale
     kept = [i for i in range(len(multiscale.axes)) if i != multiscale.channel_axis]
-    levels = pyramid.levels[first:]
-    shapes = [tuple(level.shape[i] for i in kept) for level in levels]
-    while len(shapes) < len(pyramid.levels):
+    shapes = [tuple(level.shape[i] for i in kept) for level in pyramid.levels]
+    while len(shapes) < first + len(pyramid.levels):
         last = shapes[-1]
         shapes.append((*last[:-2], -(-last[-2] // 2), -(-last[-1] // 2)))
+    if first < len(pyramid.levels):
+        larger = level_factors(pyramid, first)[kept]
+    else:
+        larger = np.divide(shapes[0], shapes[first])
+    shapes = shapes[first:]
+    levels = pyramid.levels[min(first, len(pyramid.levels) - 1) :]
     wanted = [tuple(level.chunks[i] for i in kept) for level in levels]
     wanted += wanted[-1:] * (len(shapes) - len(wanted))
     chunks = [
@@ -207,9 +209,9 @@ def _planned(
     stated = [
         [one.scale[i] for i in kept] for one in multiscale.levels[first : len(shapes)]
     ]
-    finest = multiscale.levels[first]
-    scale = np.array([finest.scale[i] for i in kept])
-    translation = np.array([finest.translation[i] for i in kept])
+    whole = np.array([multiscale.levels[0].scale[i] for i in kept])
+    corner = np.array([multiscale.levels[0].translation[i] for i in kept])
+    scale, translation = whole * larger, corner + (larger - 1) / 2 * whole
     factors = np.ones(len(kept))
     made = [_level(0, scale, translation, factors)]
     for number, (fine, coarse) in enumerate(pairwise(shapes), 1):
@@ -224,23 +226,48 @@ def _planned(
     return shapes, chunks, Multiscale(name, axes, tuple(made), METHOD)
 
 
+def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:
+    """Find how much larger the voxels of a level are than those of the finest.
+
+    As the transformations state, where the shapes agree to a voxel; else by the ratio
+    of the shapes. New labels lie by this, whatever translation the level states: one
+    of 0, as many images have, would move them against what they are painted on.
+
+    Returns
+    -------
+    ndarray
+        One factor per axis of the image.
+    """
+    first, level = (pyramid.multiscale.levels[at] for at in (0, number))
+    fine, coarse = (np.array(pyramid.levels[at].shape) for at in (0, number))
+    stated = np.abs(np.divide(level.scale, first.scale))
+    fits = np.abs(stated * coarse - fine) < np.maximum(stated, 1)
+    factors: np.ndarray[Any, Any] = np.where(fits, stated, fine / coarse)
+    return factors
+
+
 def _level(number: int, scale: Any, translation: Any, factors: Any) -> Level:
     """Place a level so that its voxels lie in the middle of what they stand for."""
     place = translation + (factors - 1) / 2 * scale
     return Level(str(number), tuple((scale * factors).tolist()), tuple(place.tolist()))
 
 
-def put_array(sink: Sink, path: str, array: NewArray, home: LabelHome) -> None:
+def put_array(
+    transaction: Transaction, path: str, array: NewArray, home: LabelHome
+) -> None:
     """Write the metadata document of an array at a path of the home's hierarchy."""
     name, text = array.document("0.4" if home.zarr_format == 2 else "0.5")
-    sink.put(join(path, name), text)
+    transaction.put(join(path, name), text)
 
 
-def put_group(sink: Sink, path: str, attributes: JSON) -> None:
+def put_group(
+    transaction: Transaction, path: str, attributes: JSON, *, now: bool = False
+) -> None:
     """Write the metadata of a group: of zarr v3 where its attributes have "ome"."""
     version = "0.5" if "ome" in attributes else "0.4"
+    put = transaction.put_document if now else transaction.put
     for name, text in group_documents(attributes, version).items():
-        sink.put(join(path, name), text)
+        put(join(path, name), text)
 
 
 def stated(attributes: JSON, home: LabelHome) -> JSON:
@@ -250,8 +277,11 @@ def stated(attributes: JSON, home: LabelHome) -> JSON:
     return attributes
 
 
-def enter(sink: Sink, home: LabelHome, name: str) -> None:
+def enter(transaction: Transaction, home: LabelHome, name: str) -> None:
     """Append a name to the list of labels; whatever else stands there stays.
+
+    Where there is no list, label images that are there are shown all the same: they
+    are entered, too.
 
     Raises
     ------
@@ -260,16 +290,20 @@ def enter(sink: Sink, home: LabelHome, name: str) -> None:
     """
     entry = home.entry(name)
 
-    def append(names: list[str]) -> list[str]:
+    def append(names: list[str] | None) -> list[str]:
+        if names is None:
+            names = [name for name in home.unlisted() if name != entry]
         return names if entry in names else [*names, entry]
 
-    change_list(sink, home, append)
+    change_list(transaction, home, append)
 
 
 def change_list(
-    sink: Sink, home: LabelHome, change: Callable[[list[str]], list[str]]
+    transaction: Transaction,
+    home: LabelHome,
+    change: Callable[[list[str] | None], list[str]],
 ) -> None:
-    """Change the list of labels and nothing else of its document.
+    """Change the list of labels, None where there is none, and nothing else.
 
     Raises
     ------
@@ -278,34 +312,36 @@ def change_list(
     """
     document = ".zattrs" if home.zarr_format == 2 else "zarr.json"
     key = join(home.group, document)
-    alone = turn(sink.root) if isinstance(sink, FolderSink) else nullcontext()
-    with alone:
-        _change_list(sink, home, key, change)
+    with transaction.alone():
+        _change_list(transaction, home, key, change)
 
 
 def _change_list(
-    sink: Sink, home: LabelHome, key: str, change: Callable[[list[str]], list[str]]
+    transaction: Transaction,
+    home: LabelHome,
+    key: str,
+    change: Callable[[list[str] | None], list[str]],
 ) -> None:
     raw = home.source.get(key)
     if raw is None:
-        attributes = dump_labels(change([]), home.version)
-        put_group(sink, home.group, stated(attributes, home))
+        attributes = dump_labels(change(None), home.version)
+        put_group(transaction, home.group, stated(attributes, home), now=True)
         return
     content: Any = None
     with suppress(ValueError):
-        content = json.loads(raw)
+        content = parse_json(raw)
     try:
         place = content if home.zarr_format == 2 else _ome(content, home)
-        listed = place.get("labels", [])
-        if not isinstance(listed, list):
+        listed = place.get("labels")
+        if "labels" in place and not isinstance(listed, list):
             raise TypeError(f"{listed!r} is no list")
         place["labels"] = change(listed)
     except (AttributeError, KeyError, TypeError) as error:
-        msg = (
-            f"{sink.root}/{key} is no list of labels. Correct it; it is left as it is."
-        )
-        raise CorruptDataError(msg) from error
-    sink.put(key, _json(content))
+        msg = f"{transaction.root}/{key} is no list of labels."
+        raise CorruptDataError(
+            msg, remedy="Correct it; it is left as it is."
+        ) from error
+    transaction.put_document(key, _json(content))
 
 
 def _ome(content: JSON, home: LabelHome) -> JSON:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from napari_ngff.labels.grid import Box, Indices
+    from napari_ngff.labels.grid import Indices
+    from napari_ngff.store.boxes import Box
 
 __all__ = [
     "SMALL",
@@ -130,10 +131,10 @@ def crescent_boxes(dab: Dab, before: Dab, square: float) -> list[Box]:
             continue
         near = square * (1 + MARGIN) - sum(nearest) + nearest[axis]
         far = square * (1 - MARGIN) - sum(farthest) + farthest[axis]
-        found = (dab[axis] <= near[:, None]) & (before[axis] > far[:, None])
-        some &= found.any(axis=1)
-        stop = found.shape[1] - found[:, ::-1].argmax(axis=1)
-        spans.append(np.stack([found.argmax(axis=1), stop]))
+        is_new = (dab[axis] <= near[:, None]) & (before[axis] > far[:, None])
+        some &= is_new.any(axis=1)
+        stop = is_new.shape[1] - is_new[:, ::-1].argmax(axis=1)
+        spans.append(np.stack([is_new.argmax(axis=1), stop]))
     boxes = np.stack(spans, axis=1).T[some].tolist()
     return [tuple((a, b) for a, b in box) for box in boxes]
 

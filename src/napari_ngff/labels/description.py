@@ -18,7 +18,7 @@ from napari_ngff.store.node import read_node
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.node import Node
-    from napari_ngff.store.sink import Sink
+    from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["read_label_info", "rebased", "with_label_info", "write_label_info"]
 
@@ -40,7 +40,9 @@ def read_label_info(node: Node) -> LabelInfo:
     return (image.label if image is not None else None) or LabelInfo()
 
 
-def write_label_info(node: Node, info: LabelInfo, sink: Sink | None = None) -> bool:
+def write_label_info(
+    node: Node, info: LabelInfo, transaction: Transaction | None = None
+) -> bool:
     """Replace colours and properties of a label image; nothing where they are equal.
 
     Parameters
@@ -50,7 +52,7 @@ def write_label_info(node: Node, info: LabelInfo, sink: Sink | None = None) -> b
     info
         All colours and properties that there shall be; `LabelInfo.source` is not
         written where the file states one.
-    sink
+    transaction
         Of the hierarchy, where that is an archive; for it to commit.
 
     Returns
@@ -70,7 +72,9 @@ def write_label_info(node: Node, info: LabelInfo, sink: Sink | None = None) -> b
         return False
     version = node.metadata.version or "0.4"
     dump_label(info, version)  # or refuse before anything is read again
-    change_document(node, lambda home: with_label_info(home, info, version), sink)
+    change_document(
+        node, lambda home: with_label_info(home, info, version), transaction
+    )
     return True
 
 
@@ -128,7 +132,7 @@ def with_label_info(home: JSON, info: LabelInfo, version: str) -> None:
     new = dump_label(info, version)
     old = home.setdefault("image-label", {})
     if not isinstance(old, dict):
-        raise CorruptDataError('"image-label" must be an object. Correct it.')
+        raise CorruptDataError('"image-label" must be an object.', remedy="Correct it.")
     if not old and "source" in home:  # beside it, as the examples of 0.2 to 0.4
         del new["source"]
     for key, own in (("colors", "rgba"), ("properties", None)):

@@ -19,11 +19,13 @@ from napari_ngff.labels.dabs import SMALL
 from napari_ngff.labels.raster import Raster
 from napari_ngff.labels.shapes import Cover, Everywhere, Mask, Polygon, Stroke
 from napari_ngff.labels.shapes import Shape as PlainShape
+from napari_ngff.store.boxes import box_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.labels.grid import Box, Grid
+    from napari_ngff.labels.grid import Grid
+    from napari_ngff.store.boxes import Box
 
 Shape = PlainShape | Raster
 
@@ -63,6 +65,16 @@ class Edit:
     touch: bool = True
     spared: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        # napari, pandas and plugins give NumPy's numbers, which JSON does not take.
+        own = object.__setattr__
+        own(self, "label", int(self.label))
+        own(self, "source", None if self.source is None else int(self.source))
+        own(self, "touch", bool(self.touch))
+        own(self, "axes", tuple(int(axis) for axis in self.axes))
+        own(self, "fixed", tuple((int(axis), int(at)) for axis, at in self.fixed))
+        own(self, "spared", tuple(int(value) for value in self.spared))
+
     @property
     def asks(self) -> bool:
         """Whether it depends on what is there."""
@@ -70,12 +82,12 @@ class Edit:
 
     def replaces(self, there: np.ndarray[Any, Any]) -> Any:
         """Tell which of the values that are there it replaces."""
-        found: Any = np.ones(there.shape, bool)
+        matches: Any = np.ones(there.shape, bool)
         if self.source is not None:
-            found = there == self.source
+            matches = there == self.source
         for value in self.spared:
-            found &= there != value
-        return found
+            matches &= there != value
+        return matches
 
     @property
     def bbox(self) -> Box:
@@ -116,7 +128,7 @@ class Edit:
         if (
             not isinstance(shape, Stroke)
             or not isinstance(other, Stroke)
-            or math.prod(stop - start for start, stop in region) <= SMALL
+            or math.prod(box_shape(region)) <= SMALL
             or replace(self, shape=other) != before
         ):
             return [region]
@@ -224,6 +236,11 @@ class EditLog:
         self._boxes[self.end] = edit.bbox
         self.edits.append(edit)
         self.end += 1
+
+    def extend(self, edits: Sequence[Edit]) -> None:
+        """Append edits, each a step of its own."""
+        for edit in edits:
+            self.add(edit)
 
     def step(self, index: int) -> int:
         """Index of the first edit of the step that an edit belongs to."""

@@ -11,13 +11,14 @@ import numpy as np
 from scipy import ndimage
 
 from napari_ngff.labels.outlines import polygons
+from napari_ngff.store.boxes import box_shape, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari_ngff.labels.classes import LabelClass
-    from napari_ngff.labels.grid import Box
     from napari_ngff.labels.level import CanvasLevel
+    from napari_ngff.store.boxes import Box
 
 __all__ = ["PLANE", "boxes", "geojson", "write_boxes"]
 
@@ -69,8 +70,8 @@ def geojson(
     ValueError
         Where a plane has more than `PLANE` voxels.
     """
-    region = region or tuple((0, size) for size in level.shape)
-    sizes = [stop - start for start, stop in region]
+    region = region or whole_box(level.shape)
+    sizes = box_shape(region)
     if sizes[-1] * sizes[-2] > PLANE:
         msg = (
             f"A plane of {sizes[-2]} x {sizes[-1]} voxels is too large to outline."
@@ -110,12 +111,12 @@ def _outlined(
         if value == 0 or place is None:
             continue
         first = [part.start + at for part, at in zip(place, start, strict=True)]
-        found = []
+        outlines = []
         for polygon in polygons(picture[place] == value):
             rings = [polygon.outer, *polygon.holes]
             placed = [(ring + first) * pixel + corner for ring in rings]
-            found.append([_closed(ring[:, ::-1]) for ring in placed])
-        yield value, found
+            outlines.append([_closed(ring[:, ::-1]) for ring in placed])
+        yield value, outlines
 
 
 def _closed(ring: Any) -> list[list[float]]:
@@ -132,10 +133,10 @@ def _feature(
         "measurements": {"label": value},
     }
     if value in named:
-        one = named[value]
+        label_class = named[value]
         properties["classification"] = {
-            "name": one.name,
-            "color": list(one.color[:3]),
+            "name": label_class.name,
+            "color": list(label_class.color[:3]),
         }
     return {
         "type": "Feature",
@@ -161,7 +162,7 @@ def boxes(
     cancel
         Asked after each chunk.
     """
-    region = region or tuple((0, size) for size in level.shape)
+    region = region or whole_box(level.shape)
     found: dict[int, Box] = {}
     for chunk in level.chunks_in(region):
         box = tuple(
@@ -174,14 +175,14 @@ def boxes(
         for value, place in zip(values.tolist(), places, strict=True):
             if value == 0 or place is None:
                 continue
-            here = tuple(
+            part_box = tuple(
                 (part.start + a, part.stop + a)
                 for part, (a, _) in zip(place, box, strict=True)
             )
-            known = found.get(value, here)
+            known = found.get(value, part_box)
             found[value] = tuple(
                 (min(a, c), max(b, d))
-                for (a, b), (c, d) in zip(here, known, strict=True)
+                for (a, b), (c, d) in zip(part_box, known, strict=True)
             )
         if cancel is not None and cancel():
             break

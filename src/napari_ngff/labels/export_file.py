@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from typing import TYPE_CHECKING
 
 from napari_ngff.labels.export import boxes, geojson, write_boxes
-from napari_ngff.store.sink import FolderSink
+from napari_ngff.store.write.write_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -114,5 +113,4 @@ class _Cancel:
 
 
 def _put(path: str, text: str) -> None:
-    folder, name = os.path.split(os.path.abspath(path))
-    FolderSink(folder).put(name, text.encode())
+    replace_file(path, text.encode())

@@ -8,12 +8,14 @@ import numpy as np
 from scipy import ndimage
 
 from napari_ngff.labels.runs import mask_runs, sort_runs
+from napari_ngff.store.boxes import box_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.labels.grid import Box, Indices
+    from napari_ngff.labels.grid import Indices
     from napari_ngff.labels.level import CanvasLevel, Chunk
+    from napari_ngff.store.boxes import Box
 
 __all__ = ["FILL_BUDGET", "flood"]
 
@@ -44,10 +46,10 @@ def flood(
     ndarray or None
         Runs on `axes`; None where more than `budget` voxels would have to be read.
     """
-    return _Flood(level, seed, axes, budget).runs()
+    return _FloodRegions(level, seed, axes, budget).runs()
 
 
-class _Flood:
+class _FloodRegions:
     """The regions of the chunks met so far, and what is left to do."""
 
     def __init__(
@@ -71,7 +73,7 @@ class _Flood:
         """Give each region of a chunk a number, from 1."""
         if chunk not in self.regions:
             box = self.box(chunk)
-            self.left -= int(np.prod([stop - start for start, stop in box]))
+            self.left -= int(np.prod(box_shape(box)))
             same = self.level.read(box) == self.value
             numbers, count = ndimage.label(same)
             self.regions[chunk] = numbers.astype(np.min_scalar_type(count))
@@ -98,10 +100,10 @@ class _Flood:
     def runs(self) -> Indices | None:
         level = self.level
         first = tuple(i // c for i, c in zip(self.seed, level.chunks, strict=True))
-        at = tuple(
+        inner_seed = tuple(
             i - start for i, (start, _) in zip(self.seed, self.box(first), strict=True)
         )
-        todo = [(first, int(self.region(first)[at]))]
+        todo = [(first, int(self.region(first)[inner_seed]))]
         seen = set(todo)
         while todo and self.left >= 0:
             chunk, number = todo.pop()

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.store.boxes import Box
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["Box", "Grid", "Indices"]
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
-Box = tuple[tuple[int, int], ...]
-"""A rectangle of indices, ``(start, stop)`` per axis."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,33 +4,42 @@ A journal is a folder in the user's data: ``edits.jsonl``, to which every change
 log is appended, and ``before.bin``, with what a save has overwritten (`Retained`). So a
 save that died half way is done again from what was there before it, and no edit is ever
 applied to its own result. A journal that nobody holds open is one to recover.
+
+A journal that cannot be written is reported and keeps nobody from painting or saving.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 import sys
 import threading
 import uuid
 import weakref
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from platformdirs import user_data_path
 
-from napari_ngff.labels.edits import dump_edit, load_edit
+from napari_ngff.labels.edits import dump_edit
+from napari_ngff.labels.saving.journal_records import (
+    EDITS,
+    JournalHead,
+    JournalSubject,
+    Recovered,
+    dump_record,
+    read_journal,
+)
 from napari_ngff.labels.saving.orphans import folder_of, remove_orphans
 from napari_ngff.labels.saving.progress import in_common
 from napari_ngff.labels.saving.retained import Retained
-from napari_ngff.store.growing import GrowingFile
-from napari_ngff.store.holding import hold
+from napari_ngff.store.workers import go_on_after_error
+from napari_ngff.store.write.append_log import AppendLog
+from napari_ngff.store.write.file_lock import hold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from napari_ngff.labels.canvas import Canvas
@@ -38,54 +47,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INTERVAL",
+    "LOCK",
     "Journal",
     "Recovered",
     "discard",
     "find_journals",
     "journal_home",
+    "read_journal",
 ]
 
 INTERVAL = 0.5
 """Seconds between two looks at the log."""
 
-EDITS, BEFORE, LOCK = "edits.jsonl", "before.bin", "lock"
+BEFORE, LOCK = "before.bin", "lock"
 
 
 def journal_home() -> Path:
     """Return the folder of all journals."""
     return user_data_path("napari-ngff", appauthor=False) / "journal"
-
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """What a journal holds.
-
-    Attributes
-    ----------
-    edits
-        All that held, in order.
-    saved
-        Those that the file is known to have, from the first on.
-    saving
-        Those of each save that was begun since and not finished.
-    shape
-        Of level 0 of the canvas.
-    tokens
-        Of all sinks that saved; see `Sink`. Nobody writes with them any more.
-    """
-
-    edits: tuple[Edit, ...] = ()
-    saved: tuple[Edit, ...] = ()
-    saving: tuple[tuple[Edit, ...], ...] = ()
-    shape: tuple[int, ...] = ()
-    tokens: tuple[str, ...] = ()
-
-    @property
-    def count(self) -> int:
-        """How many edits, or edits taken back, the file lacks."""
-        same = in_common(self.edits, self.saved)
-        lacking = len(self.edits) + len(self.saved) - 2 * same
-        return max(lacking, 1) if self.saving else lacking
 
 
 class Journal:
@@ -98,12 +77,22 @@ class Journal:
     canvas
         Whose log is kept.
     folder
-        Of a journal to be taken over.
+        Of a journal to be taken over. Nothing is written into it before the canvas has
+        its edits.
+    subject
+        What is edited.
+    report
+        Called with the error, from any thread, where something cannot be written; the
+        same cause is reported once until writing works again.
 
     Attributes
     ----------
     place
         Store and path.
+    trouble
+        Why the edits are not on the disk; None where they are.
+    classes
+        Of the labels, as `dump_classes` writes them; kept with the edits. "" for none.
     retained
         What saves have overwritten.
     recovered
@@ -111,26 +100,44 @@ class Journal:
     """
 
     def __init__(
-        self, store: str, path: str, canvas: Canvas, folder: Path | None = None
+        self,
+        store: str,
+        path: str,
+        canvas: Canvas,
+        folder: Path | None = None,
+        *,
+        subject: JournalSubject | None = None,
+        report: Callable[[Exception], None] | None = None,
     ) -> None:
         self.canvas = canvas
         self.place = store, path
+        self.subject = subject or JournalSubject(name=path.rpartition("/")[2])
+        self.trouble: Exception | None = None
+        self._report = report
         self._written: tuple[Edit, ...] = ()
+        self._saved: tuple[Edit, ...] = ()
+        self.classes = self._written_classes = ""
         self._guard = threading.RLock()
         self._closed = False
         self._unsecured = False
+        self._anew = False
+        self._awaits_edits = folder is not None
         self._version = 0
-        self._file: GrowingFile | None = None
+        self._lock: IO[bytes] | None = None
+        self._file: AppendLog | None = None
         self._open = contextlib.ExitStack()
-        weakref.finalize(self, self._open.close)
+        # Not at the end of the process, when the last edits are still to be written.
+        weakref.finalize(self, self._open.close).atexit = False
         self.folder = folder or _folder(store, path) / uuid.uuid4().hex
-        self.retained = Retained(self._open_before, durable=True)
+        self.retained = Retained(self._open_before, True, self._fail)
         self.recovered = Recovered()
         if folder is not None:
-            self._open.enter_context(hold(folder / LOCK))
+            self._hold()
             self.recovered = read_journal(folder)
             self._written = self.recovered.edits
-            self._file = GrowingFile(self._open.enter_context(_appending(folder)))
+            self._saved = self.recovered.saved
+            self.classes = self._written_classes = self.recovered.classes
+            self._file = AppendLog(self._open.enter_context(_appending(folder)))
             self.retained.load()
         _watch(self)
 
@@ -139,98 +146,152 @@ class Journal:
             self._begin()
             return (self.folder / BEFORE).open("a+b", buffering=0)
 
+    def _hold(self) -> None:
+        if self._lock is None:
+            self._lock = self._open.enter_context(hold(self.folder / LOCK))
+
     def _begin(self) -> None:
         if self._file is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            above = folder_of(self.place[0])
-            head = {"place": self.place, "shape": self.canvas.shape, "above": above}
+            head = JournalHead(*self.place, self.canvas.shape, self.subject)
+            record = dump_record(head.dump(folder_of(self.place[0])))
             with contextlib.ExitStack() as opened:
-                opened.enter_context(hold(self.folder / LOCK))
-                file = GrowingFile(opened.enter_context(_appending(self.folder)))
-                file.append(_line(head))
+                self._hold()
+                file = AppendLog(opened.enter_context(_appending(self.folder)))
+                file.append(record)
                 self._open.enter_context(opened.pop_all())
             self._file = file
 
+    def _fail(self, error: Exception) -> None:
+        """Report that something could not be written; the same cause only once."""
+        before, self.trouble = self.trouble, error
+        if self._report is not None and _cause(before) != _cause(error):
+            self._report(error)
+
     def sync(self) -> None:
-        """Append what changed since; it is on the disk when this returns."""
+        """Append what changed since; it is on the disk when this returns.
+
+        Raises
+        ------
+        OSError
+            Where it cannot be written.
+        """
         with self._guard:
             version, edits = self.canvas.version, self.canvas.edits
             written = self._written
-            if self._closed or edits is written:
+            named = self.classes if self.classes != self._written_classes else ""
+            if self._closed or (edits is written and not (named and self._file)):
                 return
             same = in_common(written, edits)
-            if same == len(written) == len(edits):
+            if self._awaits_edits and same < len(written):
+                return
+            self._awaits_edits = False
+            if same == len(written) == len(edits) and not (named and self._file):
+                self.trouble = None
                 return
             self._begin()
             records: list[dict[str, Any]] = []
             if same < len(written):
                 records.append({"end": same})
             records += [{"edit": dump_edit(edit)} for edit in edits[same:]]
+            if named:
+                records.append({"classes": named})
+            if self._anew and self._saved:
+                records.append(_save_record("saved", self._saved, edits))
             self._append(*records)
+            self._anew = False
             self._written = edits
+            self._written_classes = named or self._written_classes
             self._flush()
             self._version = version
+            self.trouble = None
 
-    def look(self) -> None:
-        """Do `sync` if anything happened."""
-        if self.canvas.version != self._version:
-            self.sync()
+    def look(self) -> bool:
+        """Do `sync` if anything happened; return whether it worked. Reports why not."""
+        try:
+            changed = self.classes != self._written_classes and self._file is not None
+            if changed or self.canvas.version != self._version:
+                self.sync()
+        # Whatever it is, it must neither end the thread nor go unseen.
+        except Exception as error:  # noqa: BLE001
+            self._fail(error)
+            return False
         self.secure()
+        return True
 
     def secure(self) -> None:
-        """Return once all that was noted is on the disk."""
+        """Return once all that was noted is on the disk, or reported not to be."""
         with self._guard:
             if self._unsecured and not self._closed:
-                self._flush()
+                try:
+                    self._flush()
+                except OSError as error:
+                    self._fail(error)
 
     def saving(self, edits: tuple[Edit, ...], token: str = "") -> None:
         """Note that a save of these edits begins; `secure` before it replaces any.
 
+        Where that fails, it is reported, and the save goes on without the journal.
+
         Parameters
         ----------
         token
-            Of the sink that writes.
+            Of the transaction that writes.
         """
-        self._note("saving", edits, {"token": token})
+        with self._guard:
+            self._note("saving", edits, {"token": token})
 
     def saved(self, edits: tuple[Edit, ...]) -> None:
         """Note that they are in the file, on the disk, at all levels.
 
         A loss of power may take this note away: then edits are recovered that the file
-        has already, which changes nothing.
+        has already, which changes nothing. Where it cannot be written, the edits of
+        before are removed, so that nobody is offered what is saved.
         """
-        self._note("saved", edits)
+        with self._guard:
+            self._saved = edits
+            if not self._note("saved", edits):
+                self._restart()
 
     def _note(
         self, word: str, edits: tuple[Edit, ...], more: Mapping[str, str] | None = None
-    ) -> None:
-        with self._guard:
-            if self._closed:
-                return
+    ) -> bool:
+        if self._closed:
+            return True
+        try:
             self.sync()
             if self._file is None:
-                return
-            # The log may be shorter by now, or others: name them by what was written.
-            known = in_common(edits, self._written) == len(edits)
-            extra = [] if known else [dump_edit(edit) for edit in edits]
-            self._append({word: len(edits), "edits": extra, **(more or {})})
+                return True
+            self._append(_save_record(word, edits, self._written, more))
+        except Exception as error:  # noqa: BLE001  saving works all the same
+            self._fail(error)
+            return False
+        return True
+
+    def _restart(self) -> None:
+        """Write all anew when there is something to write; needs no room now."""
+        with contextlib.suppress(OSError):
+            os.truncate(self.folder / EDITS, 0)
+            self._file, self._written, self._version = None, (), -1
+            self._written_classes = ""
+            self._anew = True
 
     def _append(self, *records: dict[str, Any]) -> None:
         """Write all of some records, or none where that fails."""
         assert self._file is not None
-        self._file.append(b"".join(map(_line, records)))
+        self._file.append(b"".join(map(dump_record, records)))
         self._unsecured = True
 
     def _flush(self) -> None:
-        assert self._file is not None
-        self._file.flush()
+        if self._file is not None:
+            self._file.flush()
         self._unsecured = False
 
     def close(self) -> None:
         """Write the last edits and leave the journal to be recovered."""
         with self._guard:
             if not self._closed:
-                self.sync()
+                self.look()
                 self._leave()
 
     def remove(self) -> None:
@@ -284,48 +345,26 @@ def discard(folder: Path) -> Recovered:
     return found
 
 
-def read_journal(folder: Path) -> Recovered:
-    """Read a journal up to where a crash may have cut it off."""
-    edits: list[Edit] = []
-    saved: tuple[Edit, ...] = ()
-    saving: tuple[tuple[Edit, ...], ...] = ()
-    shape: tuple[int, ...] = ()
-    tokens: list[str] = []
-    for record in _records(folder / EDITS):
-        if "end" in record:
-            del edits[record["end"] :]
-        elif "edit" in record:
-            edits.append(load_edit(record["edit"]))
-        elif "place" in record:
-            shape = tuple(record["shape"])
-        else:
-            for word in {"saving", "saved"} & record.keys():
-                own = tuple(load_edit(edit) for edit in record["edits"])
-                named = own or tuple(edits[: record[word]])
-                if word == "saving":
-                    saving = (*saving, named)
-                    tokens += filter(None, [record.get("token")])
-                else:
-                    saved, saving = named, ()
-    return Recovered(tuple(edits), saved, saving, shape, tuple(tokens))
-
-
-def _records(path: Path) -> Iterator[dict[str, Any]]:
-    with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except ValueError:
-                return
-
-
 def _folder(store: str, path: str) -> Path:
     name = f"{os.path.realpath(store)}|{path}".encode()
     return journal_home() / hashlib.sha256(name).hexdigest()[:32]
 
 
-def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+def _save_record(
+    word: str,
+    edits: tuple[Edit, ...],
+    written: tuple[Edit, ...],
+    more: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Make the record of a save."""
+    # The log may be shorter by now, or others: name them by what was written.
+    known = in_common(edits, written) == len(edits)
+    own = [] if known else [dump_edit(edit) for edit in edits]
+    return {word: len(edits), "edits": own, **(more or {})}
+
+
+def _cause(error: Exception | None) -> tuple[object, ...]:
+    return type(error), getattr(error, "errno", None)
 
 
 def _appending(folder: Path) -> IO[bytes]:
@@ -354,11 +393,10 @@ def _watch(journal: Journal) -> None:
 
 def _tick() -> None:
     pause = threading.Event()
-    with contextlib.suppress(OSError):
+    # Nobody waits for that, and no error of it may end the journals.
+    with contextlib.suppress(Exception):
         remove_orphans(journal_home(), EDITS)
     while not pause.wait(INTERVAL):
         for journal in list(_journals):
-            # A full disk must not end the journals of other labels.
-            with contextlib.suppress(OSError):
-                journal.look()
+            go_on_after_error(journal.look)
         journal = None  # type: ignore[assignment]

@@ -1,24 +1,23 @@
-"""One level of a canvas: an array with edits that reads itself when sliced."""
+"""One level of a canvas: what is below, with the edits of the moment it is read."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from napari_ngff.labels.grid import Grid
-from napari_ngff.store.lazy import LazyArray, Window
+from napari_ngff.store.boxes import box_of, box_shape, cells_in, inside, overlap
+from napari_ngff.store.lazy import ArrayWindow, LazyArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.boxes import Box
     from napari_ngff.store.lazy import ArraySource
 
-__all__ = ["CanvasLevel", "Chunk"]
+__all__ = ["CanvasLevel", "Chunk", "LevelArray"]
 
 LARGEST = 1 << 31
 """A level of more bytes is not handed over as one array."""
@@ -27,14 +26,62 @@ Chunk = tuple[int, ...]
 """Index of a chunk, per axis."""
 
 
-class CanvasLevel:
-    """One level with its edits: an array that reads itself when sliced.
+class LevelOwner(Protocol):
+    """The canvas of a level, which has the edits.
 
-    Slices are lazy dask arrays and show the edits of the moment they are read. It is
-    also an `ArraySource`, in voxels of this level.
+    Attributes
+    ----------
+    token, version
+        Equal ones of both mean equal labels.
     """
 
-    def __init__(self, canvas: Canvas, number: int, source: ArraySource) -> None:
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    levels: tuple[CanvasLevel, ...]
+    token: str
+    version: int
+
+    def copy(self) -> LevelOwner:
+        """Copy it with its edits."""
+
+    def read(self, number: int, box: Box) -> np.ndarray[Any, Any]:
+        """Read a box of a level with its edits."""
+
+
+class LevelArray(LazyArray):
+    """A level of a canvas as a dask array: it shows the edits when it is computed."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        """Slice lazily; integer arrays, one per axis, are read at once."""
+        window = self.window
+        parts = index if isinstance(index, tuple) else (index,)
+        points = len(parts) == self.ndim and all(map(_is_points, parts))
+        if window is None or not points or window != ArrayWindow.whole(window.source):
+            return super().__getitem__(index)
+        level: Any = window.source
+        return level.points([np.asarray(part) for part in parts])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        msg = "Set values with layer.data_setitem(indices, values): it can be undone."
+        raise TypeError(msg)
+
+
+def _is_points(part: Any) -> bool:
+    if not isinstance(part, np.ndarray | list) or not np.ndim(part):
+        return False
+    return np.asarray(part).dtype.kind in "iu"
+
+
+def _level_of(canvas: LevelOwner, number: int) -> CanvasLevel:
+    return canvas.levels[number]
+
+
+class CanvasLevel:
+    """One level with its edits, an `ArraySource` in voxels of this level."""
+
+    def __init__(self, canvas: LevelOwner, number: int, source: ArraySource) -> None:
         self.canvas = canvas
         self.number = number
         self.source = source
@@ -70,32 +117,48 @@ class CanvasLevel:
         """Bytes of the whole level, if it were read."""
         return self.size * self.dtype.itemsize
 
-    def __len__(self) -> int:
-        return self.shape[0]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _level_of, (self.canvas, self.number)
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a box with its edits."""
+        """Read a box with its edits.
+
+        Raises
+        ------
+        MemoryError
+            For one of more than `LARGEST` bytes.
+        """
+        count = math.prod(box_shape(box))
+        if count * self.dtype.itemsize > LARGEST:
+            msg = (
+                f"Too large for one array: {count * self.dtype.itemsize / 2**30:.0f}"
+                " GiB of labels. Take a part of them or a coarser level, compute with"
+                " dask, or save them as OME-Zarr."
+            )
+            raise MemoryError(msg)
         return self.canvas.read(self.number, box)
 
     def below(self, box: Box) -> np.ndarray[Any, Any]:
         """Read a box without the edits."""
         return self.source.read(box).astype(self.dtype, copy=False)
 
-    def lazy(self) -> LazyArray:
+    def lazy(self) -> LevelArray:
         """Give the level as a dask array."""
-        token = f"canvas-{id(self.canvas)}-{self.canvas.version}-{self.number}"
-        return LazyArray.of(Window.whole(self), token)
+        token = f"canvas-{self.canvas.token}-{self.canvas.version}-{self.number}"
+        return LevelArray.of(ArrayWindow.whole(self), token)
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
     def __getitem__(self, index: Any) -> Any:
-        """Slice lazily; integer arrays, one per axis, are read at once."""
-        parts = index if isinstance(index, tuple) else (index,)
-        if len(parts) == self.ndim and any(
-            isinstance(part, np.ndarray | list) and np.ndim(part) for part in parts
-        ):
-            arrays = [np.asarray(part) for part in parts if not isinstance(part, slice)]
-            if len(arrays) == self.ndim and all(a.dtype.kind in "iu" for a in arrays):
-                return self.points(arrays)
         return self.lazy()[index]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.lazy().__array__(dtype)
+
+    def astype(self, dtype: Any, **keywords: Any) -> Any:
+        """Give a lazy dask array of another type."""
+        return self.lazy().astype(dtype, **keywords)  # type: ignore[no-untyped-call]
 
     def points(self, index: Sequence[Any]) -> np.ndarray[Any, Any]:
         """Read single voxels, chunk by chunk.
@@ -108,44 +171,23 @@ class CanvasLevel:
         arrays = np.broadcast_arrays(*index)
         shape = arrays[0].shape
         sizes = np.array(self.shape)
-        at = np.stack([np.asarray(a, np.int64).ravel() for a in arrays], axis=1)
-        if ((at < -sizes) | (at >= sizes)).any():
-            msg = f"An index lies outside of an array of shape {self.shape}."
+        indices = np.stack([np.asarray(a, np.int64).ravel() for a in arrays], axis=1)
+        if ((indices < -sizes) | (indices >= sizes)).any():
+            msg = f"Index outside of an array of shape {self.shape}."
             raise IndexError(msg)
-        at %= sizes
-        out = np.empty(len(at), self.dtype)
-        chunks, which = np.unique(at // self.chunks, axis=0, return_inverse=True)
+        indices %= sizes
+        out = np.empty(len(indices), self.dtype)
+        chunks, which = np.unique(indices // self.chunks, axis=0, return_inverse=True)
         for number, chunk in enumerate(chunks):
-            here = which.ravel() == number
+            is_here = which.ravel() == number
             box = self.box(tuple(int(c) for c in chunk))
             block = self.read(box)
-            out[here] = block[tuple((at[here] - [a for a, _ in box]).T)]
+            out[is_here] = block[tuple((indices[is_here] - [a for a, _ in box]).T)]
         return out.reshape(shape)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if copy is False:
-            msg = "A level of a canvas cannot be viewed without copying it."
-            raise ValueError(msg)
-        if self.nbytes > LARGEST:
-            msg = (
-                f"This level, {self.shape} of {self.dtype}, would take"
-                f" {self.nbytes / 2**30:.0f} GiB as one array. Slice it, take a"
-                " coarser level, or save it as OME-Zarr."
-            )
-            raise MemoryError(msg)
-        whole = self.read(tuple((0, size) for size in self.shape))
-        return whole if dtype is None else whole.astype(dtype, copy=False)
-
-    def astype(self, dtype: Any, **keywords: Any) -> Any:
-        """Give a lazy dask array of another type."""
-        return self.lazy().astype(dtype, **keywords)  # type: ignore[no-untyped-call]
 
     def box(self, chunk: Chunk) -> Box:
         """Rectangle of a chunk."""
-        return tuple(
-            (i * step, min((i + 1) * step, size))
-            for i, step, size in zip(chunk, self.chunks, self.shape, strict=True)
-        )
+        return box_of(chunk, self.chunks, self.shape)
 
     def reach(self, box: Box) -> Box:
         """Rectangle of level 0 in which an edit must lie to change a box of this level.
@@ -163,32 +205,10 @@ class CanvasLevel:
 
     def chunks_in(self, box: Box) -> Iterator[Chunk]:
         """List the chunks that a box meets."""
-        return itertools.product(
-            *(
-                range(start // step, -(-stop // step))
-                for (start, stop), step in zip(box, self.chunks, strict=True)
-            )
-        )
+        return cells_in(box, self.chunks)
 
     def parts(self, box: Box) -> Iterator[tuple[Chunk, Any, Any]]:
         """Cut a box at the chunks: each with its part of the box and of the chunk."""
         for chunk in self.chunks_in(box):
-            both = list(zip(box, self.box(chunk), strict=True))
-            cut = [(max(b[0], c[0]), min(b[1], c[1])) for b, c in both]
-            part = tuple(
-                slice(a - b[0], z - b[0])
-                for (a, z), (b, _) in zip(cut, both, strict=True)
-            )
-            inside = tuple(
-                slice(a - c[0], z - c[0])
-                for (a, z), (_, c) in zip(cut, both, strict=True)
-            )
-            yield chunk, part, inside
-
-
-def _moved(inside: Any, box: Box) -> Box:
-    """Turn a part of a chunk back into a rectangle of its level."""
-    return tuple(
-        (part.start + start, part.stop + start)
-        for part, (start, _) in zip(inside, box, strict=True)
-    )
+            cut = overlap(box, self.box(chunk))
+            yield chunk, inside(cut, box), inside(cut, self.box(chunk))

@@ -41,8 +41,8 @@ def mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) -> Array
     block = np.ascontiguousarray(block)
     first = tuple(slice(None, None, n) for n in lengths)
     out = block[first].copy()
-    at = np.flatnonzero(_mixed(block, lengths))
-    start, place = _corners(at, out.shape, lengths, block.shape)
+    positions = np.flatnonzero(_mixed(block, lengths))
+    start, place = _corners(positions, out.shape, lengths, block.shape)
     offsets = list(itertools.product(*map(range, lengths)))
     flat = block.reshape(-1)
     ids = [
@@ -50,16 +50,16 @@ def mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) -> Array
         for offset in offsets
     ]
     if all_count:
-        out.reshape(-1)[at] = _most_frequent(ids)
+        out.reshape(-1)[positions] = _most_frequent(ids)
         return out
     counts = np.stack([_weight(offset, place, inside) for offset in offsets])
-    best, most = ids[0].copy(), np.full(at.size, -1)
+    best, most = ids[0].copy(), np.full(positions.size, -1)
     for candidate in ids:
         count = sum(n * (one == candidate) for n, one in zip(counts, ids, strict=True))
         better = (count > most) | ((count == most) & (candidate < best))
         best[better] = candidate[better]
         most[better] = count[better]
-    out.reshape(-1)[at] = best
+    out.reshape(-1)[positions] = best
     return out
 
 
@@ -107,10 +107,10 @@ def _mixed(block: Array, lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         # A block's are one number: not 0 where any of them is True.
         whole: npt.NDArray[np.bool_] = differs.view(f"u{length}") != 0
         return whole
-    found = differs[..., ::length].copy()
+    mixed = differs[..., ::length].copy()
     for o in range(1, length):
-        found |= differs[..., o::length]
-    return found
+        mixed |= differs[..., o::length]
+    return mixed
 
 
 def _corners(

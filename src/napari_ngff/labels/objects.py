@@ -9,6 +9,7 @@ from scipy import ndimage
 
 from napari_ngff.labels.flood import FILL_BUDGET, flood
 from napari_ngff.labels.runs import mask_runs
+from napari_ngff.store.boxes import whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ def known_ids(canvas: Canvas, most: int = LISTED) -> Indices:
     level = small[0] if small else canvas.levels[-1]
     found = [
         np.unique(level.read(level.box(chunk)))
-        for chunk in level.chunks_in(tuple((0, size) for size in level.shape))
+        for chunk in level.chunks_in(whole_box(level.shape))
     ]
     ids = np.unique(np.concatenate(found)).astype(np.int64)
     listed: Indices = ids[ids != 0]
@@ -81,12 +82,12 @@ def parted(
     markers = np.zeros(mask.shape, np.int32)
     places: list[tuple[int, ...]] = []
     for number, seed in enumerate(seeds, 1):
-        at = tuple(int(seed[a]) - o for a, o in zip(axes, origin, strict=True))
-        inside = all(0 <= i < n for i, n in zip(at, mask.shape, strict=True))
-        if not inside or not mask[at] or markers[at]:
+        seed_index = tuple(int(seed[a]) - o for a, o in zip(axes, origin, strict=True))
+        inside = all(0 <= i < n for i, n in zip(seed_index, mask.shape, strict=True))
+        if not inside or not mask[seed_index] or markers[seed_index]:
             raise ValueError("Click different places of one object.")
-        markers[at] = number
-        places.append(at)
+        markers[seed_index] = number
+        places.append(seed_index)
     depth = ndimage.distance_transform_edt(np.pad(mask, 1), sampling=weights)
     depth = depth[(slice(1, -1),) * mask.ndim]
     for number in range(1, len(seeds) + 1):
@@ -107,17 +108,17 @@ def _climb(depth: Any, markers: Any, number: int) -> bool:
 
     Else the seed that is first there would flood over the saddle into the other hill.
     """
-    at = tuple(int(i[0]) for i in np.nonzero(markers == number))
+    top_index = tuple(int(i[0]) for i in np.nonzero(markers == number))
     while True:
-        around = tuple(slice(max(i - 1, 0), i + 2) for i in at)
+        around = tuple(slice(max(i - 1, 0), i + 2) for i in top_index)
         near = depth[around]
         top = np.unravel_index(int(near.argmax()), near.shape)
-        if near[top] <= depth[at]:
+        if near[top] <= depth[top_index]:
             return True
-        at = tuple(int(i) + s.start for i, s in zip(top, around, strict=True))
-        if markers[at] not in (0, number):
+        top_index = tuple(int(i) + s.start for i, s in zip(top, around, strict=True))
+        if markers[top_index] not in (0, number):
             return False
-        markers[at] = number
+        markers[top_index] = number
 
 
 def _mask(runs: Indices) -> tuple[Any, list[int]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Polygon", "polygons"]
+__all__ = ["OutlinePolygon", "polygons"]
 
 Ring = npt.NDArray[np.int64]
 """Corners, axes (corner, y and x); the last is joined with the first. Integers are the
@@ -16,7 +16,7 @@ edges between voxels: voxel 0 reaches from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Polygon:
+class OutlinePolygon:
     """One piece of an object whose voxels are connected by faces.
 
     Attributes
@@ -39,7 +39,7 @@ class Polygon:
         return [(self.outer, 1), *((hole, -1) for hole in self.holes)]
 
 
-def polygons(mask: npt.NDArray[np.bool_]) -> list[Polygon]:
+def polygons(mask: npt.NDArray[np.bool_]) -> list[OutlinePolygon]:
     """Outline what is set in a mask.
 
     Pieces that touch at a corner only are apart. No ring meets itself ("simple",
@@ -54,13 +54,14 @@ def polygons(mask: npt.NDArray[np.bool_]) -> list[Polygon]:
     outer = [ring for ring in rings if _doubled(ring) > 0]
     holes = [ring for ring in rings if _doubled(ring) < 0]
     if len(outer) == 1:
-        return [Polygon(outer[0], tuple(holes))]
+        return [OutlinePolygon(outer[0], tuple(holes))]
     pieces = _pieces(mask)
     owned: dict[int, list[Ring]] = {}
     for hole in holes:
         owned.setdefault(_piece_of(hole, pieces, inner=True), []).append(hole)
     return [
-        Polygon(ring, tuple(owned.get(_piece_of(ring, pieces), ()))) for ring in outer
+        OutlinePolygon(ring, tuple(owned.get(_piece_of(ring, pieces), ())))
+        for ring in outer
     ]
 
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.labels.cells import hull, inside
 from napari_ngff.labels.raster import Raster
+from napari_ngff.store.boxes import hull, inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.grid import Box, Grid
+    from napari_ngff.labels.grid import Grid
+    from napari_ngff.store.boxes import Box
 
 __all__ = ["Patch"]
 
@@ -116,8 +117,8 @@ class Patch:
         if edit.asks and regions:
             # A store reads a whole chunk for any part of it.
             regions = [hull(regions)]
-        found = [self._lay(edit, region, read, step, note) for region in regions]
-        return any(found)
+        changed = [self._lay(edit, region, read, step, note) for region in regions]
+        return any(changed)
 
     def _lay(
         self,

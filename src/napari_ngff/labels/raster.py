@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_ngff.store.boxes import box_shape
+
 if TYPE_CHECKING:
-    from napari_ngff.labels.grid import Box, Grid
+    from napari_ngff.labels.grid import Grid
     from napari_ngff.labels.shapes import Cover
+    from napari_ngff.store.boxes import Box
 
 __all__ = ["Raster"]
 
@@ -82,15 +85,15 @@ class Raster:
 
     def _found(self, grid: Grid, box: Box) -> tuple[Any, npt.NDArray[Any]]:
         """Tell which voxels of a box of a level lie in the picture, and its values."""
-        inside: Any = np.ones([stop - start for start, stop in box], bool)
+        inside: Any = np.ones(box_shape(box), bool)
         index = []
         for axis, span in enumerate(box):
             sample, _ = grid.bounds(axis, span, False)
             size = self.values.shape[axis]
-            at = np.floor((sample + 0.5 - self.origin[axis]) / self.step[axis])
+            voxel = np.floor((sample + 0.5 - self.origin[axis]) / self.step[axis])
             shape = (-1,) + (1,) * (len(box) - axis - 1)
-            inside &= ((at >= 0) & (at < size)).reshape(shape)
-            index.append(np.clip(at, 0, size - 1).astype(np.int64))
+            inside &= ((voxel >= 0) & (voxel < size)).reshape(shape)
+            index.append(np.clip(voxel, 0, size - 1).astype(np.int64))
         values: npt.NDArray[Any] = self.values[np.ix_(*index)]
         return inside, values
 

@@ -1,8 +1,8 @@
 """Coarser levels of label ids: each id is one of those that it stands for.
 
-*nearest* takes the first voxel of each block, ``fine[::f]``; *mode* the id that most
-voxels of the block have, of several the smallest. A block follows from the shapes of
-two levels alone, so that a part can be made again exactly as the whole was.
+*nearest* takes one voxel of each block, as a rule the first, ``fine[::f]``; *mode* the
+id that most voxels of the block have, of several the smallest. A block follows from the
+shapes of two levels alone, so that a part can be made again exactly as the whole was.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.labels.cells import box_of, cells_in
 from napari_ngff.labels.mode import mode
+from napari_ngff.store.boxes import box_of, cells_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from napari_ngff.labels.cells import Cell
-    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.boxes import Box, Cell
 
-__all__ = ["Method", "Reduction", "Steps", "method_named"]
+__all__ = ["AxisSteps", "Method", "Reduction", "method_named"]
 
 Array = npt.NDArray[Any]
 Method = Literal["nearest", "mode"]
@@ -37,7 +36,7 @@ def method_named(name: str | None) -> Method:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class AxisSteps:
     """The blocks of one axis.
 
     Attributes
@@ -47,14 +46,18 @@ class Steps:
     factor
         Voxels of a block; the last block may have fewer, or leave voxels over. None
         where no whole number fits: block ``i`` begins at ``i * fine // coarse``.
+    offset
+        Of the voxel that *nearest* takes from the first of its block; of a block that
+        ends before, the last.
     """
 
     fine: int
     coarse: int
     factor: int | None
+    offset: int = 0
 
     @classmethod
-    def of(cls, fine: int, coarse: int, ratio: float | None = None) -> Steps:
+    def of(cls, fine: int, coarse: int, ratio: float | None = None) -> AxisSteps:
         """Find the factor between two lengths.
 
         Parameters
@@ -80,6 +83,12 @@ class Steps:
             return index * self.fine // self.coarse
         return index * self.factor
 
+    def taken(self, index: Any) -> Any:
+        """Voxel that *nearest* takes from a block."""
+        if not self.offset:
+            return self.starts(index)
+        return np.minimum(self.starts(index) + self.offset, self.fine - 1)
+
     def stops(self, index: Any) -> Any:
         """First voxel after a block."""
         return np.minimum(self.starts(index + 1), self.fine)
@@ -94,12 +103,14 @@ class Steps:
         return min(first, self.coarse), min(last + 1, self.coarse)
 
     def sampling(self, start: int, stop: int) -> tuple[int, int]:
-        """Blocks whose first voxel lies in a span of voxels."""
+        """Blocks of which *nearest* takes a voxel in a span of voxels."""
         if self.factor is None:
             pair = (-(-at * self.coarse // self.fine) for at in (start, stop))
         else:
-            pair = (-(-at // self.factor) for at in (start, stop))
-        first, last = pair
+            pair = (-(-(at - self.offset) // self.factor) for at in (start, stop))
+        first, last = (max(at, 0) for at in pair)
+        if self.offset and stop == self.fine:
+            last = self.coarse  # the voxel of the last block may be its last
         return min(first, self.coarse), min(last, self.coarse)
 
 
@@ -115,7 +126,7 @@ class Reduction:
         Of choosing an id.
     """
 
-    steps: tuple[Steps, ...]
+    steps: tuple[AxisSteps, ...]
     method: Method = "nearest"
 
     @classmethod
@@ -146,7 +157,7 @@ class Reduction:
             msg = f"A level of shape {tuple(coarse)} cannot follow one of {tuple(fine)}"
             raise ValueError(msg)
         given = ratios or (None,) * len(fine)
-        steps = map(Steps.of, fine, coarse, given)
+        steps = map(AxisSteps.of, fine, coarse, given)
         return cls(tuple(steps), method)
 
     def targets(self, box: Box) -> Box | None:
@@ -195,7 +206,7 @@ class Reduction:
                 for one, (a, b) in zip(self.steps, box, strict=True)
             )
         return tuple(
-            (int(one.starts(a)), int(one.starts(b - 1)) + 1)
+            (int(one.taken(a)), int(one.taken(b - 1)) + 1)
             for one, (a, b) in zip(self.steps, box, strict=True)
         )
 
@@ -218,14 +229,15 @@ class Reduction:
         block, lengths, inside = self._regular(block, box)
         return mode(block, lengths, inside)
 
-    def _along(self, box: Box) -> list[tuple[Steps, tuple[int, int]]]:
+    def _along(self, box: Box) -> list[tuple[AxisSteps, tuple[int, int]]]:
         return list(zip(self.steps, box, strict=True))
 
-    def _first(self, one: Steps, span: tuple[int, int]) -> Any:
-        """Index of the first voxel of each block, in the sources of a span."""
-        if one.factor is not None:
+    def _first(self, one: AxisSteps, span: tuple[int, int]) -> Any:
+        """Index of the voxel that is taken of each block, in the sources of a span."""
+        ends = one.starts(span[1] - 1) + one.offset
+        if one.factor is not None and ends < one.fine:
             return slice(None, None, one.factor)
-        return one.starts(np.arange(*span)) - one.starts(span[0])
+        return one.taken(np.arange(*span)) - one.taken(span[0])
 
     def _regular(
         self, block: Array, box: Box
@@ -250,13 +262,13 @@ class Reduction:
             blocks = np.arange(*span)
             starts, stops = one.starts(blocks), one.stops(blocks)
             length = int((stops - starts).max())
-            own = np.arange(length)[:, None] < stops - starts
+            is_own = np.arange(length)[:, None] < stops - starts
             lengths.append(length)
-            if own.all() and block.shape[axis] == length * len(blocks):
+            if is_own.all() and block.shape[axis] == length * len(blocks):
                 inside.append(None)
                 continue
             index = starts[:, None] + np.arange(length)
             index = np.minimum(index, stops[:, None] - 1) - starts[0]
             block = block.take(index.ravel(), axis)
-            inside.append(own)
+            inside.append(is_own)
         return block, tuple(lengths), inside

@@ -13,7 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.labels.grid import Box, Grid, Indices
+    from napari_ngff.labels.grid import Grid, Indices
+    from napari_ngff.store.boxes import Box
 
 __all__ = ["cover_runs", "mask_runs", "point_runs", "sort_runs"]
 

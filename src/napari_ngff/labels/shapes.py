@@ -24,9 +24,11 @@ from napari_ngff.labels.dabs import (
 )
 from napari_ngff.labels.polygons import is_large, polygon_rows, polygon_runs
 from napari_ngff.labels.runs import cover_runs
+from napari_ngff.store.boxes import box_shape, whole_box
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.grid import Box, Grid, Indices
+    from napari_ngff.labels.grid import Grid, Indices
+    from napari_ngff.store.boxes import Box
 
 __all__ = ["Cover", "Everywhere", "Mask", "Polygon", "Shape", "Stroke"]
 
@@ -95,10 +97,10 @@ class Stroke:
         number = np.where(steps[way] == 0, 0, number)[:, None]
         # As `numpy.linspace`, to the last bit.
         stride = (points[1:] - points[:-1]) / counts[:, None]
-        at = number * stride[way] + points[:-1][way]
+        distances = number * stride[way] + points[:-1][way]
         last = number[:, 0] == steps[way]
-        at[last & (steps[way] > 0)] = points[1:][way[last & (steps[way] > 0)]]
-        centres: Indices = np.round(at).astype(np.int64)
+        distances[last & (steps[way] > 0)] = points[1:][way[last & (steps[way] > 0)]]
+        centres: Indices = np.round(distances).astype(np.int64)
         return centres
 
     @property
@@ -112,13 +114,13 @@ class Stroke:
         dabs = self._near(bounds)
         if not len(dabs):
             return False
-        if len(dabs) == 1 and math.prod(b - a for a, b in box) <= SMALL:
+        if len(dabs) == 1 and math.prod(box_shape(box)) <= SMALL:
             dab = dab_over(dabs[0], bounds, self.weights)
             mask = reached(dab, self.radius**2, self._exact)
             return True if mask.all() else mask if mask.any() else False
         if self._is_full(dabs, bounds):
             return True
-        mask = np.zeros([stop - start for start, stop in box], bool)
+        mask = np.zeros(box_shape(box), bool)
         spans = self._spans(dabs, bounds)
         windows = (spans[..., 1] - spans[..., 0]).max(axis=0)
         if len(dabs) >= MANY_DABS and windows.prod() * len(dabs) <= GATHERED:
@@ -133,8 +135,8 @@ class Stroke:
         keep = np.ones(len(dabs), bool)
         for axis, (low, high) in enumerate(bounds):
             reach = int(self.radius / self.weights[axis])
-            at = dabs[:, axis]
-            keep &= (at + reach >= low[0]) & (at - reach <= high[-1])
+            centres = dabs[:, axis]
+            keep &= (centres + reach >= low[0]) & (centres - reach <= high[-1])
         return dabs[keep]
 
     def _is_full(self, dabs: Indices, bounds: list[Any]) -> bool:
@@ -142,8 +144,10 @@ class Stroke:
         total = np.zeros(len(dabs))
         for axis, (low, high) in enumerate(bounds):
             ends = np.stack([low[[0, -1]], high[[0, -1]]])
-            at = dabs[:, axis, None]
-            away = np.maximum(np.maximum(ends[0] - at, at - ends[1]), 0).max(axis=1)
+            centres = dabs[:, axis, None]
+            away = np.maximum(np.maximum(ends[0] - centres, centres - ends[1]), 0).max(
+                axis=1
+            )
             total += (away * self.weights[axis]) ** 2
         return bool((total <= self.radius**2).any())
 
@@ -166,15 +170,15 @@ class Stroke:
             ]
             dab = dab_over(centre, parts, self.weights)
             boxes: Any = [[(0, b - a) for a, b in span]]
-            if before is not None and math.prod(b - a for a, b in span) > SMALL:
+            if before is not None and math.prod(box_shape(span)) > SMALL:
                 last = dab_over(before, parts, self.weights)
                 boxes = crescent_boxes(dab, last, square)
             for box in boxes:
-                place = tuple(
+                target = tuple(
                     slice(a + start, a + stop)
                     for (a, _), (start, stop) in zip(span, box, strict=True)
                 )
-                mask[place] |= reached(part_of(dab, box), square, self._exact)
+                mask[target] |= reached(part_of(dab, box), square, self._exact)
             before = centre
 
     def beyond(self, other: Stroke, grid: Grid, box: Box, touch: bool) -> list[Box]:
@@ -210,15 +214,15 @@ class Stroke:
         total: Any = 0
         index = []
         for axis, (low, high) in enumerate(bounds):
-            at = np.minimum(
+            indices = np.minimum(
                 first[:, axis, None] + np.arange(windows[axis]), len(low) - 1
             )
             dab = dabs[:, axis, None]
-            away = np.maximum(np.maximum(low[at] - dab, dab - high[at]), 0)
+            away = np.maximum(np.maximum(low[indices] - dab, dab - high[indices]), 0)
             shape = [len(dabs)] + [1] * ndim
             shape[axis + 1] = -1
             total = total + ((away * self.weights[axis]) ** 2).reshape(shape)
-            index.append(at.reshape(shape))
+            index.append(indices.reshape(shape))
         inside = total <= self.radius**2
         places = [np.broadcast_to(i, inside.shape)[inside] for i in index]
         mask[tuple(places)] = True
@@ -323,7 +327,7 @@ class Everywhere:
     @property
     def bbox(self) -> Box:
         """All of level 0."""
-        return tuple((0, size) for size in self.frame)
+        return whole_box(self.frame)
 
     def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
         """Tell which voxels of a box of a level it covers: all."""

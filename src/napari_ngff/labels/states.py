@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.classes import STATES
 from napari_ngff.labels.places.sidecar import address_of
 from napari_ngff.store.location import is_url
-from napari_ngff.store.sink import FolderSink
+from napari_ngff.store.write.write_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,8 @@ __all__ = ["TODO", "FieldStates", "Stated"]
 TODO = STATES[0]
 
 FORMAT = "napari-ngff-annotation"
+
+_writing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +91,19 @@ class FieldStates:
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            msg = (
-                f"{self.path} is no list of states of fields: {error}. Move it away to"
-                " begin a new one."
-            )
-            raise CorruptDataError(msg) from error
+            msg = f"{self.path} is no list of states of fields: {error}."
+            raise CorruptDataError(
+                msg, remedy="Move it away to begin a new one."
+            ) from error
 
     @property
     def any(self) -> bool:
         """Whether a state of any field was noted."""
         return bool(self._known)
+
+    def states(self) -> dict[str, str]:
+        """Return all states that were noted, by the path of the field."""
+        return {field: one.state for field, one in self._known.items()}
 
     def state(self, field: str) -> str:
         """Return the state of a field, by its path below the node."""
@@ -116,18 +122,19 @@ class FieldStates:
         if state not in STATES:
             raise ValueError(f"A state is one of {', '.join(STATES)}.")
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        known = self._read() | {field: Stated(state, now)}
-        content = {
-            "format": FORMAT,
-            "version": 1,
-            "fields": {
-                name: {"state": one.state, "when": one.when}
-                for name, one in sorted(known.items())
-            },
-        }
-        folder, name = os.path.split(self.path)
-        FolderSink(folder).put(name, json.dumps(content, indent=1).encode())
-        self._known = known
+        # Labels of several images may be saved at once, each in its own thread.
+        with _writing:
+            known = self._read() | {field: Stated(state, now)}
+            content = {
+                "format": FORMAT,
+                "version": 1,
+                "fields": {
+                    name: {"state": one.state, "when": one.when}
+                    for name, one in sorted(known.items())
+                },
+            }
+            replace_file(self.path, json.dumps(content, indent=1).encode())
+            self._known = known
 
     def count(self, fields: Sequence[str]) -> dict[str, int]:
         """Count fields by state, in the order of `STATES`."""

@@ -22,6 +22,7 @@ import numpy as np
 from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
 from napari_ngff.labels.cells import box_of
 from napari_ngff.labels.reduce import Reduction
+from napari_ngff.labels.saving.level_rules import LevelRule, find_rules
 from napari_ngff.labels.saving.progress import Outcome, Progress, Round, in_common
 from napari_ngff.labels.saving.retained import (
     Baseline,
@@ -33,14 +34,13 @@ from napari_ngff.labels.saving.retained import (
 from napari_ngff.labels.saving.rewrite import Backlog, Files, Rewrite
 from napari_ngff.labels.saving.snapshot import Snapshot, touched
 from napari_ngff.labels.saving.verdict import errors_of
-from napari_ngff.labels.saving.widening import ASIDE, widen
+from napari_ngff.labels.saving.widening import widen
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray
 from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.store.sink import sink_of
-from napari_ngff.store.staged import StagedFolder, staged
-from napari_ngff.store.watched import Watched
+from napari_ngff.store.revision import ReadLog
+from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
@@ -80,12 +80,8 @@ class LabelWriter:
         The arrays, and the file's axis for each of the canvas, where the canvas has
         none yet: as many as there are, more or fewer than its levels.
 
-    Attributes
-    ----------
     register
-        Called once all levels are written, before that is committed.
-    describe
-        Called before an archive is written anew: puts what else goes into it then.
+        Of new labels: makes them known once all levels are written; see `NewLabels`.
 
     Raises
     ------
@@ -100,6 +96,7 @@ class LabelWriter:
         method: Method = "nearest",
         ratios: Sequence[Sequence[float]] | None = None,
         files: tuple[Sequence[ChunkedArray], Order] | None = None,
+        register: Callable[[], None] | None = None,
     ) -> None:
         self.canvas = canvas
         self.retained = retained
@@ -107,13 +104,12 @@ class LabelWriter:
             found = [array_of(level.source) for level in canvas.levels]
             files = [array for array, _ in found], found[0][1]
         self.arrays, self.order = tuple(files[0]), files[1]
-        self.sink = staged(sink_of(self.arrays[0].source))
+        self.transaction = begin_transaction(self.arrays[0].source)
         self.journal: Journal | None = None
-        self.register: Callable[[], None] | None = None
-        self.describe: Callable[[], None] | None = None
-        self._watched = Watched(self.sink)
+        self._register = register
+        self._reads = ReadLog(self.transaction.source)
         self._saved: tuple[Edit, ...] = ()
-        self._waiting = 0  # blocks that the sink has and the file has not
+        self._waiting = 0  # blocks that the transaction has and the file has not
         self._backlog = Backlog.empty(len(self.arrays))
         self.reductions = tuple(
             Reduction.of(
@@ -121,6 +117,9 @@ class LabelWriter:
             )
             for i, (fine, coarse) in enumerate(pairwise(self.arrays))
         )
+        # Of new labels, these; else they are found before the first save.
+        self._rules = tuple(LevelRule(one) for one in self.reductions)
+        self._found = False
         self._check()
         self._read_through()
 
@@ -139,7 +138,7 @@ class LabelWriter:
         pairs = zip(self.canvas.levels, self.arrays, strict=False)
         for number, (level, array) in enumerate(pairs):
             if array.direct:
-                array = ChunkedArray(self._watched, array.path, array.layout)
+                array = ChunkedArray(self._reads, array.path, array.layout)
             source = LevelSource(array, on_error_of(level.source))
             kept = Baseline(source, self.retained, number, cell_shape(array))
             level.source = Arranged(kept, self.order)
@@ -173,7 +172,11 @@ class LabelWriter:
 
     @property
     def _incomplete(self) -> bool:
-        return bool(self._backlog) or self.sink.uncommitted or self.register is not None
+        return (
+            bool(self._backlog)
+            or self.transaction.uncommitted
+            or self._register is not None
+        )
 
     @property
     def unsaved_edits(self) -> tuple[Edit, ...]:
@@ -201,7 +204,7 @@ class LabelWriter:
         self._saved = found.saved
         shape, dtype = self.canvas.shape, self.canvas.dtype
         known = [Snapshot(e, shape, dtype) for e in ((), found.saved, *found.saving)]
-        array = fresh(self.arrays[0], self.sink.source)
+        array = fresh(self.arrays[0], self.transaction.source)
         self._backlog.doubt(self.retained)
         for cell in self.retained.cells(0):
             box = box_of(cell, cell_shape(array), array.shape)
@@ -215,27 +218,34 @@ class LabelWriter:
                     self.retained.drop(0, cell)
         if found.saving:
             self.sweep(found.tokens)
-            for one in self.arrays:
-                self.sink.clear(f"{one.path}{ASIDE}")
+            self.transaction.recover(self.arrays[0].path)
             label = self.arrays[0].path.rpartition("/")[0]
             above = [path for path in (label, label.rpartition("/")[0]) if path]
-            consolidate(self.sink, [*above, *(one.path for one in self.arrays)])
+            consolidate(self.transaction, [*above, *(one.path for one in self.arrays)])
 
     def sweep(self, dead: Sequence[str]) -> None:
-        """Remove blocks that a process that is gone left aside; see `Sink.sweep`."""
+        """Remove what a process that is gone left aside; see `Transaction.sweep`."""
         for one in self.arrays:
-            self.sink.sweep(one.path, dead)
+            self.transaction.sweep(one.path, dead)
 
     def save(
         self,
         progress: Progress | None = None,
         cancel: Callable[[], bool] | None = None,
+        describe: Callable[[], None] | None = None,
     ) -> Outcome:
         """Save the edits of this moment; those made meanwhile remain for the next time.
 
         Not from two threads at once. Painting goes on. What another program changed
         since it was read is left as it is and read again: saving once more puts the
         edits on top of it.
+
+        Parameters
+        ----------
+        progress, cancel
+            Told how far it is; asked whether to stop.
+        describe
+            Puts what else is to be saved with the voxels, where all is saved together.
 
         Raises
         ------
@@ -247,10 +257,8 @@ class LabelWriter:
             and saving again goes on from there.
         """
         edits, idle = self.canvas.edits, not self.unsaved
-        if isinstance(self.sink, StagedFolder):
-            self.sink.guard = self._secure
         if self.journal is not None:
-            self.journal.saving(edits, self.sink.token)
+            self.journal.saving(edits, self.transaction.token)
         if self.canvas.dtype != self.arrays[0].dtype:
             self._widen(self.canvas.dtype)
         snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)
@@ -259,32 +267,49 @@ class LabelWriter:
         cells = touched(changed, snapshot.grid, self.order, cell_shape(self.arrays[0]))
         self._backlog.want(cells)
         self._saved = edits
+        self._find_rules()
         state = Round(progress, cancel)
         known = self._errors()
         try:
             self._rewrite(snapshot, state).run()
         except OSError:
             with suppress(OSError):
-                if isinstance(self.sink, StagedFolder):
+                if not self.transaction.saves_together:
                     self._commit(state)
             raise
-        self._commit(state)
+        self._commit(state, describe)
         if self.journal is not None and not self._incomplete:
             self.journal.saved(edits)
         new = tuple(one for one in self._errors() if one not in known)
         self._waiting += state.blocks
         state.blocks = 0
-        if not self.sink.uncommitted:
+        if not self.transaction.uncommitted:
             state.blocks, self._waiting = self._waiting, 0
         return state.outcome(new, idle)
 
+    def _find_rules(self) -> None:
+        """Find out once how the coarser levels were made."""
+        if self._found or not self._backlog.pending:
+            return
+        self._found = True
+        if self._register is not None:
+            return  # nobody has made any yet
+        arrays = [fresh(array, self.transaction.source) for array in self.arrays]
+        levels = [
+            Baseline(LevelSource(array), self.retained, number, cell_shape(array))
+            for number, array in enumerate(arrays)
+        ]
+        shape, chunk = arrays[0].shape, cell_shape(arrays[0])
+        near = (box_of(cell, chunk, shape) for cell in self._backlog.pending)
+        self._rules = find_rules(levels, self.reductions, near)
+
     def _errors(self) -> tuple[Problem, ...]:
-        return errors_of(self.sink.source, self.arrays[0].path)
+        return errors_of(self.transaction.source, self.arrays[0].path)
 
     def _rewrite(self, snapshot: Snapshot, state: Round) -> Rewrite:
-        marks = self._watched.marks
+        read = self._reads.revisions
         files = Files(
-            self.arrays, self.order, self.reductions, self.sink, marks, self._secure
+            self.arrays, self.order, self._rules, self.transaction, read, self._secure
         )
         return Rewrite(files, self.retained, self._backlog, snapshot, state)
 
@@ -294,40 +319,39 @@ class LabelWriter:
         if self.journal is not None:
             self.journal.secure()
 
-    def _commit(self, state: Round) -> None:
+    def _commit(self, state: Round, describe: Callable[[], None] | None = None) -> None:
         """Save what was put; with it what makes the labels known, once complete."""
-        register = None if self._backlog else self.register
-        in_folder = isinstance(self.sink, StagedFolder)
-        if not in_folder and self._backlog and self.register is not None:
+        register = None if self._backlog else self._register
+        together = self.transaction.saves_together
+        if together and self._backlog and self._register is not None:
             return  # an archive is not written anew for half a label image
-        if not in_folder:
-            self._secure()
+        if together:
             if register is not None:
                 register()
-            if self.describe is not None:
-                self.describe()
+            if describe is not None:
+                describe()
         refused = done = False
         try:
-            done = self.sink.commit(state.writes)
+            done = self.transaction.commit(state.writes)
         except ConflictError as error:
             state.refuse(error)
             self._backlog.doubt(self.retained)
             refused = True
         state.cancelled |= not (done or refused)
         if register is not None and done and not self._backlog:
-            if in_folder:
+            if not together:
                 register()
-            self.register = None
+            self._register = None
         if state.conflict:
             self.reload()
 
     def _widen(self, dtype: np.dtype[Any]) -> None:
         arrays = list(self.arrays)
         try:
-            widen(arrays, dtype, self.sink)
+            widen(arrays, dtype, self.transaction)
         finally:
             self.arrays = tuple(arrays)
-            self._watched = Watched(self.sink)
+            self._reads = ReadLog(self.transaction.source)
             self._read_through()
             self.canvas.reread()
 
@@ -336,14 +360,16 @@ class LabelWriter:
 
         An edit that was saved there before is applied once more by the next save.
         """
-        marks = self._watched.marks
+        read = self._reads.revisions
         changed = {
-            key for key, mark in list(marks.items()) if self.sink.mark(key) != mark
+            key
+            for key, old in list(read.items())
+            if self.transaction.revision(key) != old
         }
         for key in changed:
-            del marks[key]
+            del read[key]
         for number, array in enumerate(self.arrays):
-            writer = ArrayWriter(array, self.sink)
+            writer = ArrayWriter(array, self.transaction)
             for cell in self.retained.cells(number):
                 if writer.key(writer.unit_of(cell)) in changed:
                     self.retained.drop(number, cell)

@@ -11,7 +11,7 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.location import Location, is_url
 from napari_ngff.store.node import read_node
 from napari_ngff.store.objects import join
-from napari_ngff.store.sink import sink_of
+from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +92,16 @@ class LabelHome:
         """
         return read_node(Location(self.source, self.path(name)), self.zarr_format)
 
+    def unlisted(self) -> list[str]:
+        """List the label images of a group that has no list of them."""
+        try:
+            group = read_node(Location(self.source, self.group), self.zarr_format)
+        except FileNotFoundError:
+            return []
+        paths = group.label_paths(None)
+        found = {node.location.path for node in group.children(paths).label_images}
+        return [path for path in paths if join(self.group, path) in found]
+
     def names(self) -> list[str]:
         """List the label images of this image."""
         place = Location(self.source, self.group)
@@ -126,17 +136,27 @@ def home_in(image: Node) -> LabelHome:
     Raises
     ------
     UnsupportedError
-        Where the image's version cannot state what labels need, or it is no image.
+        Where the image's version cannot state what labels need, it is no image, or
+        an element of SpatialData.
     """
+    if "spatialdata_attrs" in image.attributes:
+        # It refuses to read a store with a group that it does not know.
+        msg = (
+            f"Labels cannot be inside {image}: spatialdata could not read its store any"
+            " more."
+        )
+        raise UnsupportedError(msg, remedy="Keep them in a sidecar.")
     stated = image.metadata.version or ""
     if written_version(stated):
         return LabelHome(image.location.source, image.location.key("labels"), stated)
     if image.metadata.image is None:
-        msg = f"{image} is no image. Open one of its images, and make labels for that."
-        raise UnsupportedError(msg)
+        msg = f"{image} is no image."
+        raise UnsupportedError(
+            msg, remedy="Open one of its images, and make labels for that."
+        )
     msg = (
         f"{image} is OME-Zarr {stated or 'of no stated version'}, which cannot state"
-        " where labels lie. Convert it to 0.4 or newer, and make labels for that."
+        " the position of labels. Convert it to 0.4 or newer, and make labels for that."
     )
     raise UnsupportedError(msg)
 
@@ -175,7 +195,7 @@ def is_name(path: str) -> bool:
 def why_not_created(source: Source) -> str:
     """Say why no label images can be made in a hierarchy; "" where they can."""
     try:
-        sink_of(source)
+        begin_transaction(source)
     except UnsupportedError as error:
         return str(error)
     return ""

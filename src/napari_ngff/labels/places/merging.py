@@ -1,8 +1,7 @@
 """Merges a sidecar into its image: copies its label images into the image's own list.
 
-Each is copied to a folder of another name and compared, then it gets its own name, and
-the list of labels last. So the image is valid whenever it ends. Where one of the same
-name is replaced, the list does not name it while the two change places.
+Each is copied to a folder beside its place and compared, then it gets its own name, and
+the list of labels last. So the image is valid whenever it ends.
 """
 
 from __future__ import annotations
@@ -22,32 +21,24 @@ from napari_ngff.errors import (
 from napari_ngff.labels.creation import change_list, enter
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.labels.places.home import LabelHome, home_in, is_name
-from napari_ngff.labels.places.replica import GoesOn, Replica
+from napari_ngff.labels.places.replica import GoesOn, Replica, arrays_of
 from napari_ngff.labels.places.sidecar import forget as forget_sidecar
 from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import Kind
-from napari_ngff.store.consolidated import consolidate, forget
-from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.holding import holding
+from napari_ngff.store.consolidated import consolidate
+from napari_ngff.store.folder import local_folder
 from napari_ngff.store.location import METADATA_NAMES, Location, is_url
 from napari_ngff.store.node import Node, open_node, read_node
 from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
-from napari_ngff.store.sink import FolderSink
+from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from napari_ngff.store.write.transaction import Transaction
+
 __all__ = ["Merge", "merge"]
-
-ASIDE = ".merging"
-"""Ends the name of a folder in which a label image is being copied."""
-
-TURN = ".merging"
-"""Ends the name of a file, beside the list of labels, that is held meanwhile."""
-
-BEFORE = ".replaced"
-"""Ends the name of a folder with the label image that another takes the place of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,26 +174,26 @@ def _image_of(label: Node, given: str | os.PathLike[str] | None, alone: bool) ->
         return read_node(Location(node.location.source, below))
     source = source_of(label)
     if is_url(source):
-        msg = f"{source} cannot be written. Download it, and name its folder."
-        raise UnsupportedError(msg)
+        msg = f"{source} cannot be written."
+        raise UnsupportedError(msg, remedy="Download it, and name its folder.")
     try:
         return open_node(source)
     except NodeNotFoundError as error:
-        msg = f"{label} is of {source}, where nothing is. Name the image."
-        raise NodeNotFoundError(msg) from error
+        msg = f"{label} is of {source}, where nothing is."
+        raise NodeNotFoundError(msg, remedy="Name the image.") from error
 
 
 def _check(one: Merge, overwrite: bool) -> None:
     """Refuse what cannot be merged."""
     home = one.home
     source = home.source
-    if not isinstance(source, FolderSource):
-        msg = (
-            f"{source.name} is no folder: labels can be merged into a folder only."
-            " Unpack or download it, and name the folder."
+    root = local_folder(source)
+    if root is None:
+        msg = f"{source.name} is no folder: labels can be merged into a folder only."
+        raise UnsupportedError(
+            msg, remedy="Unpack or download it, and name the folder."
         )
-        raise UnsupportedError(msg)
-    image = join(source.root, one.image.location.path)
+    image = join(root, one.image.location.path)
     if not os.access(image, os.W_OK):
         raise UnsupportedError(f"No permission to write {image}.")
     if not is_name(one.name):
@@ -249,14 +240,13 @@ def _check_fit(one: Merge) -> None:
 
 def _check_removable(label: Node) -> None:
     source, path = label.location.source, label.location.path
-    if not isinstance(source, FolderSource) or not path:
+    if local_folder(source) is None or not path:
         raise UnsupportedError(f"{label} is in no folder, and cannot be removed.")
     if find_journals(source.name, path):
-        msg = (
-            f"{label} has edits that were never saved. Open it in napari to recover"
-            " and save them first."
+        msg = f"{label} has edits that were never saved."
+        raise UnsupportedError(
+            msg, remedy="Open it in napari to recover and save them first."
         )
-        raise UnsupportedError(msg)
 
 
 def _folder(one: Merge) -> str:
@@ -265,50 +255,28 @@ def _folder(one: Merge) -> str:
 
 def _merge(one: Merge, overwrite: bool, goes_on: GoesOn | None) -> bool:
     """Merge, unless another process merges labels of that name into that image."""
-    image = join(one.home.source.name, one.image.location.path)
+    home, path = one.home, one.home.path(one.name)
+    transaction = begin_transaction(home.source)
+    transaction.recover(path)
+    levels = (join(path, level) for level in arrays_of(one.label))
+    documents = [home.group, path, *levels, *_documents(one)]
     try:
-        with holding(os.path.join(image, f".{one.name}{TURN}")):
-            _check_free(one, overwrite)  # another may just have ended
-            return _copy(one, goes_on)
-    except BlockingIOError as error:
+        place = transaction.replace_tree(path, home.entry(one.name), documents)
+    except ConflictError as error:
         msg = (
-            f"{one.name} is being merged into {one.image} by another process. Merge"
-            " again when that has ended."
+            f"{one.name} is being merged into {one.image}, or made there, by another"
+            " process."
         )
-        raise ConflictError(msg) from error
-
-
-def _copy(one: Merge, goes_on: GoesOn | None) -> bool:
-    home, folder = one.home, _folder(one)
-    sink = FolderSink(home.source.name)
-    _settle(sink, one)
-    parent, _, last = home.path(one.name).rpartition("/")
-    aside = join(parent, f".{last}{ASIDE}")
-    copy = Replica(one.label, home, one.name, aside)
-    place = join(sink.root, aside)
-    shutil.rmtree(place, ignore_errors=True)
-    whole = False
-    try:
-        whole = copy.write(goes_on)
-        if whole:
-            copy.verify()
-            _take_place(sink, one, place)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-    return whole and os.path.isdir(folder)
-
-
-def _take_place(sink: FolderSink, one: Merge, new: str) -> None:
-    """Put a whole copy where the list of labels says, or will say."""
-    folder = _folder(one)
-    if os.path.lexists(folder):
-        _unlist(sink, one.home, one.name)
-        forget(sink, _documents(one))
-        os.rename(folder, _before(folder))
-    os.rename(new, folder)
-    enter(sink, one.home, one.name)
-    consolidate(sink, [one.home.group, *_documents(one)])
-    shutil.rmtree(_before(folder), ignore_errors=True)
+        raise ConflictError(msg, remedy="Merge again when that has ended.") from error
+    with place as tree:
+        _check_free(one, overwrite)  # another may just have ended
+        copy = Replica(one.label, home, one.name, tree.key)
+        if not copy.write(transaction, goes_on):
+            return False
+        copy.verify()
+        tree.commit()
+        enter(transaction, home, one.name)
+    return True
 
 
 def _documents(one: Merge) -> list[str]:
@@ -323,28 +291,12 @@ def _documents(one: Merge) -> list[str]:
     return [place.path, *map(place.key, levels)]
 
 
-def _settle(sink: FolderSink, one: Merge) -> None:
-    """Finish what a merge that was killed between two renames has left."""
-    folder = _folder(one)
-    before = _before(folder)
-    if not os.path.isdir(before):
-        return
-    if not os.path.isdir(folder):
-        os.rename(before, folder)
-    enter(sink, one.home, one.name)
-    consolidate(sink, [one.home.group, *_documents(one)])
-    shutil.rmtree(before, ignore_errors=True)
-
-
-def _before(folder: str) -> str:
-    parent, last = os.path.split(folder)
-    return os.path.join(parent, f".{last}{BEFORE}")
-
-
-def _unlist(sink: FolderSink, home: LabelHome, name: str) -> None:
+def _unlist(transaction: Transaction, home: LabelHome, name: str) -> None:
     entry = home.entry(name)
-    change_list(sink, home, lambda names: [one for one in names if one != entry])
-    consolidate(sink, [home.group])
+    change_list(
+        transaction, home, lambda names: [one for one in names or () if one != entry]
+    )
+    consolidate(transaction, [home.group])
 
 
 def _remove(one: Merge) -> None:
@@ -352,8 +304,8 @@ def _remove(one: Merge) -> None:
     source, path = one.label.location.source, one.label.location.path
     root = read_node(Location(source))
     home = LabelHome(source, "", root.metadata.version or "0.4")
-    sink = FolderSink(source.name)
-    _unlist(sink, home, path)
+    transaction = begin_transaction(source)
+    _unlist(transaction, home, path)
     shutil.rmtree(join(source.name, path))
     # New labels in another window may not be listed yet.
     files = [name for _, _, names in os.walk(source.name) for name in names]

@@ -19,20 +19,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from napari_ngff.errors import CorruptDataError, UnsupportedError
-from napari_ngff.labels.cells import box_of
+from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
 from napari_ngff.labels.creation import enter, put_array, put_group, stated
-from napari_ngff.labels.places.replacement import UNFINISHED, Claim, make_room
+from napari_ngff.labels.places.replacement import require_free
 from napari_ngff.labels.places.sidecar import remember, sidecar_home
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.boxes import box_of
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.creation import NewArray
-from napari_ngff.store.holding import is_held
 from napari_ngff.store.node import CLAIMS
 from napari_ngff.store.objects import DOCUMENTS, join
-from napari_ngff.store.sink import FolderSink
 from napari_ngff.store.workers import share
+from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.layout import Shape
     from napari_ngff.store.node import Node
+    from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["MOST_COPIED", "GoesOn", "Replica", "copy_labels", "size_of"]
 
@@ -115,29 +115,32 @@ def copy_labels(
     if limit is not None and size > limit:
         msg = (
             f"{label} holds {size / 2**30:.3g} GiB, and would have to be copied whole"
-            f" before it can be edited; up to {limit / 2**30:.3g} GiB are. Download it"
-            " and open the copy, or make new labels and paint what is to change."
+            f" before it can be edited; up to {limit / 2**30:.3g} GiB can be."
         )
-        raise UnsupportedError(msg)
-    sink, path = FolderSink(home.source.name), home.path(name)
-    aside = f".{home.entry(name)}.copying"
-    if is_held(f"{sink.root}/{aside}/{UNFINISHED}"):
-        msg = f"{label} is being copied by another window. Open {image} again then."
-        raise FileExistsError(msg)
-    make_room(sink, path, replace=False, listed=False)
-    sink.clear(aside)
-    claim = Claim(sink, aside)
+        raise UnsupportedError(
+            msg,
+            remedy=(
+                "Download it and open the copy, or paint the changes in new labels."
+            ),
+        )
+    transaction, path = begin_transaction(home.source), home.path(name)
     try:
-        if not Replica(label, home, name, aside).write(goes_on):
-            return None
-        os.rename(f"{sink.root}/{aside}", f"{sink.root}/{path}")
-        enter(sink, home, name)
-        sink.delete(f"{path}/{UNFINISHED}")
+        transaction.recover(path)
+        with transaction.replace_tree(path, home.entry(name)) as tree:
+            require_free(transaction, path)
+            if not Replica(label, home, name, tree.key).write(transaction, goes_on):
+                return None
+            tree.commit()
+            enter(transaction, home, name)
+    except ConflictError as error:
+        msg = (
+            f"There is something named {name} in {transaction.root} that is being"
+            f" copied or made by another window. Open {image} again then."
+        )
+        raise FileExistsError(msg) from error
     finally:
-        claim.release()
-        sink.clear(aside)
         with suppress(OSError):
-            os.rmdir(sink.root)  # where it was made for this copy alone
+            os.rmdir(transaction.root)  # where it was made for this copy alone
     remember(image, home)
     return home.node(name)
 
@@ -163,7 +166,7 @@ class Replica:
     name: str
     folder: str
 
-    def write(self, goes_on: GoesOn | None = None) -> bool:
+    def write(self, transaction: Transaction, goes_on: GoesOn | None = None) -> bool:
         """Copy the arrays, and then the group's metadata.
 
         Returns
@@ -182,17 +185,17 @@ class Replica:
             Where the system refuses to write.
         """
         attributes = self._attributes()
-        sink = FolderSink(self.home.source.name)
         arrays = arrays_of(self.label)
         total = sum(math.prod(_grid(array)) for array in arrays.values())
         tally = _Tally(total, goes_on)
         for path, array in arrays.items():
             place = join(self.folder, path)
             copy = self._copied_raw if self._same(array) else self._converted
-            copy(sink, array, place, tally)
+            copy(transaction, array, place, tally)
             if tally.stopped:
                 return False
-        put_group(sink, self.folder, attributes)
+        put_group(transaction, self.folder, attributes)
+        transaction.commit()
         return True
 
     def _same(self, array: ChunkedArray) -> bool:
@@ -201,7 +204,7 @@ class Replica:
         return array.zarr_format == self.home.zarr_format and known
 
     def _copied_raw(
-        self, sink: FolderSink, array: ChunkedArray, place: str, tally: _Tally
+        self, transaction: Transaction, array: ChunkedArray, place: str, tally: _Tally
     ) -> None:
         source, keys = array.source, array.layout.keys
 
@@ -209,25 +212,27 @@ class Replica:
             key = keys.encode(position)
             data = source.get(join(array.path, key))
             if data is not None:
-                sink.put(join(place, key), data)
+                transaction.put(join(place, key), data)
             tally.add()
 
         document = DOCUMENTS[array.zarr_format]
-        sink.put(join(place, document), source.get(join(array.path, document)) or b"")
+        transaction.put(
+            join(place, document), source.get(join(array.path, document)) or b""
+        )
         attributes = source.get(join(array.path, ".zattrs"))
         if array.zarr_format == 2 and attributes is not None:
-            sink.put(join(place, ".zattrs"), attributes)
+            transaction.put(join(place, ".zattrs"), attributes)
         _each(array, step, tally)
 
     def _converted(
-        self, sink: FolderSink, array: ChunkedArray, place: str, tally: _Tally
+        self, transaction: Transaction, array: ChunkedArray, place: str, tally: _Tally
     ) -> None:
         image = self.label.metadata.image
         assert image is not None
         names = image.multiscales[0].axis_names
         new = NewArray(array.shape, array.chunks, array.dtype, names)
-        put_array(sink, place, new, self.home)
-        writer = ArrayWriter(open_array(self.home.source, place))
+        put_array(transaction, place, new, self.home)
+        writer = ArrayWriter(open_array(transaction.source, place), transaction)
 
         def step(position: Shape) -> None:
             for cell in _cells(array, position):

@@ -24,12 +24,12 @@ from napari_ngff.labels.places.home import (
     why_not_created,
     written_version,
 )
-from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.metadata.model import Consequence, Problem, Severity
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import Location, is_url
 from napari_ngff.store.node import Node, read_node
 from napari_ngff.store.objects import join
-from napari_ngff.store.sink import FolderSink
+from napari_ngff.store.write.write_file import replace_file
 
 __all__ = [
     "Address",
@@ -41,6 +41,7 @@ __all__ = [
     "image_path",
     "name_of",
     "remember",
+    "sidecar_candidates",
     "sidecar_folder",
     "sidecar_home",
     "sidecars_of",
@@ -197,21 +198,25 @@ def sidecar_home(
         Where the image is none, or in memory, or the sidecar there is not one of it.
     """
     if image.metadata.image is None:
-        msg = f"{image} is no image. Open one of its images, and make labels for that."
-        raise UnsupportedError(msg)
+        msg = f"{image} is no image."
+        raise UnsupportedError(
+            msg, remedy="Open one of its images, and make labels for that."
+        )
     address = address_of(image)
     if address is None:
-        msg = f"{image} is in memory. Save it, open the file, and make labels for that."
-        raise UnsupportedError(msg)
+        msg = f"{image} is in memory."
+        raise UnsupportedError(
+            msg, remedy="Save it, open the file, and make labels for that."
+        )
     place = _place(address, folder)
     stated = image.metadata.version or ""
-    stated = stated if written_version(stated) else OLDER
+    stated = written_version(stated) or OLDER
     with suppress(NodeNotFoundError):
         root = read_node(Location(FolderSource(str(place))))
         labels = root.children((root.metadata.labels or ())[:1]).nodes
         if any(not _leads_to(label, address.of(image_path(label))) for label in labels):
-            msg = f"{place} holds labels of another image. Choose another folder."
-            raise UnsupportedError(msg)
+            msg = f"{place} holds labels of another image."
+            raise UnsupportedError(msg, remedy="Choose another folder.")
         stated = root.metadata.version or "0.4"
     own = address.of(image.location.path)
     return LabelHome(FolderSource(str(place)), "", stated, image.location.path, own)
@@ -259,18 +264,22 @@ def _noted(address: Address) -> list[str]:
 
 def _write_note(address: Address, sidecars: list[str]) -> None:
     content = {"image": address.root, "sidecars": sidecars}
-    sink = FolderSink(str(address.note.parent))
-    sink.put(address.note.name, json.dumps(content, indent=2).encode())
+    replace_file(address.note, json.dumps(content, indent=2).encode())
 
 
 # Finding them again.
 
 
-def sidecars_of(address: Address) -> list[Path]:
-    """List the sidecars of a hierarchy that are there: two looks, and one per note."""
+def sidecar_candidates(address: Address) -> tuple[Path, ...]:
+    """List where sidecars of a hierarchy can be, whether they are there or not."""
     places = [address.beside, address.within(sidecar_folder())]
     places += [Path(one) for one in _noted(address)]
-    unique = dict.fromkeys(place for place in places if place is not None)
+    return tuple(dict.fromkeys(place for place in places if place is not None))
+
+
+def sidecars_of(address: Address) -> list[Path]:
+    """List the sidecars of a hierarchy that are there: two looks, and one per note."""
+    unique = sidecar_candidates(address)
     # `Path.is_dir` raises where a folder above may not be looked into (Python 3.11).
     return [place for place in unique if os.path.isdir(place)]
 
@@ -317,15 +326,18 @@ def attached(image: Node) -> Attached:
             if _leads_to(node, own):
                 nodes.setdefault(name_of(node), node)
             else:
-                text = f"{node} is a label of another image: its source says so."
+                text = f"{node} is a label of another image, by its source."
                 problems.append(_unreadable(place, text))
     return Attached(nodes, tuple(problems))
 
 
 def _unreadable(place: Path, text: str) -> Problem:
-    consequence = "It is left out; all else is shown."
     return Problem(
-        "sidecar-unreadable", Severity.WARNING, f"{place}:", text, consequence
+        "sidecar-unreadable",
+        Severity.WARNING,
+        f"{place}:",
+        text,
+        Consequence.PART_LEFT_OUT,
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import tempfile
 import threading
 import weakref
 import zlib
@@ -25,9 +24,11 @@ from numcodecs import Zstd
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray, open_array
-from napari_ngff.store.growing import GrowingFile
 from napari_ngff.store.layout import ChunkKeys, Layout
 from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.write.append_log import AppendLog
+from napari_ngff.store.write.fsync import flush_open_file
+from napari_ngff.store.write.write_file import nameless_file
 from napari_ngff.store.writing import Encoded
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ CODEC = Zstd(1)
 class _Record:
     """Where a block is; `layout` is None where it is kept in our own way."""
 
+    file: IO[bytes] | None
     offset: int
     length: int
     shape: tuple[int, ...]
@@ -83,15 +85,22 @@ class Retained:
         is gone then.
     durable
         Whether `secure` has to bring them to the disk.
+    on_failure
+        Called with the error where that file cannot be opened or written. Blocks go
+        into a temporary file from then on. By default the error is raised.
     """
 
     def __init__(
-        self, opener: Callable[[], IO[bytes]] | None = None, durable: bool = False
+        self,
+        opener: Callable[[], IO[bytes]] | None = None,
+        durable: bool = False,
+        on_failure: Callable[[OSError], None] | None = None,
     ) -> None:
-        self._opener = opener or _temporary
+        self._opener = opener or nameless_file
+        self._on_failure = on_failure
         self._opened: IO[bytes] | None = None
-        self._growing: GrowingFile | None = None
-        self._finalizer: Any = None
+        self._growing: AppendLog | None = None
+        self._finalizers: list[weakref.finalize[..., Any]] = []
         self._durable = durable
         self._unsecured = False
         self._lock = threading.Lock()
@@ -101,14 +110,20 @@ class Retained:
     @property
     def _file(self) -> IO[bytes]:
         if self._opened is None:
-            opened = self._opened = self._opener()
-            self._finalizer = weakref.finalize(self, opened.close)
+            self._opened = self._opener()
+            self._close_with_me(self._opened)
         return self._opened
+
+    def _close_with_me(self, opened: IO[bytes]) -> None:
+        finalizer = weakref.finalize(self, opened.close)
+        # At the end of the process others write last things before, and it ends anyway.
+        finalizer.atexit = False
+        self._finalizers.append(finalizer)
 
     def close(self) -> None:
         """Close the file; nothing can be kept or returned any more."""
-        if self._finalizer is not None:
-            self._finalizer()
+        for finalizer in self._finalizers:
+            finalizer()
 
     def __contains__(self, place: tuple[int, Cell]) -> bool:
         return place in self._records
@@ -142,17 +157,28 @@ class Retained:
         record = _record(head, 0)
         with self._lock:
             start = self._append(head, data)
-            self._records[level, cell] = replace(record, offset=start)
+            self._records[level, cell] = replace(record, file=self._file, offset=start)
 
     def _append(self, head: dict[str, Any], data: bytes) -> int:
         """Write a record; return where its bytes begin."""
         line = json.dumps(head).encode() + b"\n"
-        file = self._file
-        if self._growing is None:
-            self._growing = GrowingFile(file)
-        start = self._growing.append(line + data)
+        try:
+            start = self._write(line + data)
+        except OSError as error:
+            if self._on_failure is None:
+                raise
+            on_failure, self._on_failure = self._on_failure, None
+            self._opened, self._growing, self._durable = nameless_file(), None, False
+            self._close_with_me(self._opened)
+            start = self._write(line + data)
+            on_failure(error)
         self._unsecured = True
         return start + len(line)
+
+    def _write(self, record: bytes) -> int:
+        if self._growing is None:
+            self._growing = AppendLog(self._file)
+        return self._growing.append(record)
 
     def secure(self) -> None:
         """Return once all that was kept is on the disk."""
@@ -165,7 +191,7 @@ class Retained:
             if not waiting:
                 return
             try:
-                os.fsync(self._file.fileno())
+                flush_open_file(self._file)
             except BaseException:
                 self._unsecured = True
                 raise
@@ -179,8 +205,9 @@ class Retained:
         if record.constant is not None:
             return np.full(record.shape, record.constant, dtype)
         with self._lock:
-            self._file.seek(record.offset)
-            data = self._file.read(record.length)
+            file = record.file or self._file
+            file.seek(record.offset)
+            data = file.read(record.length)
         if record.layout is not None:
             return Encoded(record.layout, data, record.shape).decode()
         raw = CODEC.decode(data)
@@ -222,13 +249,8 @@ class Retained:
             if "shape" not in head:
                 self._records.pop(place, None)
                 continue
-            self._records[place] = _record(head, start)
+            self._records[place] = replace(_record(head, start), file=self._opened)
         return end
-
-
-def _temporary() -> IO[bytes]:
-    file: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-    return file
 
 
 def _record(head: Mapping[str, Any], offset: int) -> _Record:
@@ -239,7 +261,7 @@ def _record(head: Mapping[str, Any], offset: int) -> _Record:
         layout = _layout(head["dtype"], tuple(head["chunks"]), head["order"], steps)
     shape = tuple(head["shape"])
     constant = head["constant"]
-    return _Record(offset, head["length"], shape, head["dtype"], constant, layout)
+    return _Record(None, offset, head["length"], shape, head["dtype"], constant, layout)
 
 
 @cache
@@ -266,6 +288,18 @@ def _layout(
     )
 
 
+class RetainedCopy(dict[tuple[int, Cell], Array]):
+    """The blocks of a `Retained` in another process, by level and cell."""
+
+    def get(self, level: int, cell: Cell) -> Array | None:  # type: ignore[override]
+        """Return a block as it was; None where it was never overwritten."""
+        return super().get((level, cell))
+
+    def cells(self, level: int) -> list[Cell]:
+        """List the blocks of a level."""
+        return [cell for number, cell in self if number == level]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Baseline:
     """A level as it was before anything was saved; itself an `ArraySource`.
@@ -283,9 +317,17 @@ class Baseline:
     """
 
     source: ArraySource
-    retained: Retained
+    retained: Retained | RetainedCopy
     number: int
     cell: tuple[int, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        blocks = RetainedCopy()
+        for cell in self.retained.cells(self.number):
+            block = self.retained.get(self.number, cell)
+            if block is not None:
+                blocks[self.number, cell] = block
+        return Baseline, (self.source, blocks, self.number, self.cell)
 
     @property
     def shape(self) -> tuple[int, ...]:

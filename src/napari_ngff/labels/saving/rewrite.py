@@ -5,7 +5,6 @@ Only what the edits touch is read, and above it only what comes out differently.
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,8 +16,8 @@ import numpy as np
 from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.labels.cells import cell_at, inside, overlap
 from napari_ngff.labels.saving.carried import Carried
-from napari_ngff.labels.saving.retained import cell_shape, fresh
-from napari_ngff.store.staged import flush
+from napari_ngff.labels.saving.retained import Baseline, cell_shape, fresh
+from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.workers import share
 from napari_ngff.store.writing import ArrayWriter
 
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.cells import Cell
     from napari_ngff.labels.grid import Box
-    from napari_ngff.labels.reduce import Reduction
+    from napari_ngff.labels.saving.level_rules import LevelRule
     from napari_ngff.labels.saving.progress import Round
     from napari_ngff.labels.saving.retained import Retained
     from napari_ngff.labels.saving.snapshot import Order, Snapshot
     from napari_ngff.store.chunks import ChunkedArray
-    from napari_ngff.store.sink import Mark, Sink
-    from napari_ngff.store.writing import Encoded
+    from napari_ngff.store.revision import Revision
+    from napari_ngff.store.write.transaction import Secure, Transaction
 
 __all__ = ["Backlog", "Files", "Rewrite"]
 
@@ -95,22 +94,22 @@ class Files:
         Its levels.
     order
         The file's axis for each of the canvas.
-    reductions
+    rules
         From each level to the next.
-    sink
+    transaction
         Writes them.
-    marks
-        In which state objects were read: key -> mark.
+    revisions
+        In which objects were read: key -> revision.
     secure
-        Called before something is overwritten at once, and not by the sink's commit.
+        See `Secure`.
     """
 
     arrays: tuple[ChunkedArray, ...]
     order: Order
-    reductions: tuple[Reduction, ...]
-    sink: Sink
-    marks: dict[str, Mark | None]
-    secure: Callable[[], None]
+    rules: tuple[LevelRule, ...]
+    transaction: Transaction
+    revisions: dict[str, Revision | None]
+    secure: Secure
 
 
 @dataclass(slots=True)
@@ -140,7 +139,7 @@ class Rewrite:
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._carried = Carried(self.files.reductions)
+        self._carried = Carried([rule.reduction for rule in self.files.rules])
 
     def run(self) -> None:
         """Write what there is, level by level, as long as nobody cancels."""
@@ -150,14 +149,8 @@ class Rewrite:
                 self._coarser(number)
 
     def _writer(self, number: int) -> ArrayWriter:
-        array = self.files.arrays[number]
-
-        def keep(cell: Cell, block: Any | Encoded) -> None:
-            self.retained.put(number, cell, block)
-            if not array.direct:
-                self.files.secure()
-
-        return ArrayWriter(array, self.files.sink, keep)
+        files, keep = self.files, partial(self.retained.put, number)
+        return ArrayWriter(files.arrays[number], files.transaction, keep, files.secure)
 
     def _finest(self) -> None:
         writer = self._writer(0)
@@ -178,19 +171,28 @@ class Rewrite:
         stale = self.backlog.stale[number]
         if not stale:
             return
-        files, reduction = self.files, self.files.reductions[number - 1]
-        fine = fresh(files.arrays[number - 1], files.sink.source)
+        files, rule = self.files, self.files.rules[number - 1]
+        reduction = rule.reduction
+        fine = fresh(files.arrays[number - 1], files.transaction.source)
+        opened = Baseline(
+            LevelSource(fine), self.retained, number - 1, cell_shape(fine)
+        )
         writer = self._writer(number)
         targets = reduction.cells(stale, cell_shape(fine), writer.cell)
 
         def change(box: Box, block: Any) -> bool:
             changed = False
-            for finer, target in targets[cell_at(box, writer.cell)]:
+            cell = cell_at(box, writer.cell)
+            before = None if rule.exact else self._before(number, cell, block)
+            for finer, target in targets[cell]:
                 part = overlap(target, box)
                 new = self._carried.get(number - 1, finer, part)
                 if new is None:
                     source = fine.read(reduction.sources(part), keep=False)
                     new = reduction.reduce(source, part)
+                if before is not None:
+                    made = reduction.reduce(opened.read(reduction.sources(part)), part)
+                    new = np.where(new != made, new, before[inside(part, box)])
                 old = block[inside(part, box)]
                 if not np.array_equal(new, old):
                     old[...] = new
@@ -204,6 +206,11 @@ class Rewrite:
         remaining = {finer for cell in left for finer, _ in targets[cell]}
         stale.intersection_update(remaining)
         self._carried.leave(number - 1)
+
+    def _before(self, number: int, cell: Cell, block: Any) -> Any:
+        """Return a block as it was before anything was saved into it."""
+        before = self.retained.get(number, cell)
+        return block.copy() if before is None else before
 
     def _changed(self, number: int, writer: ArrayWriter, box: Box, block: Any) -> None:
         """Pass new voxels on to the next level."""
@@ -237,16 +244,13 @@ class Rewrite:
         left, units = work
         cells, key, state = units[unit], writer.key(unit), self.state
         try:
-            expected = self.files.marks.get(key, True)
+            expected = self.files.revisions.get(key, True)
             written = writer.update(unit, cells, change, expected)
         except (CorruptDataError, ConflictError) as error:
             self._carried.drop(number, cells)
             with self._lock:
                 state.refuse(error)
             return
-        # zarr-python writes into a folder by itself, and into an archive through us.
-        if written and not writer.array.direct and os.path.isdir(self.files.sink.root):
-            flush(f"{self.files.sink.root}/{key}")
         with self._lock:
             if number == 0:
                 state.blocks += len(cells - self.backlog.doubted)
@@ -254,5 +258,5 @@ class Rewrite:
             left.difference_update(cells)
             state.objects += written
             if written:
-                self.files.marks[key] = writer.written.pop(key)
+                self.files.revisions[key] = writer.written.pop(key)
             state.tell(number, len(units))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.labels.cells import box_of, cells_in
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.consolidated import consolidate, forget
 from napari_ngff.store.objects import DOCUMENTS, join
 from napari_ngff.store.writing import ArrayWriter
 
@@ -18,37 +17,38 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.chunks import Box, ChunkedArray
-    from napari_ngff.store.sink import Sink
+    from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["ASIDE", "widen", "widened"]
-
-ASIDE = ".widening"
-"""Ends the name of the folder where the new array is made."""
+__all__ = ["widen", "widened"]
 
 
-def widen(arrays: list[ChunkedArray], dtype: np.dtype[Any], sink: Sink) -> None:
+def widen(
+    arrays: list[ChunkedArray], dtype: np.dtype[Any], transaction: Transaction
+) -> None:
     """Widen the levels of a pyramid, each in its place in the list; see `widened`.
 
     Level 0 last: it must not hold more than the others.
     """
     for number in reversed(range(len(arrays))):
         if arrays[number].dtype != dtype:
-            arrays[number] = widened(arrays[number], dtype, sink)
+            arrays[number] = widened(arrays[number], dtype, transaction)
 
 
-def widened(array: ChunkedArray, dtype: np.dtype[Any], sink: Sink) -> ChunkedArray:
+def widened(
+    array: ChunkedArray, dtype: np.dtype[Any], transaction: Transaction
+) -> ChunkedArray:
     """Give an array another type of integers; all else stays as it is.
 
     A copy is made beside it, block by block, and takes its place when it is complete;
-    see `Sink.replace`.
+    see `Transaction.replace_tree`.
 
     Parameters
     ----------
     array
-        That `sink` can write.
+        That `transaction` can write.
     dtype
         That holds all values of the old one.
-    sink
+    transaction
         Where to write.
 
     Returns
@@ -68,36 +68,33 @@ def widened(array: ChunkedArray, dtype: np.dtype[Any], sink: Sink) -> ChunkedArr
     path = array.path
     if not array.direct:
         msg = (
-            f"{sink.root}/{path} holds {array.dtype}, the labels need {dtype}, and its"
-            f" codecs ({', '.join(array.codecs)}) are not known here. Convert it."
+            f"{transaction.root}/{path} holds {array.dtype}, the labels need {dtype},"
+            f" and its codecs ({', '.join(array.codecs)}) are unknown here. Convert it."
         )
         raise UnsupportedError(msg)
-    old = open_array(sink.source, path, array.zarr_format)
-    aside = f"{path}{ASIDE}"
-    sink.clear(aside)
-    try:
-        _copy(old, dtype, aside, sink)
-        forget(sink, [path])  # or a reader could take the new bytes for the old type
-        sink.replace(path, aside)
-        consolidate(sink, [path])
-    except BaseException:
-        sink.clear(aside)
-        raise
-    return open_array(sink.source, path, array.zarr_format)
+    old = open_array(transaction.source, path, array.zarr_format)
+    with transaction.replace_tree(path, documents=[path]) as tree:
+        _copy(old, dtype, tree.key, transaction)
+        tree.commit()
+    return open_array(transaction.source, path, array.zarr_format)
 
 
-def _copy(old: ChunkedArray, dtype: np.dtype[Any], path: str, sink: Sink) -> None:
+def _copy(
+    old: ChunkedArray, dtype: np.dtype[Any], path: str, transaction: Transaction
+) -> None:
     source = old.source
     name = DOCUMENTS[old.layout.zarr_format]
     raw = source.get(join(old.path, name))
     if raw is None:
         raise NodeNotFoundError(f"{source.name}/{old.path} is gone.")
-    sink.put(f"{path}/{name}", json.dumps(_retyped(json.loads(raw), dtype)).encode())
+    transaction.put(
+        f"{path}/{name}", json.dumps(_retyped(json.loads(raw), dtype)).encode()
+    )
     attributes = source.get(join(old.path, ".zattrs"))
     if attributes is not None:
-        sink.put(f"{path}/.zattrs", attributes)
+        transaction.put(f"{path}/.zattrs", attributes)
     new = open_array(source, path, old.zarr_format)
-    reader, writer = ArrayWriter(old, sink), ArrayWriter(new, sink)
+    reader, writer = ArrayWriter(old, transaction), ArrayWriter(new, transaction)
 
     def change(box: Box, block: Any) -> bool:
         block[...] = old.read(box)
@@ -105,7 +102,7 @@ def _copy(old: ChunkedArray, dtype: np.dtype[Any], path: str, sink: Sink) -> Non
 
     counts = (-(-n // size) for n, size in zip(old.shape, writer.unit, strict=True))
     for unit in product(*map(range, counts)):
-        if sink.mark(reader.key(unit)) is not None:
+        if transaction.revision(reader.key(unit)) is not None:
             box = box_of(unit, writer.unit, old.shape)
             writer.update(unit, set(cells_in(box, writer.cell)), change)
 

@@ -1,0 +1,183 @@
+"""Edits in journals that nobody holds, found by the image that they belong to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from napari_ngff.labels.journal import LOCK, discard, journal_home
+from napari_ngff.labels.places.sidecar import (
+    address_of,
+    image_path,
+    sidecar_candidates,
+    source_of,
+)
+from napari_ngff.labels.saving.journal_records import EDITS, read_head, read_journal
+from napari_ngff.store.location import is_url
+from napari_ngff.store.write.file_lock import hold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from napari_ngff.labels.saving.journal_records import JournalHead
+    from napari_ngff.store.node import Node
+
+__all__ = [
+    "KeptEdits",
+    "address_text",
+    "find_kept_edits",
+    "image_of_label",
+    "place_text",
+]
+
+LABELS = "/labels/"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEdits:
+    """A journal that can be taken over.
+
+    Attributes
+    ----------
+    folder
+        Of the journal.
+    head
+        What was edited.
+    count
+        How many edits the file lacks.
+    time
+        When the last of them was written, in seconds since 1970.
+    image
+        Path or URL of the image; "" where that is not known.
+    """
+
+    folder: Path
+    head: JournalHead
+    count: int
+    time: float
+    image: str
+
+    @property
+    def name(self) -> str:
+        """Of the label image."""
+        return self.head.subject.name
+
+    @property
+    def place(self) -> str:
+        """Path of the label image, whether it is there or not."""
+        return place_text(self.head.store, self.head.path)
+
+
+def address_text(node: Node) -> str:
+    """Path or URL of a group, the same however it was opened; "" for one in memory."""
+    address = address_of(node)
+    return "" if address is None else address.of(node.location.path)
+
+
+def place_text(store: str, path: str) -> str:
+    """Path of a group whose hierarchy may be still to be made; "" for no place."""
+    if not store:
+        return ""
+    root = store if is_url(store) else os.path.realpath(store)
+    return f"{root}/{path}" if path else root
+
+
+def image_of_label(label: Node) -> str:
+    """Path or URL of the image that labels belong to, from where they lie."""
+    address = address_text(label)
+    if f"{LABELS}{label.name}" in address:
+        return address.rpartition(LABELS)[0]
+    # In a sidecar.
+    source = source_of(label) if image_path(label) or label.metadata.image else ""
+    return source if source and source != address else ""
+
+
+def find_kept_edits(
+    nodes: Iterable[Node], places: Iterable[str] = ()
+) -> list[KeptEdits]:
+    """List journals that nobody holds, of images or labels at or below some groups.
+
+    Those of which the file lacks nothing are deleted. Reads every journal's first line.
+
+    Parameters
+    ----------
+    nodes
+        Plates, wells, images, labels, or groups above them.
+    places
+        Of label images that are not there yet; see `place_text`.
+
+    Raises
+    ------
+    OSError
+        Where the folder of journals cannot be listed.
+    """
+    tops = {text for node in nodes if (text := address_text(node))}
+    exact = set(places)
+    older = [_OlderSidecars(node) for node in nodes]
+    found: list[KeptEdits] = []
+    for folder in _journals(journal_home()):
+        # What goes meanwhile, or cannot be read, is another window's.
+        with contextlib.suppress(OSError):
+            head = read_head(folder)
+            if head is None:
+                continue
+            image, place = _image_of(head), place_text(head.store, head.path)
+            if not image:
+                image = next(filter(None, (one.image_of(head) for one in older)), "")
+            inside = any(is_below(text, top) for text in (image, place) for top in tops)
+            if inside or place in exact:
+                found += _kept(folder, head, image)
+    return sorted(found, key=lambda kept: kept.time)
+
+
+def is_below(text: str, top: str) -> bool:
+    """Whether a path is another one, or below it."""
+    return bool(text) and (text == top or text.startswith(f"{top.rstrip('/')}/"))
+
+
+def _journals(home: Path) -> Iterator[Path]:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for group in sorted(home.iterdir()):
+            with contextlib.suppress(OSError):
+                for folder in sorted(group.iterdir()):
+                    if (folder / EDITS).exists():
+                        yield folder
+
+
+def _kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdits]:
+    hold(folder / LOCK).close()  # else it is of a window that is open
+    count = read_journal(folder).count
+    if count:
+        time = (folder / EDITS).stat().st_mtime
+        yield KeptEdits(folder, head, count, time, image)
+    else:
+        discard(folder)
+
+
+def _image_of(head: JournalHead) -> str:
+    if head.subject.image:
+        return head.subject.image
+    place = f"/{head.path}"
+    if LABELS not in place:
+        return ""
+    return place_text(head.store, place.rpartition(LABELS)[0].strip("/"))
+
+
+class _OlderSidecars:
+    """Finds the image of journals of older versions, of labels in its sidecars."""
+
+    def __init__(self, node: Node) -> None:
+        address = address_of(node)
+        self._places = () if address is None else sidecar_candidates(address)
+        self._image = "" if node.metadata.image is None else address_text(node)
+        path = node.location.path.replace("/", ".")
+        self._prefix = f"{path}." if path else ""
+
+    def image_of(self, head: JournalHead) -> str:
+        """Address of the node, where the journal is of its labels; else ""."""
+        store = os.path.realpath(head.store) if head.store else ""
+        known = store in map(str, self._places)
+        return self._image if known and head.path.startswith(self._prefix) else ""

@@ -1,0 +1,203 @@
+"""What stands in a journal: its head, edits, and notes of saves, a line for each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.labels.edits import load_edit
+from napari_ngff.labels.saving.progress import in_common
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from napari_ngff.labels.edits import Edit
+
+__all__ = [
+    "EDITS",
+    "JournalHead",
+    "JournalSubject",
+    "Recovered",
+    "dump_record",
+    "read_head",
+    "read_journal",
+]
+
+EDITS = "edits.jsonl"
+"""Name of the file of a journal, whose first line is its head."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSubject:
+    """The label image that is edited, so that it can be made anew.
+
+    Attributes
+    ----------
+    image
+        Path or URL of its image, the same however that is opened; "" for none.
+    name
+        Of the label image.
+    level
+        Level of the image that is the finest of the labels.
+    dtype
+        Of the labels, such as "uint16".
+    """
+
+    image: str = ""
+    name: str = ""
+    level: int = 0
+    dtype: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalHead:
+    """First line of a journal.
+
+    Attributes
+    ----------
+    store, path
+        Of the label image: where its hierarchy is, and its path there.
+    shape
+        Of level 0 of the canvas.
+    subject
+        The label image; of journals of older versions all but its name is unknown.
+    """
+
+    store: str
+    path: str
+    shape: tuple[int, ...]
+    subject: JournalSubject
+
+    def dump(self, above: list[int] | None) -> dict[str, Any]:
+        """Write it as what `json` takes.
+
+        Parameters
+        ----------
+        above
+            See `napari_ngff.labels.saving.orphans.folder_of`.
+        """
+        return {
+            "place": (self.store, self.path),
+            "shape": self.shape,
+            "above": above,
+            "subject": asdict(self.subject),
+        }
+
+    @classmethod
+    def load(cls, record: dict[str, Any]) -> JournalHead:
+        """Read what `dump` wrote.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            Where it is something else.
+        """
+        store, path = record["place"]
+        given = record.get("subject") or {"name": path.rpartition("/")[2]}
+        return cls(store, path, tuple(record["shape"]), JournalSubject(**given))
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a journal holds.
+
+    Attributes
+    ----------
+    edits
+        All that held, in order.
+    saved
+        Those that the file is known to have, from the first on.
+    saving
+        Those of each save that was begun since and not finished.
+    shape
+        Of level 0 of the canvas.
+    tokens
+        Of all transactions that saved. Nobody writes with them any more.
+    classes
+        Names and colours of the labels, as `dump_classes` writes them; "" for none.
+    """
+
+    edits: tuple[Edit, ...] = ()
+    saved: tuple[Edit, ...] = ()
+    saving: tuple[tuple[Edit, ...], ...] = ()
+    shape: tuple[int, ...] = ()
+    tokens: tuple[str, ...] = ()
+    classes: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many edits, or edits taken back, the file lacks."""
+        same = in_common(self.edits, self.saved)
+        lacking = len(self.edits) + len(self.saved) - 2 * same
+        return max(lacking, 1) if self.saving else lacking
+
+
+def read_head(folder: Path) -> JournalHead | None:
+    """Read whose edits a journal holds; None where nothing can be read.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be opened.
+    """
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        for record in _records(folder / EDITS):
+            return JournalHead.load(record)
+    return None
+
+
+def read_journal(folder: Path) -> Recovered:
+    """Read a journal up to where a crash may have cut it off."""
+    edits: list[Edit] = []
+    saved: tuple[Edit, ...] = ()
+    saving: tuple[tuple[Edit, ...], ...] = ()
+    shape: tuple[int, ...] = ()
+    tokens: list[str] = []
+    classes = ""
+    for record in _records(folder / EDITS):
+        if "end" in record:
+            del edits[record["end"] :]
+        elif "edit" in record:
+            edits.append(load_edit(record["edit"]))
+        elif "place" in record:
+            shape = tuple(record["shape"])
+        elif "classes" in record:
+            classes = str(record["classes"])
+        else:
+            for word in {"saving", "saved"} & record.keys():
+                own = tuple(load_edit(edit) for edit in record["edits"])
+                named = own or tuple(edits[: record[word]])
+                if word == "saving":
+                    saving = (*saving, named)
+                    tokens += filter(None, [record.get("token")])
+                else:
+                    saved, saving = named, ()
+    return Recovered(tuple(edits), saved, saving, shape, tuple(tokens), classes)
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
+        for line in file:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                return
+
+
+def dump_record(record: dict[str, Any]) -> bytes:
+    """Write a line."""
+    text = json.dumps(record, separators=(",", ":"), default=_plain)
+    return text.encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    """Turn numbers of NumPy, of which plugins make shapes, into those of Python."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    msg = f"{type(value).__name__} cannot be written into a journal."
+    raise TypeError(msg)

@@ -1,0 +1,228 @@
+"""By which rule the coarser levels of a label image were made.
+
+Programs take the first voxel of a block, another one, or the most frequent id, and
+seldom state which. What is saved has to follow the rule of the file: else the whole
+chunk that holds a painted voxel would change.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.labels.cells import inside
+from napari_ngff.labels.reduce import Reduction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.lazy import ArraySource
+
+__all__ = ["LevelRule", "find_rules"]
+
+SIDE = 32
+"""Voxels per axis of the coarser level that are compared at once."""
+
+ENOUGH = 24
+"""Blocks of more than one label, by which rules differ, after which no more are looked
+for."""
+
+PLACES = 3
+"""At which two levels are compared at most."""
+
+LARGEST = 2**22
+"""A coarsest level of more voxels is not read to find where labels are."""
+
+MOST_OFFSETS = 64
+"""Ways of taking one voxel of a block that are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRule:
+    """How one level follows from the next finer one.
+
+    Attributes
+    ----------
+    reduction
+        That comes closest.
+    exact
+        Whether all that is in the file follows from it. Where it does not, only what
+        comes out otherwise by an edit is to be changed.
+    """
+
+    reduction: Reduction
+    exact: bool = True
+
+
+def find_rules(
+    levels: Sequence[ArraySource], stated: Sequence[Reduction], near: Iterable[Box]
+) -> tuple[LevelRule, ...]:
+    """Find the rules by which the levels of a file were made.
+
+    Parameters
+    ----------
+    levels
+        As they are in the file, axes of the file.
+    stated
+        What its metadata say, from each level to the next: kept where that fits, and
+        where nothing tells.
+    near
+        Boxes of level 0 that are about to change.
+
+    Returns
+    -------
+    tuple
+        From each level to the next.
+    """
+    places = _Places(levels, near)
+    rules: list[LevelRule] = []
+    pairs = zip(itertools.pairwise(levels), stated, strict=True)
+    for (fine, coarse), reduction in pairs:
+        boxes = list(_compared(fine, coarse, reduction, places))
+        fits = all((one.given(reduction) == one.found).all() for one in boxes)
+        rules.append(LevelRule(reduction) if fits else _closest(reduction, boxes))
+        if fits and sum(one.mixed(reduction) for one in boxes) >= ENOUGH:
+            # Who states it for one level has made all of them so.
+            return (*rules, *map(LevelRule, stated[len(rules) :]))
+    return tuple(rules)
+
+
+class _Places:
+    """Where to compare levels, as fractions of the axes: near first, then elsewhere."""
+
+    def __init__(self, levels: Sequence[ArraySource], near: Iterable[Box]) -> None:
+        shape = levels[0].shape
+        self._near = [
+            [(a + b) / 2 / n for (a, b), n in zip(box, shape, strict=True)]
+            for box in itertools.islice(near, 2)
+        ]
+        self._coarsest = levels[-1]
+        self._others: list[list[float]] | None = None
+
+    def __iter__(self) -> Iterator[list[float]]:
+        yield from self._near
+        if self._others is None:
+            self._others = _borders(self._coarsest)
+        yield from self._others
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A box of the coarser level, and the blocks of the finer one that it stands for.
+
+    Attributes
+    ----------
+    box, sources
+        Where they are.
+    found, below
+        What stands there.
+    """
+
+    box: Box
+    sources: Box
+    found: npt.NDArray[Any]
+    below: npt.NDArray[Any]
+
+    def given(self, rule: Reduction) -> npt.NDArray[Any]:
+        """Make the box by a rule."""
+        part = inside(rule.sources(self.box), self.sources)
+        return rule.reduce(self.below[part], self.box)
+
+    def mixed(self, rule: Reduction) -> int:
+        """Count the blocks that begin and end with different labels."""
+        firsts = tuple(replace(one, offset=0) for one in rule.steps)
+        lasts = tuple(replace(one, offset=(one.factor or 1) - 1) for one in rule.steps)
+        return int(
+            (self.given(Reduction(firsts)) != self.given(Reduction(lasts))).sum()
+        )
+
+
+def _compared(
+    fine: ArraySource, coarse: ArraySource, rule: Reduction, places: _Places
+) -> Iterator[_Compared]:
+    """Read boxes of two levels until enough of their blocks hold several labels."""
+    mixed = 0
+    for middle in itertools.islice(places, PLACES + 2):
+        box = _box_at(middle, coarse.shape)
+        sources = tuple(
+            (int(one.starts(a)), int(one.stops(b - 1)))
+            for one, (a, b) in zip(rule.steps, box, strict=True)
+        )
+        with suppress(CorruptDataError, OSError):
+            found, below = coarse.read(box), fine.read(sources)
+            if (found == below.flat[0]).all() and (below == below.flat[0]).all():
+                continue
+            one = _Compared(box, sources, found, below)
+            mixed += one.mixed(rule)
+            yield one
+        if mixed >= ENOUGH:
+            return
+
+
+def _closest(stated: Reduction, boxes: Sequence[_Compared]) -> LevelRule:
+    """Find the rule that gives most of what is there."""
+    candidates = list(_candidates(stated))
+    wrong = [
+        sum(int((box.given(one) != box.found).sum()) for box in boxes)
+        for one in candidates
+    ]
+    best = int(np.argmin(wrong))  # of several the first: what is stated
+    return LevelRule(candidates[best], not wrong[best])
+
+
+def _borders_in(pixels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Find voxels that are of another label than one of those before them."""
+    differs = np.zeros(pixels.shape, bool)
+    for axis in range(max(0, pixels.ndim - 3), pixels.ndim):
+        along = np.diff(pixels, axis=axis) != 0
+        differs[(slice(None),) * axis + (slice(1, None),)] |= along
+    return differs
+
+
+def _borders(level: ArraySource) -> list[list[float]]:
+    """Find places where labels meet, as fractions of the axes."""
+    if np.prod(level.shape) > LARGEST:
+        return []
+    pixels = None
+    with suppress(CorruptDataError, OSError):
+        pixels = level.read(tuple((0, n) for n in level.shape))
+    if pixels is None:
+        return []
+    differs = _borders_in(pixels)
+    at = np.flatnonzero(differs)
+    some = at[np.linspace(0, len(at) - 1, min(PLACES, len(at))).astype(int)]
+    found = np.stack(np.unravel_index(some, pixels.shape), axis=1)
+    return ((found + 0.5) / pixels.shape).tolist()  # type: ignore[no-any-return]
+
+
+def _candidates(stated: Reduction) -> Iterator[Reduction]:
+    yield stated
+    if stated.method == "nearest":
+        yield replace(stated, method="mode")
+    ranges = [range(one.factor or 1) for one in stated.steps]
+    for offsets in itertools.islice(itertools.product(*ranges), MOST_OFFSETS):
+        steps = tuple(
+            replace(one, offset=offset)
+            for one, offset in zip(stated.steps, offsets, strict=True)
+        )
+        if stated.method == "mode" or any(offsets):
+            yield Reduction(steps, "nearest")
+
+
+def _box_at(middle: Sequence[float], shape: tuple[int, ...]) -> Box:
+    """Rectangle around a place: one plane of the axes before the last three."""
+    spans = []
+    for axis, (at, n) in enumerate(zip(middle, shape, strict=True)):
+        depth = len(shape) - axis
+        side = SIDE if depth <= 2 else 2 if depth == 3 else 1
+        start = min(max(int(at * n) - side // 2, 0), max(n - side, 0))
+        spans.append((start, min(start + side, n)))
+    return tuple(spans)
