@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import NodeNotFoundError, OMEZarrError, may_pass
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError, may_pass, remedy_of
 from napari_ngff.plate.layout import field_offsets, grid_offsets
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.layout import Offset
     from napari_ngff.plate.screen import FieldImage, Screen
 
-__all__ = ["Arrangement", "Arrangements", "PlacedField"]
+__all__ = ["PlacedField", "ScreenArrangements", "WellArrangement"]
 
 MOST_FIELDS = 1000
 """Wells are no wider than so many of their fields: 35 mm hold 600 of 60 micrometers."""
@@ -25,8 +25,7 @@ MOST_FIELDS = 1000
 EMPTY = "It lists no images."
 
 SCATTERED = (
-    "The places of its fields lie further apart than a well is wide. They are drawn"
-    " side by side."
+    "Its fields are further apart than a well is wide. They are drawn side by side."
 )
 
 
@@ -53,7 +52,7 @@ class PlacedField:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arrangement:
+class WellArrangement:
     """The fields of a well that can be read, in file order.
 
     Attributes
@@ -71,6 +70,8 @@ class Arrangement:
         Whether the places that the fields state cannot be.
     passing
         Whether something may be there when it is asked for again.
+    remedy
+        What to do about the last of the problems, whose text ends with it.
     """
 
     fields: tuple[PlacedField, ...] = ()
@@ -80,6 +81,7 @@ class Arrangement:
     missing: bool = True
     scattered: bool = False
     passing: bool = False
+    remedy: str = ""
 
     def at(self, y: float, x: float) -> PlacedField | None:
         """Find the field at a place; the last of several, which is drawn on top."""
@@ -95,7 +97,7 @@ class Arrangement:
         return None
 
 
-class Arrangements:
+class ScreenArrangements:
     """Those of all wells of a screen, made once for each; from any thread.
 
     Parameters
@@ -118,14 +120,16 @@ class Arrangements:
         self.problems: dict[str | None, str] = {}
         self.passing: set[str | None] = set()
         self.attempt = 0
-        self._made: dict[tuple[str | None, int | None], Arrangement] = {}
+        self._made: dict[tuple[str | None, int | None], WellArrangement] = {}
         self._lock = threading.Lock()
 
-    def known(self, well: str | None, acquisition: int | None) -> Arrangement | None:
+    def known(
+        self, well: str | None, acquisition: int | None
+    ) -> WellArrangement | None:
         """Give what was made before; reads nothing."""
         return self._made.get((well, acquisition))
 
-    def of(self, well: str | None, acquisition: int | None) -> Arrangement:
+    def of(self, well: str | None, acquisition: int | None) -> WellArrangement:
         """Read the documents of a well and of its images, where not done before.
 
         Parameters
@@ -141,18 +145,18 @@ class Arrangements:
             An empty one where the well cannot be read.
         """
         key = well, acquisition
-        found = self._made.get(key)
-        if found is None:
-            found = self._made.setdefault(key, self._arranged(well, acquisition))
-            if found.problems:
+        arrangement = self._made.get(key)
+        if arrangement is None:
+            arrangement = self._made.setdefault(key, self._arranged(well, acquisition))
+            if arrangement.problems:
                 text = "; ".join(
                     f"field {path}: {reason}" if path else reason
-                    for path, reason in found.problems
+                    for path, reason in arrangement.problems
                 )
-                self.note(well, text, passing=found.passing)
-            if found.scattered:
+                self.note(well, text, passing=arrangement.passing)
+            if arrangement.scattered:
                 self.note(well, SCATTERED)
-        return found
+        return arrangement
 
     def note(self, well: str | None, text: str, *, passing: bool = False) -> None:
         """Keep why something of a well is not shown; the first reason counts."""
@@ -176,15 +180,19 @@ class Arrangements:
             self.attempt += 1
         return True
 
-    def _arranged(self, well: str | None, acquisition: int | None) -> Arrangement:
+    def _arranged(self, well: str | None, acquisition: int | None) -> WellArrangement:
         try:
             listed = self.screen.fields(well)
         except (OMEZarrError, OSError) as error:
             gone = isinstance(error, NodeNotFoundError)
-            why = (("", str(error)),)
-            return Arrangement(problems=why, missing=gone, passing=may_pass(error))
+            return WellArrangement(
+                problems=(("", str(error)),),
+                missing=gone,
+                passing=may_pass(error),
+                remedy=remedy_of(error),
+            )
         if not listed:
-            return Arrangement(problems=(("", EMPTY),))
+            return WellArrangement(problems=(("", EMPTY),))
         if acquisition is not None:
             listed = tuple(f for f in listed if f.acquisition == acquisition)
         opened: dict[int, FieldImage] = {}
@@ -208,7 +216,7 @@ def _placed(
     listed: tuple[Field, ...],
     opened: dict[int, FieldImage],
     failed: dict[int, Exception],
-) -> Arrangement:
+) -> WellArrangement:
     indices = sorted(opened)
     corners = [opened[i].corner for i in indices]
     sizes = [opened[i].size for i in indices]
@@ -226,7 +234,7 @@ def _placed(
         offsets = tuple(grid[i] for i in indices)
     elif corners:
         top_left = min(y for y, _ in corners), min(x for _, x in corners)
-    return Arrangement(
+    return WellArrangement(
         tuple(
             PlacedField(listed[i], opened[i], offset, size)
             for i, offset, size in zip(indices, offsets, sizes, strict=True)
@@ -240,4 +248,5 @@ def _placed(
         all(isinstance(error, NodeNotFoundError) for error in failed.values()),
         scattered,
         any(map(may_pass, failed.values())),
+        remedy_of(failed[max(failed)]) if failed else "",
     )

@@ -7,31 +7,16 @@ few, that would be more than there is memory.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from napari_ngff.plate import planes
+from napari_ngff.store.lazy import BlankArray
 
 if TYPE_CHECKING:
-    from napari_ngff.store.lazy import Box
     from napari_ngff.store.pyramid import Pyramid
 
 __all__ = ["deepened"]
-
-
-@dataclass(frozen=True, slots=True)
-class Imagined:
-    """A level that an image would have if it had more; there is nothing in it."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    chunks: tuple[int, ...]
-
-    def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read nothing."""
-        return np.zeros([stop - start for start, stop in box], self.dtype)
 
 
 def deepened(
@@ -68,8 +53,8 @@ def deepened(
             )
         ]
         levels.append(
-            Imagined(
-                (*last.shape[:-2], *shape), last.dtype, (*last.chunks[:-2], *chunks)
+            BlankArray(
+                (*last.shape[:-2], *shape), (*last.chunks[:-2], *chunks), last.dtype
             )
         )
         described.append(replace(before, path="", scale=(*before.scale[:-2], *scale)))

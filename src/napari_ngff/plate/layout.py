@@ -180,8 +180,6 @@ def letters_index(name: str) -> int | None:
 
 def _map_well(plate: Plate, well: WellReference, row: int, column: int) -> MapWell:
     above, beside = plate.rows[well.row], plate.columns[well.column]
-    if beside.isdecimal():
-        beside = beside.zfill(2)
     digits = above[-1:].isdecimal() and beside[:1].isdecimal()
     name = f"{above}-{beside}" if digits else above + beside
     return MapWell(well.path, name, row, column)
@@ -222,5 +220,5 @@ def field_offsets(
         width = max(size[1] for size in sizes)
         return grid_offsets(len(corners), height, width)
     top = min(corner[0] for corner in corners)
-    left = min(corner[1] for corner in corners)
-    return tuple((y - top, x - left) for y, x in corners)
+    first_column = min(corner[1] for corner in corners)
+    return tuple((y - top, x - first_column) for y, x in corners)

@@ -2,8 +2,8 @@
 
 What the picture is like (axes, levels, size of a cell, type) comes from the first well
 that can be read. A well that turns out not to fit, when it is looked at, is cut to its
-cell and noted in `Tiles.misfits`; opening the mosaic again makes room for all that is
-known by then. See docs/design/007-plate-mosaic.md.
+cell and noted in `WellCells.misfits`; opening the mosaic again makes room for all that
+is known by then. See docs/design/007-plate-mosaic.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.plate.deepening import deepened
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.plate.planes import make_room
-from napari_ngff.plate.tiles import Bounds, Tile, Tiles
+from napari_ngff.plate.tiles import MosaicBounds, WellCell, WellCells
 from napari_ngff.plate.widening import widened
 from napari_ngff.store.node import read_node
 from napari_ngff.store.pyramid import Pyramid, open_pyramid
@@ -29,13 +29,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.metadata.model import Multiscale
-    from napari_ngff.plate.arrangement import Arrangement, Arrangements, PlacedField
+    from napari_ngff.plate.arrangement import (
+        PlacedField,
+        ScreenArrangements,
+        WellArrangement,
+    )
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.screen import FieldImage
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
 
-__all__ = ["Choice", "Mosaic", "open_mosaic"]
+__all__ = ["Mosaic", "WellChoice", "open_mosaic"]
 
 MOST_REASONS = 3
 """So many are told where nothing can be read."""
@@ -51,7 +55,7 @@ ALL_READ = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class WellChoice:
     """What of the wells is shown.
 
     Attributes
@@ -85,19 +89,21 @@ class Mosaic:
     node: Node
     first: tuple[str | None, str]
     pyramid: Pyramid
-    tiles: Tiles
+    tiles: WellCells
 
     @property
-    def known(self) -> tuple[Arrangement, ...]:
+    def known(self) -> tuple[WellArrangement, ...]:
         """The fields of the wells that were read by now."""
-        found = (self.tiles.known(tile) for tile in self.tiles.tiles)
-        return tuple(arrangement for arrangement in found if arrangement is not None)
+        arrangements = (self.tiles.known(tile) for tile in self.tiles.tiles)
+        return tuple(
+            arrangement for arrangement in arrangements if arrangement is not None
+        )
 
 
 def open_mosaic(
-    arrangements: Arrangements,
+    arrangements: ScreenArrangements,
     wells: Sequence[MapWell] | None = None,
-    choice: Choice | None = None,
+    choice: WellChoice | None = None,
     on_error: OnError | None = None,
 ) -> Mosaic:
     """Join wells into one picture.
@@ -123,22 +129,22 @@ def open_mosaic(
     UnsupportedError
         Where no well can be read, or none has the labels; the message says why.
     """
-    choice = choice or Choice()
+    choice = choice or WellChoice()
     cells = _cells(wells)
     paths = [path for path, _, _ in cells]
     if len(paths) <= ALL_READ:
         _read_all(arrangements, paths, choice)
-    found = _template(arrangements, paths, choice, on_error)
+    template = _template(arrangements, paths, choice, on_error)
     known = [a for p in paths if (a := arrangements.known(p, choice.acquisition))]
     cell = (
         max(math.ceil(a.size[0]) for a in known),
         max(math.ceil(a.size[1]) for a in known),
     )
     top = min(row for _, row, _ in cells)
-    left = min(column for _, _, column in cells)
-    tiles = Tiles(
+    first_column = min(column for _, _, column in cells)
+    tiles = WellCells(
         tuple(
-            Tile(path, ((row - top) * cell[0], (column - left) * cell[1]))
+            WellCell(path, ((row - top) * cell[0], (column - first_column) * cell[1]))
             for path, row, column in cells
         ),
         cell,
@@ -147,9 +153,9 @@ def open_mosaic(
         choice.inside,
     )
     images = list(_images(arrangements, known, choice))
-    shown = widened(found.pyramid, images)
+    shown = widened(template.pyramid, images)
     bounds = _bounds(shown, images)
-    size = found.placed.size
+    size = template.placed.size
     far = (
         max(tile.corner[0] for tile in tiles.tiles) + cell[0],
         max(tile.corner[1] for tile in tiles.tiles) + cell[1],
@@ -162,17 +168,19 @@ def open_mosaic(
             MosaicLevel.of(tiles, bounds, model, number, size, on_error, coarser)
         )
     make_room(bounds.channels)
-    corner = (float(top * cell[0]), float(left * cell[1]))
+    corner = (float(top * cell[0]), float(first_column * cell[1]))
     if wells is None or len(wells) == 1:
-        arrangement = arrangements.of(found.well, choice.acquisition)
+        arrangement = arrangements.of(template.well, choice.acquisition)
         corner = arrangement.corner
-    multiscale = _moved(model.multiscale, found.placed.image, corner)
-    pyramid = Pyramid(multiscale, tuple(reversed(levels)), found.pyramid.problems)
-    return Mosaic(found.node, (found.well, found.placed.field.path), pyramid, tiles)
+    multiscale = _moved(model.multiscale, template.placed.image, corner)
+    pyramid = Pyramid(multiscale, tuple(reversed(levels)), template.pyramid.problems)
+    return Mosaic(
+        template.node, (template.well, template.placed.field.path), pyramid, tiles
+    )
 
 
 def _read_all(
-    arrangements: Arrangements, paths: Sequence[str | None], choice: Choice
+    arrangements: ScreenArrangements, paths: Sequence[str | None], choice: WellChoice
 ) -> None:
     """Read wells, and labels of them, at once; in turn what is not far away."""
 
@@ -187,13 +195,16 @@ def _read_all(
     share(iter(range(len(paths))), read, len(paths), concurrency)
 
 
-def _is_remote(arrangements: Arrangements) -> bool:
+def _is_remote(arrangements: ScreenArrangements) -> bool:
     source = arrangements.screen.node.location.source
     return source.concurrency > LOCAL_CONCURRENCY
 
 
 def _shown(
-    arrangements: Arrangements, path: str | None, placed: PlacedField, choice: Choice
+    arrangements: ScreenArrangements,
+    path: str | None,
+    placed: PlacedField,
+    choice: WellChoice,
 ) -> FieldImage:
     """Open what a mosaic shows of an image: its labels, or the image itself."""
     if not choice.inside:
@@ -202,7 +213,7 @@ def _shown(
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class MosaicTemplate:
     """The image, or label image, that a mosaic is modelled on."""
 
     well: str | None
@@ -218,11 +229,11 @@ def _cells(wells: Sequence[MapWell] | None) -> list[tuple[str | None, int, int]]
 
 
 def _template(
-    arrangements: Arrangements,
+    arrangements: ScreenArrangements,
     paths: Sequence[str | None],
-    choice: Choice,
+    choice: WellChoice,
     on_error: OnError | None,
-) -> Template:
+) -> MosaicTemplate:
     """Open the first image that can be."""
     reasons: list[str] = []
     failures = 0
@@ -230,8 +241,8 @@ def _template(
         # The first has them, mostly; if not, many are looked at together.
         if choice.inside and number % AHEAD == 1 and _is_remote(arrangements):
             _read_all(arrangements, paths[number : number + AHEAD], choice)
-        found = arrangements.of(path, choice.acquisition)
-        for placed in found.fields:
+        arrangement = arrangements.of(path, choice.acquisition)
+        for placed in arrangement.fields:
             try:
                 image = _shown(arrangements, path, placed, choice)
                 node = image.node or read_node(image.location, image.zarr_format)
@@ -240,11 +251,11 @@ def _template(
                 reasons.append(str(error))
                 continue
             if pyramid.levels[0].shape:
-                return Template(path, placed, node, pyramid)
+                return MosaicTemplate(path, placed, node, pyramid)
         problem = arrangements.problems.get(path)
         if problem is not None:
             reasons.append(f"{path}: {problem}" if path else problem)
-        failures += found.passing and not found.fields
+        failures += arrangement.passing and not arrangement.fields
         if len(paths) > ALL_READ and failures >= MOST_FAILURES:
             break
     more = f" And {len(reasons) - MOST_REASONS} more." * (len(reasons) > MOST_REASONS)
@@ -254,9 +265,9 @@ def _template(
 
 
 def _images(
-    arrangements: Arrangements,
-    known: Sequence[Arrangement],
-    choice: Choice,
+    arrangements: ScreenArrangements,
+    known: Sequence[WellArrangement],
+    choice: WellChoice,
 ) -> Iterator[FieldImage]:
     """List the images of the mosaic that were opened by now."""
     for arrangement in known:
@@ -264,13 +275,13 @@ def _images(
             if not choice.inside:
                 yield placed.image
                 continue
-            place = placed.image.location.joined(choice.inside)
-            label = arrangements.screen.known(place.path)
+            location = placed.image.location.joined(choice.inside)
+            label = arrangements.screen.known(location.path)
             if label is not None:
                 yield label
 
 
-def _bounds(template: Pyramid, images: Sequence[FieldImage]) -> Bounds:
+def _bounds(template: Pyramid, images: Sequence[FieldImage]) -> MosaicBounds:
     """Make room for all planes, channels and values of images that are known."""
     names = template.multiscale.axis_names
     lead = list(template.levels[0].shape[:-2])
@@ -280,14 +291,14 @@ def _bounds(template: Pyramid, images: Sequence[FieldImage]) -> Bounds:
         if array is None:
             continue
         for i, name in enumerate(names[:-2]):
-            own = image.multiscale.axis_names
-            if name in own and len(own) == array.ndim:
-                lead[i] = max(lead[i], array.shape[own.index(name)])
+            axis_names = image.multiscale.axis_names
+            if name in axis_names and len(axis_names) == array.ndim:
+                lead[i] = max(lead[i], array.shape[axis_names.index(name)])
         joined = np.promote_types(dtype, array.dtype)
         # Of uint64 and int64 numpy makes float64, which no label can be.
         if joined.kind != "f" or "f" in (dtype.kind, array.dtype.kind):
             dtype = joined
-    return Bounds(names, tuple(lead), dtype)
+    return MosaicBounds(names, tuple(lead), dtype)
 
 
 def _moved(

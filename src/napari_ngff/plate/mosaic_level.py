@@ -7,7 +7,7 @@ import math
 import operator
 import threading
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,17 +18,21 @@ from napari_ngff.errors import (
     OMEZarrError,
     may_pass,
 )
-from napari_ngff.plate.planes import Planes
-from napari_ngff.plate.view import View, can_hold, cast, view_of
+from napari_ngff.plate.planes import LevelPlanes
+from napari_ngff.plate.view import can_hold, cast, view_of
+from napari_ngff.store.boxes import box_shape
+from napari_ngff.store.chunks import ChunkedArray
+from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.workers import share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari_ngff.plate.arrangement import PlacedField
-    from napari_ngff.plate.planes import Plane
-    from napari_ngff.plate.tiles import Bounds, Defer, Tile, Tiles
-    from napari_ngff.store.lazy import Box
+    from napari_ngff.plate.planes import KeptPlane
+    from napari_ngff.plate.tiles import Defer, MosaicBounds, WellCell, WellCells
+    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.lazy import ArrayWindow
     from napari_ngff.store.pyramid import OnError, Pyramid
 
 __all__ = ["MosaicLevel"]
@@ -63,21 +67,21 @@ class MosaicLevel:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     chunks: tuple[int, ...]
-    tiles: Tiles
-    bounds: Bounds
+    tiles: WellCells
+    bounds: MosaicBounds
     factors: tuple[float, float]
     edges: tuple[list[int], list[int]]
     number: int
     model: Pyramid
-    planes: Planes
+    planes: LevelPlanes
     on_error: OnError | None = None
-    _views: dict[str, View | None] = field(default_factory=dict)
+    _views: dict[str, ArrayWindow | None] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
-        tiles: Tiles,
-        bounds: Bounds,
+        tiles: WellCells,
+        bounds: MosaicBounds,
         model: Pyramid,
         number: int,
         size: tuple[int, int],
@@ -124,7 +128,7 @@ class MosaicLevel:
             (rows, columns),
             number,
             model,
-            Planes(shape, bounds.dtype, bounds.channels, factors, below),
+            LevelPlanes(shape, bounds.dtype, bounds.channels, factors, below),
             on_error,
         )
 
@@ -133,7 +137,7 @@ class MosaicLevel:
         met = self.meeting(box)
         if self._by_planes(box, met):
             return self._read_planes(box, met)
-        out = np.zeros([stop - start for start, stop in box], self.dtype)
+        out = np.zeros(box_shape(box), self.dtype)
         self._each(met, lambda number: self._paste(number, box, out))
         return out
 
@@ -149,8 +153,8 @@ class MosaicLevel:
 
     def _quick(self, numbers: list[int]) -> bool:
         """Whether wells are few, local, and have arrays of this level."""
-        here = bool(self.model.multiscale.levels[self.number].path)
-        return here and len(numbers) <= FEW and self.tiles.concurrency == 1
+        has_array = bool(self.model.multiscale.levels[self.number].path)
+        return has_array and len(numbers) <= FEW and self.tiles.concurrency == 1
 
     def draw(self, box: Box, stop: Callable[[], bool] = lambda: False) -> bool:
         """Draw what a rectangle needs, so that reading it costs nothing.
@@ -178,24 +182,24 @@ class MosaicLevel:
             for edges, (start, stop) in zip(self.edges, box[-2:], strict=True)
         )
         grid = self.tiles.grid
-        found = [grid.get((row, column), ()) for row in rows for column in columns]
-        return sorted(itertools.chain.from_iterable(found))
+        numbers = [grid.get((row, column), ()) for row in rows for column in columns]
+        return sorted(itertools.chain.from_iterable(numbers))
 
     def _leads(self, box: Box) -> Iterable[tuple[int, ...]]:
         return itertools.product(*(range(*span) for span in box[:-2]))
 
     def _read_planes(self, box: Box, met: list[int]) -> Pixels:
-        out = np.empty([stop - start for start, stop in box], self.dtype)
+        out = np.empty(box_shape(box), self.dtype)
         for lead in self._leads(box):
             plane = self.planes.at(lead, box[-2:], self.meeting)
-            left = plane.left(met, self.tiles.arrangements.attempt)
-            deferred = left and self._deferred(left, box)
+            undrawn = plane.left(met, self.tiles.arrangements.attempt)
+            deferred = undrawn and self._deferred(undrawn, box)
             if not deferred:
-                self._draw(plane, lead, left)
-            at = tuple(i - span[0] for i, span in zip(lead, box, strict=False))
-            out[at] = plane.part(box[-2:])
+                self._draw(plane, lead, undrawn)
+            index = tuple(i - span[0] for i, span in zip(lead, box, strict=False))
+            out[index] = plane.part(box[-2:])
             if deferred:
-                self._stand_in(lead, left, box[-2:], out[at])
+                self._stand_in(lead, undrawn, box[-2:], out[index])
         return out
 
     def _stand_in(
@@ -211,9 +215,9 @@ class MosaicLevel:
                 low, high = edges[at // cell], edges[at // cell + 1]
                 spans.append((max(low, first), min(high, last)))
                 places.append(slice(spans[-1][0] - first, spans[-1][1] - first))
-            found = self.planes.stand_in(lead, number, tuple(spans))
-            if found is not None:
-                out[tuple(places)] = found
+            enlarged = self.planes.stand_in(lead, number, tuple(spans))
+            if enlarged is not None:
+                out[tuple(places)] = enlarged
 
     @property
     def _defer(self) -> Defer | None:
@@ -228,7 +232,7 @@ class MosaicLevel:
 
     def _draw(
         self,
-        plane: Plane,
+        plane: KeptPlane,
         lead: tuple[int, ...],
         numbers: list[int],
         stop: Callable[[], bool] = lambda: False,
@@ -261,8 +265,8 @@ class MosaicLevel:
         (y, x), cell, size = tile.corner, self.tiles.cell, arrangement.size
         limits = self.edges[0][y // cell[0] + 1], self.edges[1][x // cell[1] + 1]
         if size[0] > cell[0] + 0.5 or size[1] > cell[1] + 0.5:
-            told = " x ".join(str(math.ceil(n)) for n in size)
-            self.tiles.cut(tile, f"It is larger ({told}) than the first well.")
+            size_text = " x ".join(str(math.ceil(n)) for n in size)
+            self.tiles.cut(tile, f"It is larger ({size_text}) than the first well.")
         (top, bottom), (left, right) = box[-2:]
         met: list[tuple[PlacedField, Box]] = []
         for placed in arrangement.fields:
@@ -276,7 +280,7 @@ class MosaicLevel:
                 out[target] = pixels
 
     def _pieces(
-        self, tile: Tile, met: list[tuple[PlacedField, Box]], box: Box, out: Pixels
+        self, tile: WellCell, met: list[tuple[PlacedField, Box]], box: Box, out: Pixels
     ) -> Iterable[Piece | None]:
         """Read fields, and tell in their order what to put where in a rectangle.
 
@@ -294,7 +298,7 @@ class MosaicLevel:
 
     def _piece(
         self,
-        tile: Tile,
+        tile: WellCell,
         placed: PlacedField,
         spans: Box,
         box: Box,
@@ -316,13 +320,15 @@ class MosaicLevel:
             if self.on_error is None and not isinstance(error, NodeNotFoundError):
                 raise
             if not isinstance(error, NodeNotFoundError):
-                reason, passing = f"field {placed.field.path}: {error}", may_pass(error)
-                self.tiles.tell(tile, reason, self.on_error, passing=passing)
+                field_error = OMEZarrError.of(error, f"field {placed.field.path}")
+                self.tiles.tell(
+                    tile, field_error, self.on_error, passing=may_pass(error)
+                )
             return None
 
     def _cut(
         self,
-        tile: Tile,
+        tile: WellCell,
         placed: PlacedField,
         spans: Box,
         box: Box,
@@ -342,29 +348,33 @@ class MosaicLevel:
                 return None
             source.append((first - start, last - start))
             target.append(slice(first - low, last - low))
-        place, inside = tuple(target), tuple(source)
-        if view.lent:
+        place, inside, array = tuple(target), tuple(source), view.source
+        assert isinstance(array, ChunkedArray)
+        if array.lent:
             # What cannot be read so leaves no trace.
-            return place, cast(view.read(inside, None), self.dtype)
+            return place, cast(view.read(inside), self.dtype)
         on_error = self.tiles.noting(tile, self.on_error)
-        if out is not None and view.plain and view.dtype == self.dtype:
-            view.array.read(inside, on_error, out=out[place])
+        if out is not None and view.is_plain and view.dtype == self.dtype:
+            array.read(inside, on_error, out=out[place])
             return None
-        return place, cast(view.read(inside, on_error), self.dtype)
+        view = replace(view, source=LevelSource(array, on_error))
+        return place, cast(view.read(inside), self.dtype)
 
-    def _spans(self, tile: Tile, placed: PlacedField, limits: tuple[int, int]) -> Box:
+    def _spans(
+        self, tile: WellCell, placed: PlacedField, limits: tuple[int, int]
+    ) -> Box:
         """Start and stop of a field along y and x, in voxels of this level."""
         spans = []
         for axis, factor in enumerate(self.factors):
-            at = tile.corner[axis] + placed.offset[axis]
-            start = _rounded(at / factor)
-            stop = max(start + 1, _rounded((at + placed.size[axis]) / factor))
+            corner = tile.corner[axis] + placed.offset[axis]
+            start = _rounded(corner / factor)
+            stop = max(start + 1, _rounded((corner + placed.size[axis]) / factor))
             spans.append((start, min(stop, limits[axis], self.shape[axis - 2])))
         return tuple(spans)
 
     def _view(
-        self, tile: Tile, placed: PlacedField, *, lent: bool = True
-    ) -> View | None:
+        self, tile: WellCell, placed: PlacedField, *, lent: bool = True
+    ) -> ArrayWindow | None:
         """Find the array of a field that suits this level; None where there is none."""
         path = placed.image.location.path
         if lent and path in self._views:
@@ -385,8 +395,10 @@ class MosaicLevel:
         self.tiles.check_voxels(tile, placed, self.model)
         return view
 
-    def _check(self, tile: Tile, placed: PlacedField, view: View) -> None:
-        if view.hides or any(map(operator.gt, view.shape, self.shape[:-2])):
+    def _check(self, tile: WellCell, placed: PlacedField, view: ArrayWindow) -> None:
+        hidden = set(range(len(view.box))) - set(view.order)
+        hides = any(view.source.shape[axis] > 1 for axis in hidden)
+        if hides or any(map(operator.gt, view.shape, self.shape[:-2])):
             text = f"Field {placed.field.path} has more planes or channels, which"
             self.tiles.cut(tile, f"{text} are not shown here.")
         if not can_hold(self.dtype, view.dtype):

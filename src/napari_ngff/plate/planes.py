@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.store.boxes import box_shape, inside, overlap
 from napari_ngff.store.cache import ByteCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from napari_ngff.store.lazy import Box
+    from napari_ngff.store.boxes import Box
 
-__all__ = ["PART_BYTES", "PLANE_BYTES", "Plane", "Planes", "kept", "make_room"]
+__all__ = ["PART_BYTES", "PLANE_BYTES", "KeptPlane", "LevelPlanes", "kept", "make_room"]
 
 Pixels = np.ndarray[Any, Any]
 
@@ -37,7 +38,7 @@ MOST_PLANES = 32
 
 
 @dataclass(slots=True, eq=False)
-class Plane:
+class KeptPlane:
     """What is kept of a plane of a level, and which tiles have been drawn into it.
 
     Attributes
@@ -57,13 +58,13 @@ class Plane:
     locks: dict[int, threading.Lock] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, box: Box, dtype: np.dtype[Any]) -> Plane:
+    def empty(cls, box: Box, dtype: np.dtype[Any]) -> KeptPlane:
         """Make room for a rectangle."""
-        return cls(box, np.zeros([stop - start for start, stop in box], dtype))
+        return cls(box, np.zeros(box_shape(box), dtype))
 
     def holds(self, box: Box) -> bool:
         """Tell whether a rectangle lies inside."""
-        return _common(self.box, box) == box
+        return overlap(self.box, box) == box
 
     def left(self, numbers: Iterable[int], attempt: int) -> list[int]:
         """List the tiles that have to be drawn; what fails but once in an attempt."""
@@ -75,10 +76,9 @@ class Plane:
 
     def part(self, box: Box) -> Pixels:
         """View the pixels of a rectangle that lies inside."""
-        pairs = zip(self.box, box, strict=True)
-        return self.pixels[tuple(slice(a - at, b - at) for (at, _), (a, b) in pairs)]
+        return self.pixels[inside(box, self.box)]
 
-    def moved(self, box: Box, meeting: Callable[[Box], Iterable[int]]) -> Plane:
+    def moved(self, box: Box, meeting: Callable[[Box], Iterable[int]]) -> KeptPlane:
         """Make room for another rectangle; what both have in common is there.
 
         Parameters
@@ -86,8 +86,8 @@ class Plane:
         meeting
             Lists the tiles that a rectangle meets.
         """
-        new = Plane.empty(box, self.pixels.dtype)
-        common = _common(self.box, box)
+        new = KeptPlane.empty(box, self.pixels.dtype)
+        common = overlap(self.box, box)
         if any(stop <= start for start, stop in common):
             return new
         # Before the pixels: what is just being drawn is copied, but does not count.
@@ -104,7 +104,7 @@ class Plane:
         return new
 
 
-kept: ByteCache[Plane] = ByteCache(8 * PLANE_BYTES, least=2)
+kept: ByteCache[KeptPlane] = ByteCache(8 * PLANE_BYTES, least=2)
 """By the token of the level, and the indices of the plane in it."""
 
 
@@ -115,7 +115,7 @@ def make_room(channels: int, nbytes: int = PLANE_BYTES) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Planes:
+class LevelPlanes:
     """What is kept of one level.
 
     Attributes
@@ -134,7 +134,7 @@ class Planes:
     dtype: np.dtype[Any]
     channels: int
     factors: tuple[float, float]
-    coarser: Planes | None = None
+    coarser: LevelPlanes | None = None
     _token: int = field(default_factory=lambda: next(tokens))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -145,24 +145,24 @@ class Planes:
 
     def suits(self, box: Box) -> bool:
         """Whether a rectangle is small enough to be kept."""
-        return self._nbytes([stop - start for start, stop in box]) <= PART_BYTES
+        return self._nbytes(box_shape(box)) <= PART_BYTES
 
     def _nbytes(self, shape: Sequence[int]) -> int:
         return math.prod(shape[-2:]) * self.dtype.itemsize
 
-    def known(self, lead: Lead) -> Plane | None:
+    def known(self, lead: Lead) -> KeptPlane | None:
         """Give what is kept of a plane."""
         return kept.get((self._token, lead))
 
     def at(
         self, lead: Lead, area: Box, meeting: Callable[[Box], Iterable[int]]
-    ) -> Plane:
+    ) -> KeptPlane:
         """Find what is kept of a plane, or make room for a rectangle of it.
 
         Parameters
         ----------
         meeting
-            See `Plane.moved`.
+            See `KeptPlane.moved`.
         """
         with self._lock:
             plane = self.known(lead)
@@ -172,7 +172,7 @@ class Planes:
                 height, width = self.shape[-2:]
                 area = (0, height), (0, width)
             if plane is None:
-                plane = Plane.empty(area, self.dtype)
+                plane = KeptPlane.empty(area, self.dtype)
             else:
                 plane = plane.moved(area, meeting)
             make_room(self.channels, plane.pixels.nbytes)
@@ -200,8 +200,3 @@ class Planes:
                     return enlarged
             level = level.coarser
         return None
-
-
-def _common(one: Box, other: Box) -> Box:
-    pairs = zip(one, other, strict=True)
-    return tuple((max(a, c), min(b, d)) for (a, b), (c, d) in pairs)

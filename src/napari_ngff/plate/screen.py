@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.metadata.model import Field
 from napari_ngff.store.chunks import ChunkedArray, open_array
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.node import read_node
 from napari_ngff.store.systems import scene_paths
 
@@ -218,6 +218,8 @@ class Screen:
             return metadata.well.fields
         if well is None and metadata.collection is not None:
             return tuple(Field(path) for path in node.series())
+        if well is None and metadata.series is not None:
+            return tuple(Field(path) for path in metadata.series)
         if well is None and metadata.scene is not None:
             return tuple(Field(path) for path in scene_paths(node))
         msg = f"{node} is no well: its metadata has no usable 'well'."
@@ -259,16 +261,31 @@ class Screen:
             raise _bare(found)
         return found
 
-    def forget(self, well: str | None, field: str, inside: str = "") -> None:
-        """Open an image anew next time: it was written to."""
-        self._images.pop(self.place(well, field, inside).path, None)
+    def forget(self, image: str) -> None:
+        """Open an image and its labels anew next time: they were written to.
+
+        Parameters
+        ----------
+        image
+            Path relative to the node.
+        """
+        place = self.node.location.joined(image).path
+        for path in list(self._images):
+            if path == place or path.startswith(f"{place}/labels/"):
+                self._images.pop(path, None)
+
+    def _document(self, place: Location) -> tuple[int, bytes]:
+        """Read the document of an image; one of 0.4 may be in a plate of 0.5."""
+        first = self.node.zarr_format
+        for zarr_format in (first, 5 - first):
+            raw = place.source.get(place.key(DOCUMENTS[zarr_format]))
+            if raw is not None:
+                return zarr_format, raw
+        msg = f"There is no image at {place}."
+        raise NodeNotFoundError(msg)
 
     def _open(self, place: Location) -> FieldImage:
-        zarr_format = self.node.zarr_format
-        raw = place.source.get(place.key(DOCUMENTS[zarr_format]))
-        if raw is None:
-            msg = f"There is no image at {place}."
-            raise NodeNotFoundError(msg)
+        zarr_format, raw = self._document(place)
         same = self._places.get(raw)
         if same is not None:
             return FieldImage(place, zarr_format, same[0], _kin=same[1])
@@ -308,7 +325,7 @@ def _parted(raw: bytes) -> tuple[JSON, Translations] | None:
         these; None where it is not of the plain kind that 0.4 and 0.5 describe.
     """
     try:
-        document = json.loads(raw)
+        document = parse_json(raw)
         attributes = document.get("attributes", document)
         inner = attributes.get("ome", attributes)
         (multiscale,) = inner["multiscales"]

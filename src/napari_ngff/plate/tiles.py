@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import ChunkError, may_pass
+from napari_ngff.errors import ChunkError, OMEZarrError, may_pass
 from napari_ngff.store.workers import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Field
-    from napari_ngff.plate.arrangement import Arrangement, Arrangements, PlacedField
-    from napari_ngff.store.lazy import Box
+    from napari_ngff.plate.arrangement import (
+        PlacedField,
+        ScreenArrangements,
+        WellArrangement,
+    )
+    from napari_ngff.store.boxes import Box
     from napari_ngff.store.pyramid import OnError, Pyramid
 
-__all__ = ["Bounds", "Defer", "Tile", "Tiles"]
+__all__ = ["Defer", "MosaicBounds", "WellCell", "WellCells"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class WellCell:
     """A well of a mosaic.
 
     Attributes
@@ -43,7 +47,7 @@ Defer = Callable[[Any, "Box"], bool]
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class Tiles:
+class WellCells:
     """The wells of a mosaic, all its levels share them.
 
     Attributes
@@ -67,9 +71,9 @@ class Tiles:
         Row and column -> numbers of the tiles there.
     """
 
-    tiles: tuple[Tile, ...]
+    tiles: tuple[WellCell, ...]
     cell: tuple[int, int]
-    arrangements: Arrangements
+    arrangements: ScreenArrangements
     acquisition: int | None = None
     inside: str = ""
     defer: Defer | None = None
@@ -89,7 +93,7 @@ class Tiles:
         found = self.arrangements.screen.node.location.source.concurrency
         return found if found > LOCAL_CONCURRENCY else 1
 
-    def known(self, tile: Tile) -> Arrangement | None:
+    def known(self, tile: WellCell) -> WellArrangement | None:
         """Give the fields of a well that was read before."""
         return self.arrangements.known(tile.well, self.acquisition)
 
@@ -129,34 +133,35 @@ class Tiles:
                 return (y - 0.5, x - 0.5), (y + ends[0] - 0.5, x + ends[1] - 0.5)
         return None
 
-    def read(self, tile: Tile, on_error: OnError | None) -> Arrangement:
+    def read(self, tile: WellCell, on_error: OnError | None) -> WellArrangement:
         """Read where the fields of a well are; tells once what is broken."""
-        found = self.arrangements.of(tile.well, self.acquisition)
-        if found.problems and not found.missing:
-            reasons = (f"field {p}: {r}" if p else r for p, r in found.problems)
-            told = "; ".join(reasons)
-            self.tell(tile, told, on_error, passing=found.passing)
-        return found
+        arrangement = self.arrangements.of(tile.well, self.acquisition)
+        if arrangement.problems and not arrangement.missing:
+            reasons = (f"field {p}: {r}" if p else r for p, r in arrangement.problems)
+            text = "; ".join(reasons).removesuffix(arrangement.remedy).rstrip()
+            error = OMEZarrError(text, remedy=arrangement.remedy)
+            self.tell(tile, error, on_error, passing=arrangement.passing)
+        return arrangement
 
     def tell(
         self,
-        tile: Tile,
-        reason: str,
+        tile: WellCell,
+        error: OMEZarrError,
         on_error: OnError | None,
         *,
         passing: bool = False,
     ) -> None:
         """Tell, once for each well, that something of it cannot be read."""
-        self.arrangements.note(tile.well, reason, passing=passing)
+        self.arrangements.note(tile.well, str(error), passing=passing)
         with self._lock:
             new = tile.well not in self._told
             self._told.add(tile.well)
         if new and on_error is not None:
             node = self.arrangements.screen.node
-            place = node.location.key(tile.well or "").rstrip("/")
-            on_error(ChunkError(node.location.source.name, place, reason))
+            key = node.location.key(tile.well or "").rstrip("/")
+            on_error(ChunkError(node.location.source.name, key, error))
 
-    def noting(self, tile: Tile, on_error: OnError | None) -> OnError | None:
+    def noting(self, tile: WellCell, on_error: OnError | None) -> OnError | None:
         """Note, too, where chunks did not come that may come later."""
         if on_error is None:
             return None
@@ -168,7 +173,7 @@ class Tiles:
 
         return tell
 
-    def check_voxels(self, tile: Tile, placed: PlacedField, model: Pyramid) -> None:
+    def check_voxels(self, tile: WellCell, placed: PlacedField, model: Pyramid) -> None:
         """Note where voxels have another size than those of the model."""
         if self.inside:
             return
@@ -180,13 +185,13 @@ class Tiles:
             text += f" {sizes[1]}. It is drawn voxel for voxel, so not to scale."
             self.arrangements.note(tile.well, text)
 
-    def cut(self, tile: Tile, reason: str) -> None:
+    def cut(self, tile: WellCell, reason: str) -> None:
         """Note that a well does not fit."""
         self.misfits.setdefault(tile.well, reason)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bounds:
+class MosaicBounds:
     """What a mosaic has room for.
 
     Attributes

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.store.node import read_node
 from napari_ngff.store.pyramid import LevelSource, open_pyramid
 
 if TYPE_CHECKING:
     from napari_ngff.plate.screen import FieldImage
-    from napari_ngff.store.chunks import ChunkedArray
-    from napari_ngff.store.lazy import Box
-    from napari_ngff.store.pyramid import OnError, Pyramid
+    from napari_ngff.store.pyramid import Pyramid
 
-__all__ = ["View", "Wanted", "can_hold", "cast", "view_of"]
+__all__ = ["WantedLevel", "can_hold", "cast", "view_of"]
 
 ALIKE = 1.5
 """Voxels so many times larger or smaller than wanted are taken as they are."""
 
 
-class Wanted(Protocol):
+class WantedLevel(Protocol):
     """What a level of a mosaic is like."""
 
     @property
@@ -39,66 +37,9 @@ class Wanted(Protocol):
         """Voxels of level 0 of an image per voxel, along y and x."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class View:
-    """An array on the axes of a mosaic.
-
-    Attributes
-    ----------
-    order
-        Its axis for each of the mosaic; None for one that it lacks: it lies at 0
-        there. Axes that the mosaic lacks are seen at 0.
-    shape
-        Number of voxels per axis of the mosaic.
-    steps
-        Along y and x only every so manieth voxel, where there is no level as coarse.
-    lent
-        Whether the array's document was not read, see `FieldImage.lent`.
-    """
-
-    array: ChunkedArray
-    order: tuple[int | None, ...]
-    shape: tuple[int, ...]
-    steps: tuple[int, int] = (1, 1)
-    lent: bool = False
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of a voxel."""
-        return self.array.dtype
-
-    @property
-    def plain(self) -> bool:
-        """Whether the array is taken as it is, on all axes."""
-        return self.steps == (1, 1) and self.order == tuple(range(self.array.ndim))
-
-    @property
-    def hides(self) -> bool:
-        """Whether the array has more along axes that the mosaic lacks."""
-        sizes = enumerate(self.array.shape)
-        return any(n > 1 for axis, n in sizes if axis not in self.order)
-
-    def read(self, box: Box, on_error: OnError | None) -> np.ndarray[Any, Any]:
-        """Read a rectangle inside `shape`."""
-        if self.plain:
-            return self.array.read(box, on_error)
-        spans = [(0, 1)] * self.array.ndim
-        picks = [slice(None)] * self.array.ndim
-        steps = (1,) * (len(box) - 2) + self.steps
-        for axis, (start, stop), step in zip(self.order, box, steps, strict=True):
-            if axis is not None:
-                spans[axis] = start * step, (stop - 1) * step + 1
-                picks[axis] = slice(None, None, step)
-        pixels = self.array.read(tuple(spans), on_error)[tuple(picks)]
-        kept = [axis for axis in self.order if axis is not None]
-        dropped = [i for i in range(pixels.ndim) if i not in kept]
-        shape = [stop - start for start, stop in box]
-        return pixels.transpose((*kept, *dropped)).reshape(shape)
-
-
 def view_of(
-    image: FieldImage, size: tuple[int, int], wanted: Wanted, *, lent: bool = True
-) -> View:
+    image: FieldImage, size: tuple[int, int], wanted: WantedLevel, *, lent: bool = True
+) -> ArrayWindow:
     """Find the level of an image that a level of a mosaic shows.
 
     The one of the same name where the image has the levels and axes of the model; else
@@ -130,12 +71,13 @@ def view_of(
         height, width = size[0] / factors[0], size[1] / factors[1]
         fits = abs(height - shape[-2]) <= 1 and abs(width - shape[-1]) <= 1
         if fits and len(shape) == len(names):
-            order = tuple(range(len(shape)))
-            return View(array, order, shape, lent=not image.has(number))
+            return ArrayWindow.whole(array)
     return _nearest(image, size, wanted)
 
 
-def _nearest(image: FieldImage, size: tuple[int, int], wanted: Wanted) -> View:
+def _nearest(
+    image: FieldImage, size: tuple[int, int], wanted: WantedLevel
+) -> ArrayWindow:
     pyramid = open_pyramid(read_node(image.location, image.zarr_format))
     axes = [name.lower() for name in pyramid.multiscale.axis_names]
     names = [name.lower() for name in wanted.model.multiscale.axis_names]
@@ -159,9 +101,13 @@ def _nearest(image: FieldImage, size: tuple[int, int], wanted: Wanted) -> View:
     if not isinstance(chosen, LevelSource):
         msg = f"{image.location} is no plain array."
         raise UnsupportedError(msg)
-    shape = [1 if axis is None else chosen.shape[axis] for axis in order]
-    shape[-2:] = (-(-n // step) for n, step in zip(shape[-2:], steps, strict=True))
-    return View(chosen.array, tuple(order), tuple(shape), steps)
+    # Axes that the mosaic lacks are seen at 0.
+    box = tuple((0, n if i in order else 1) for i, n in enumerate(chosen.shape))
+    strides = [1] * len(box)
+    for axis, step in zip(order[-2:], steps, strict=True):
+        if axis is not None:
+            strides[axis] = step
+    return ArrayWindow(chosen.array, tuple(order), box, tuple(strides))
 
 
 def can_hold(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:

@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from napari_ngff.plate.deepening import Imagined
+from napari_ngff.store.lazy import BlankArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +54,9 @@ def _with_axis(model: Pyramid, image: FieldImage, number: int, size: int) -> Pyr
     own, described = image.multiscale, model.multiscale
     names = [name.lower() for name in described.axis_names]
     later = ORDER[ORDER.index(own.axis_names[number]) + 1 :]
-    at = next((i for i, name in enumerate(names) if name in later), len(names) - 2)
+    position = next(
+        (i for i, name in enumerate(names) if name in later), len(names) - 2
+    )
     levels: list[Any] = []
     scales = []
     for i, (source, level) in enumerate(
@@ -63,16 +65,19 @@ def _with_axis(model: Pyramid, image: FieldImage, number: int, size: int) -> Pyr
         other = own.levels[min(i, len(own.levels) - 1)]
         coarser = other.scale[number] / own.levels[0].scale[number]
         voxels = max(1, math.ceil(size / abs(coarser)))
-        shape = _inserted(source.shape, at, voxels)
-        levels.append(Imagined(shape, source.dtype, _inserted(source.chunks, at, 1)))
+        shape = _inserted(source.shape, position, voxels)
+        chunks = _inserted(source.chunks, position, 1)
+        levels.append(BlankArray(shape, chunks, source.dtype))
         scales.append(
             replace(
                 level,
-                scale=_inserted(level.scale, at, other.scale[number]),
-                translation=_inserted(level.translation, at, other.translation[number]),
+                scale=_inserted(level.scale, position, other.scale[number]),
+                translation=_inserted(
+                    level.translation, position, other.translation[number]
+                ),
             )
         )
-    axes = _inserted(described.axes, at, own.axes[number])
+    axes = _inserted(described.axes, position, own.axes[number])
     multiscale = replace(described, axes=axes, levels=tuple(scales))
     return replace(model, multiscale=multiscale, levels=tuple(levels))
 

@@ -15,26 +15,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import platformdirs
 
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import is_url
-from napari_ngff.store.ozx import ZipSource
+from napari_ngff.store.revision import ReadLog
+from napari_ngff.store.write.write_file import written_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from napari_ngff.store.revision import Revision
     from napari_ngff.store.source import Source
 
-__all__ = ["LIMIT", "Entry", "PreviewCache", "clear_previews", "preview_folder"]
+__all__ = ["LIMIT", "CacheEntry", "PreviewCache", "clear_previews", "preview_folder"]
 
 LIMIT = 256 * 2**20
 """Bytes on disk; beyond, what was not used for longest is deleted."""
 
-State = list[int] | None
-"""Of a file; None where there is none. As JSON gives it back."""
-
 SUFFIX = ".preview"
-FORMAT = 1
+FORMAT = 2
 """Changes with what is in an entry, and with how its pixels are made."""
 
 DAY = 86400
@@ -65,7 +63,7 @@ def clear_previews(folder: Path | None = None) -> int:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class CacheEntry:
     """One thumbnail on its way in or out of the cache.
 
     Attributes
@@ -86,9 +84,9 @@ class Entry:
 class PreviewCache:
     """Pixels of thumbnails by place, each with the state of the files they are of.
 
-    In a folder that is size, time and number of every file read; of an archive, those
-    of the archive. What lies behind an address is taken to change once a day. Safe to
-    use from several threads and processes. Where the disk refuses, nothing is kept.
+    That is the revision of every object read. What lies behind an address is taken to
+    change once a day. Safe to use from several threads and processes. Where the disk
+    refuses, nothing is kept.
 
     Parameters
     ----------
@@ -105,7 +103,7 @@ class PreviewCache:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def entry(self, source: Source, name: str) -> Iterator[Entry]:
+    def entry(self, source: Source, name: str) -> Iterator[CacheEntry]:
         """Look a thumbnail up; what the caller sets is kept when the block ends.
 
         Nothing is kept of a store in memory, whose name tells it from no other.
@@ -120,10 +118,10 @@ class PreviewCache:
         key = sha256(f"{FORMAT} {source.name} {name}".encode()).hexdigest()
         path = self.folder / f"{key}{SUFFIX}"
         pixels = self._load(path, source)
-        reading = noting(source)
-        entry = Entry(reading, pixels)
+        reads = ReadLog(source)
+        entry = CacheEntry(reads, pixels)
         yield entry
-        state = state_of(reading)
+        state = state_of(reads)
         if pixels is None and entry.pixels is not None and entry.keep and state:
             self._keep(path, entry.pixels, state)
 
@@ -148,14 +146,11 @@ class PreviewCache:
         buffer = BytesIO()
         buffer.write(json.dumps(state).encode() + b"\n")
         np.save(buffer, pixels, allow_pickle=False)
-        aside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            aside.write_bytes(buffer.getbuffer())
-            os.replace(aside, path)
+            with written_aside(path, flush=False) as aside, open(aside, "xb") as file:
+                file.write(buffer.getbuffer())
         except OSError:  # a full or a read-only disk: looking goes on
-            with contextlib.suppress(OSError):
-                os.unlink(aside)
             return
         self._shrink(buffer.tell())
 
@@ -190,52 +185,23 @@ def entries(folder: Path) -> list[tuple[str, int, float]]:
     return found
 
 
-class NotingFolder(FolderSource):
-    """Reads objects, and notes the state of each before it is first read."""
-
-    def __init__(self, root: str) -> None:
-        super().__init__(root)
-        self.states: dict[str, State] = {}
-
-    def get(
-        self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
-        if key not in self.states:
-            self.states[key] = file_state(f"{self.root}/{key}")
-        return super().get(key, start, length)
-
-
-def noting(source: Source) -> Source:
-    """Return a source that notes what it reads, where that can be."""
-    return NotingFolder(source.root) if isinstance(source, FolderSource) else source
-
-
-def state_of(source: Source) -> Any:
-    """Say in which state the files were that a source read; None if that is unknown."""
-    if isinstance(source, NotingFolder):
-        return source.states
-    if isinstance(source, ZipSource):
-        return file_state(source.path)
-    return int(time.time() // DAY) if is_url(source.name) else None
+def state_of(reads: ReadLog) -> Any:
+    """State of the objects that were read; None if that is unknown."""
+    if is_url(reads.name):
+        return int(time.time() // DAY)
+    found = {key: numbers_of(one) for key, one in reads.revisions.items()}
+    return found if any(found.values()) else None
 
 
 def is_current(source: Source, state: Any) -> bool:
-    """Tell whether the files are still in a state that was noted."""
-    if not isinstance(source, FolderSource):
-        return bool(state and state == state_of(source))
-    states = state.items() if isinstance(state, dict) else ()
-    return bool(states) and all(
-        file_state(f"{source.root}/{key}") == noted for key, noted in states
+    """Tell whether the objects still have the state that was noted."""
+    if not isinstance(state, dict):
+        return is_url(source.name) and bool(state == time.time() // DAY)
+    return bool(state) and all(
+        numbers_of(source.revision(key)) == noted for key, noted in state.items()
     )
 
 
-def file_state(path: str) -> State:
-    """Size in bytes, time of the last change in ns and number of a file, if it is
-    there.
-    """
-    try:
-        found = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return [found.st_size, found.st_mtime_ns, found.st_ino]
+def numbers_of(revision: Revision | None) -> list[int] | None:
+    """Give a revision as JSON gives it back."""
+    return None if revision is None else revision.numbers

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SIDE",
-    "Look",
-    "Place",
-    "Preview",
+    "PreviewChannel",
+    "PreviewPixels",
+    "PreviewPlace",
     "PreviewReader",
     "TooLargeError",
     "composite",
@@ -70,7 +70,7 @@ Pixels = np.ndarray[Any, Any]
 Limits = tuple[float, float]
 
 
-class Place(NamedTuple):
+class PreviewPlace(NamedTuple):
     """What a thumbnail is wanted of.
 
     Attributes
@@ -85,7 +85,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PreviewChannel:
     """One channel of a thumbnail.
 
     Attributes
@@ -105,7 +105,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Preview:
+class PreviewPixels:
     """The pixels of a thumbnail.
 
     Attributes
@@ -119,12 +119,12 @@ class Preview:
     """
 
     pixels: Pixels
-    looks: tuple[Look, ...]
+    looks: tuple[PreviewChannel, ...]
     summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class PreviewPattern:
     """Where an image keeps what its thumbnail is made of.
 
     Attributes
@@ -143,7 +143,7 @@ class Pattern:
     level: str
     fractions: tuple[float, ...]
     channel: int | None
-    looks: tuple[Look, ...]
+    looks: tuple[PreviewChannel, ...]
     summary: str
 
 
@@ -174,7 +174,7 @@ class PreviewReader:
         self._zarr_format = zarr_format
         self.alike = alike
         self._cache = cache
-        self._pattern: Pattern | None = None
+        self._pattern: PreviewPattern | None = None
         self._lock = threading.Lock()
 
     @property
@@ -182,7 +182,7 @@ class PreviewReader:
         """How many reads at once pay for the source."""
         return self._source.concurrency
 
-    def read(self, place: Place) -> Preview:
+    def read(self, place: PreviewPlace) -> PreviewPixels:
         """Read a thumbnail, or find it in the cache.
 
         Raises
@@ -195,16 +195,16 @@ class PreviewReader:
         summary = "" if self.alike else pattern.summary
         if cache is None:
             pixels, _ = self._pixels(self._source, place, pattern)
-            return Preview(pixels, pattern.looks[: len(pixels)], summary)
+            return PreviewPixels(pixels, pattern.looks[: len(pixels)], summary)
         with cache.entry(self._source, f"{place.path} {place.well} {pattern}") as entry:
             if entry.pixels is None:
                 entry.pixels, direct = self._pixels(entry.source, place, pattern)
                 # What zarr-python reads for us is not seen, so not known to change.
                 entry.keep = direct
             looks = pattern.looks[: len(entry.pixels)]
-            return Preview(entry.pixels, looks, summary)
+            return PreviewPixels(entry.pixels, looks, summary)
 
-    def _pattern_for(self, place: Place) -> Pattern:
+    def _pattern_for(self, place: PreviewPlace) -> PreviewPattern:
         if not self.alike:
             return self._find(self._source, place)
         with self._lock:  # the others wait for the first, and read less for it
@@ -213,7 +213,7 @@ class PreviewReader:
                 self._pattern = self._find(self._source, place)
             return self._pattern
 
-    def _find(self, source: Source, place: Place) -> Pattern:
+    def _find(self, source: Source, place: PreviewPlace) -> PreviewPattern:
         """Read the metadata of an image."""
         node = read_node(Location(source, place.path), self._zarr_format)
         field = ""
@@ -234,7 +234,7 @@ class PreviewReader:
         channel = multiscale.channel_axis
         full = pyramid.levels[0].shape
         count = 1 if channel is None else full[channel]
-        return Pattern(
+        return PreviewPattern(
             field,
             multiscale.levels[number].path,
             _fractions(multiscale.axis_names, full, omero),
@@ -244,7 +244,7 @@ class PreviewReader:
         )
 
     def _pixels(
-        self, source: Source, place: Place, pattern: Pattern
+        self, source: Source, place: PreviewPlace, pattern: PreviewPattern
     ) -> tuple[Pixels, bool]:
         """Read and reduce a plane, "cyx", as the pattern or the image itself says."""
         field = pattern.field if place.well else ""
@@ -257,11 +257,11 @@ class PreviewReader:
             pattern = self._find(source, place)
             parts = (place.path, pattern.field, pattern.level)
             path = "/".join(part for part in parts if part)
-            array = open_array(source, path, self._zarr_format)
+            array = open_array(source, path)  # perhaps of another format than the plate
         return reduced(array, pattern), array.direct
 
 
-def reduced(array: ChunkedArray, pattern: Pattern) -> Pixels:
+def reduced(array: ChunkedArray, pattern: PreviewPattern) -> Pixels:
     """Read the channels of one plane, each as the means of blocks.
 
     Raises
@@ -308,7 +308,7 @@ def block_means(plane: Pixels) -> Pixels:
     return means.astype(np.uint8 if plane.dtype.kind == "b" else plane.dtype)
 
 
-def composite(preview: Preview, limits: Sequence[Limits]) -> Pixels:
+def composite(preview: PreviewPixels, limits: Sequence[Limits]) -> Pixels:
     """Mix the channels of a thumbnail.
 
     Parameters
@@ -361,7 +361,7 @@ def _fractions(
     return tuple(found)
 
 
-def _looks(omero: Omero | None, count: int) -> tuple[Look, ...]:
+def _looks(omero: Omero | None, count: int) -> tuple[PreviewChannel, ...]:
     """Choose the channels to be mixed, and their colours."""
     given = list(omero.channels) if omero is not None else []
     channels = (given + [Channel()] * count)[:count]
@@ -377,5 +377,5 @@ def _looks(omero: Omero | None, count: int) -> tuple[Look, ...]:
         limits = None
         if window is not None and window.start is not None and window.end is not None:
             limits = window.start, window.end
-        looks.append(Look(i, color, channel.inverted, limits))
+        looks.append(PreviewChannel(i, color, channel.inverted, limits))
     return tuple(looks)

@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import OMEZarrError, may_pass
+from napari_ngff.errors import error_text, may_pass
 from napari_ngff.plate.previews.preview import TooLargeError, composite
 from napari_ngff.store.cache import ByteCache
-from napari_ngff.store.workers import LOCAL_CONCURRENCY
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, go_on_after_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from napari_ngff.plate.previews.preview import Limits, Place, Preview, PreviewReader
+    from napari_ngff.plate.previews.preview import (
+        Limits,
+        PreviewPixels,
+        PreviewPlace,
+        PreviewReader,
+    )
 
-__all__ = ["Contrast", "PreviewQueue", "Thumbnail"]
+__all__ = ["PlateContrast", "PreviewQueue", "WellThumbnail"]
 
 FEW, MANY = 2, 8
 """Threads for a local source, where more only fight for the interpreter, and for a
@@ -37,7 +42,7 @@ NOTICED = 0.02
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Thumbnail:
+class WellThumbnail:
     """A picture that is ready to be drawn, or why there is none.
 
     Attributes
@@ -47,7 +52,7 @@ class Thumbnail:
     error
         Why the image cannot be read, or "".
     summary
-        As of `Preview`; or why there is no picture of an image that can be read.
+        As of `PreviewPixels`; or why there is no picture of an image that can be read.
     passing
         Whether there may be one when it is asked for again.
     """
@@ -58,7 +63,7 @@ class Thumbnail:
     passing: bool = False
 
 
-class Contrast:
+class PlateContrast:
     """Limits that all thumbnails of a plate share, channel by channel.
 
     Those of the file; else percentiles of the pixels of the thumbnails so far, found
@@ -70,7 +75,7 @@ class Contrast:
         self._count = 0
         self._found: dict[int, Limits] = {}
 
-    def add(self, preview: Preview) -> bool:
+    def add(self, preview: PreviewPixels) -> bool:
         """Take a thumbnail into account; tell whether limits have moved."""
         if self._count >= SAMPLED:
             return False
@@ -86,7 +91,7 @@ class Contrast:
             return False
         return self._update()
 
-    def limits(self, preview: Preview) -> list[Limits]:
+    def limits(self, preview: PreviewPixels) -> list[Limits]:
         """Contrast of each channel of a thumbnail, in intensity."""
         return [
             look.limits or self._found.get(look.index, (0.0, 1.0))
@@ -131,16 +136,16 @@ class PreviewQueue:
         self._workers = MANY if remote else FEW
         self._lock = threading.Lock()
         self._running = 0
-        self._wanted: deque[Place] = deque()
-        self._reading: set[Place] = set()
-        self._contrast = Contrast()
+        self._wanted: deque[PreviewPlace] = deque()
+        self._reading: set[PreviewPlace] = set()
+        self._contrast = PlateContrast()
         self._version = 0
-        self._loaded: ByteCache[Preview] = ByteCache(LOADED)
-        self._drawn: dict[Place, int] = {}
-        self._out: dict[Place, Thumbnail] = {}
+        self._loaded: ByteCache[PreviewPixels] = ByteCache(LOADED)
+        self._drawn: dict[PreviewPlace, int] = {}
+        self._out: dict[PreviewPlace, WellThumbnail] = {}
         self._closed = False
 
-    def want(self, places: Iterable[Place]) -> None:
+    def want(self, places: Iterable[PreviewPlace]) -> None:
         """Ask for thumbnails, the most urgent first; forget what was asked before.
 
         What is being read is finished. When contrast moves, all that were given come
@@ -159,11 +164,11 @@ class PreviewQueue:
                     target=self._work, name="napari-ngff-preview", daemon=True
                 ).start()
 
-    def _outdated(self) -> list[Place]:
+    def _outdated(self) -> list[PreviewPlace]:
         """List what was given with another contrast than the others have now."""
         return [p for p, version in self._drawn.items() if version != self._version]
 
-    def take(self) -> dict[Place, Thumbnail]:
+    def take(self) -> dict[PreviewPlace, WellThumbnail]:
         """Return what was made since the last call."""
         with self._lock:
             out, self._out = self._out, {}
@@ -181,30 +186,32 @@ class PreviewQueue:
         while (place := self._next()) is not None:
             try:
                 preview = self._loaded.get(place) or self._reader.read(place)
+                thumbnail, version = self._draw(place, preview)
             except TooLargeError as error:
-                self._give(place, Thumbnail(None, "", str(error)), self._version)
-            except (OMEZarrError, OSError) as error:
-                failed = Thumbnail(None, str(error), passing=may_pass(error))
-                self._give(place, failed, self._version)
+                thumbnail, version = WellThumbnail(None, "", str(error)), self._version
             except Exception as error:  # noqa: BLE001
                 # Zarr and its codecs raise whatever they like for damaged data; one
                 # thumbnail must not stop the others.
-                self._give(place, Thumbnail(None, repr(error)), self._version)
-            else:
-                self._draw(place, preview)
+                text, passing = error_text(error), may_pass(error)
+                thumbnail = WellThumbnail(None, text, passing=passing)
+                version = self._version
+            if self._give(place, thumbnail, version):
+                go_on_after_error(self._ready)
 
-    def _next(self) -> Place | None:
+    def _next(self) -> PreviewPlace | None:
         with self._lock:
             if not self._wanted or self._closed:
                 self._running -= 1
                 return None
-            place = self._wanted.popleft()
-            self._reading.add(place)
-            return place
+            wanted = self._wanted.popleft()
+            self._reading.add(wanted)
+            return wanted
 
-    def _draw(self, place: Place, preview: Preview) -> None:
+    def _draw(
+        self, place: PreviewPlace, preview: PreviewPixels
+    ) -> tuple[WellThumbnail, int]:
         self._loaded.put(place, preview, preview.pixels.nbytes)
-        contrast = self._contrast if self._reader.alike else Contrast()
+        contrast = self._contrast if self._reader.alike else PlateContrast()
         with self._lock:
             moved = place not in self._drawn and contrast.add(preview)
             if moved and self._reader.alike:
@@ -214,17 +221,19 @@ class PreviewQueue:
                 self._wanted.extend(p for p in self._outdated() if p not in waiting)
             limits = contrast.limits(preview)
             version = self._drawn[place] = self._version
-        picture = Thumbnail(composite(preview, limits), "", preview.summary)
-        self._give(place, picture, version)
+        picture = WellThumbnail(composite(preview, limits), "", preview.summary)
+        return picture, version
 
-    def _give(self, place: Place, thumbnail: Thumbnail, version: int) -> None:
+    def _give(
+        self, place: PreviewPlace, thumbnail: WellThumbnail, version: int
+    ) -> bool:
+        """Keep a thumbnail until it is taken; tell whether it is the first."""
         with self._lock:
             self._reading.discard(place)
             if self._closed:
-                return
+                return False
             if version != self._version:
                 self._wanted.append(place)
-            tell = not self._out
+            first = not self._out
             self._out[place] = thumbnail
-        if tell:
-            self._ready()
+        return first

@@ -14,7 +14,13 @@ from napari_ngff.plate.tables.dates import FORMS, as_dates, is_date
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["OPERATORS", "Condition", "is_condition", "parse_conditions", "parts_of"]
+__all__ = [
+    "OPERATORS",
+    "ColumnCondition",
+    "is_condition",
+    "parse_conditions",
+    "parts_of",
+]
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "contains")
 
@@ -42,7 +48,7 @@ WORDS = {"true": 1, "false": 0, "yes": 1, "no": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ColumnCondition:
     """One test of one column.
 
     Attributes
@@ -90,8 +96,8 @@ class Condition:
         texts = pd.Series(values, dtype=object).astype(str).str.strip().str.casefold()
         met = self._met_by_texts(texts)
         # Missing values have the code -1.
-        found = np.append(np.asarray(met, bool), False)[codes]
-        return pd.Series(found, index=column.index)
+        matches = np.append(np.asarray(met, bool), False)[codes]
+        return pd.Series(matches, index=column.index)
 
     def _met_by_texts(self, texts: Any) -> Any:
         value = self.value.casefold()
@@ -159,7 +165,7 @@ def is_condition(part: str) -> bool:
     return TEST.fullmatch(part) is not None
 
 
-def parse_conditions(text: str, columns: Sequence[str]) -> tuple[Condition, ...]:
+def parse_conditions(text: str, columns: Sequence[str]) -> tuple[ColumnCondition, ...]:
     """Read tests that are joined by "and": ``area > 200 and dose = 0.1``.
 
     Parameters
@@ -175,7 +181,7 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[Condition, ...]
         Where a part is no test, or names no column.
     """
     known = {name.casefold(): name for name in reversed(columns)}
-    found = []
+    conditions = []
     for part in parts_of(text):
         test = TEST.fullmatch(part)
         if test is None or not test["value"]:
@@ -187,8 +193,8 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[Condition, ...]
             msg = f"There is no column {name!r}; there are {', '.join(columns)}."
             raise ValueError(msg)
         operator = test["op"].lower().replace("==", "=")
-        found.append(Condition(column, operator, _bare(test["value"])))
-    return tuple(found)
+        conditions.append(ColumnCondition(column, operator, _bare(test["value"])))
+    return tuple(conditions)
 
 
 def _bare(text: str) -> str:

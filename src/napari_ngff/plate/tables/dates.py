@@ -49,12 +49,12 @@ def as_dates(texts: Iterable[str], value: str) -> tuple[list[str], str] | None:
     kept = value.removesuffix(asked["zone"] or "").replace(" ", "t")
     dates = []
     for text in texts:
-        found = DATE.fullmatch(text)
-        if found is None:
+        match = DATE.fullmatch(text)
+        if match is None:
             return None
-        zones.add(found["zone"])
-        time = found["time"] or ""
-        dates.append(f"{found['day']}t{time}{MIDNIGHT[len(time) :]}"[: len(kept)])
+        zones.add(match["zone"])
+        time = match["time"] or ""
+        dates.append(f"{match['day']}t{time}{MIDNIGHT[len(time) :]}"[: len(kept)])
     return (dates, kept) if len({_offset(zone) for zone in zones}) <= 1 else None
 
 

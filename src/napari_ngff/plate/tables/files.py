@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
 from napari_ngff.plate.tables.table import LABEL, WELL, tabulate
+from napari_ngff.store.bridge import SourceStore
+from napari_ngff.store.write.write_file import require_writable, written_aside
 
 if TYPE_CHECKING:
     import os
@@ -98,8 +99,8 @@ def _text_frame(raw: bytes, where: str) -> Any:
             low_memory=False,  # in parts, a column may be text here and numbers there
         )
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        msg = f"{where} is no table: {error}. Save it as CSV, UTF-8."
-        raise CorruptDataError(msg) from error
+        msg = f"{where} is no table: {error}."
+        raise CorruptDataError(msg, remedy="Save it as CSV, UTF-8.") from error
     frame = _below_header(frame)
     return frame if separator == "," else _with_points(frame)
 
@@ -239,10 +240,9 @@ def _anndata(group: Node) -> Any:
     from anndata.io import read_elem
 
     place = group.location
-    store = place.source.store()
-    opened = zarr.open_group(store, path=place.path, mode="r")
     try:
-        data = read_elem(opened)
+        store = SourceStore(place.source)
+        data = read_elem(zarr.open_group(store, path=place.path, mode="r"))
     except Exception as error:  # anndata raises whatever its readers do
         msg = f"The table {group} is no AnnData that can be read: {error}."
         raise CorruptDataError(msg) from error
@@ -276,12 +276,12 @@ def check_target(path: str | os.PathLike[str]) -> None:
     where = Path(path)
     suffix = where.suffix.lower()
     if suffix not in WRITTEN:
-        msg = f"{where}: tables are written as {' or '.join(WRITTEN)}. Name it so."
-        raise UnsupportedError(msg)
+        msg = f"{where}: tables are written as {' or '.join(WRITTEN)}."
+        raise UnsupportedError(msg, remedy="Name it so.")
     if suffix == ".parquet" and find_spec("pyarrow") is None:
         raise UnsupportedError(NO_PARQUET)
-    with _beside(where):
-        pass
+    with _places(where):
+        require_writable(where)
 
 
 def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
@@ -296,37 +296,32 @@ def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
     """
     check_target(path)
     where = Path(path)
-    with _beside(where) as aside:
+    with _places(where), written_aside(where) as aside:
         if where.suffix.lower() != ".parquet":
             frame.to_csv(aside, index=False)
         else:
             try:
                 frame.to_parquet(aside, index=False)
             except (TypeError, ValueError) as error:  # of pyarrow: mixed columns
-                msg = f"{where} cannot be written: {error}. Save it as CSV."
-                raise UnsupportedError(msg) from error
-        aside.replace(where)
+                msg = f"{where} cannot be written: {error}."
+                raise UnsupportedError(msg, remedy="Save it as CSV.") from error
 
 
 @contextmanager
-def _beside(where: Path) -> Iterator[Path]:
-    """Make an empty file in the same folder, which goes in the end.
+def _places(where: Path) -> Iterator[None]:
+    """Say what is wrong with the place of a table where it cannot be written.
 
     Raises
     ------
     OSError
         Of the same kind, with a sentence for the user.
     """
-    aside = where.with_name(f".{where.name}.{uuid4().hex[:8]}")
     try:
         if where.is_dir():
             raise IsADirectoryError("it is a folder")
         if not where.parent.is_dir():
             raise FileNotFoundError(f"there is no folder {where.parent}")
-        aside.touch()
-        yield aside
+        yield
     except OSError as error:
         msg = f"{where} cannot be written: {error.strerror or error}."
         raise type(error)(f"{msg} Choose another place.") from error
-    finally:
-        aside.unlink(missing_ok=True)

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
-from napari_ngff.plate.tables.statistics import Statistics, joined, of_block
+from napari_ngff.plate.tables.statistics import LabelStatistics, joined, of_block
+from napari_ngff.store.boxes import box_shape, whole_box
+from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.store.pyramid import open_pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from napari_ngff.metadata.model import Axis
-    from napari_ngff.store.lazy import ArraySource, Box
+    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.lazy import ArraySource
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import Pyramid
 
@@ -102,7 +105,7 @@ class LabelledImage:
         ]
         yield from itertools.product(*spans)
 
-    def measure(self, box: Box) -> tuple[Outer, Statistics]:
+    def measure(self, box: Box) -> tuple[Outer, LabelStatistics]:
         """Measure one of `blocks`; says which index on the outer axes it has.
 
         Raises
@@ -112,40 +115,33 @@ class LabelledImage:
         """
         labels = self._read_labels(box)
         channels = self._read_channels(box) if labels.any() else ()
-        found = of_block(labels, channels, [start for start, _ in box])
-        if not len(found.labels):
+        statistics = of_block(labels, channels, [start for start, _ in box])
+        if not len(statistics.labels):
             empty = np.empty((0, len(self.names)))
-            found = Statistics(
-                found.labels, found.counts, found.moments, empty, empty, empty
+            statistics = LabelStatistics(
+                statistics.labels,
+                statistics.counts,
+                statistics.moments,
+                empty,
+                empty,
+                empty,
             )
-        return tuple(box[i][0] for i in self.outer), found
+        return tuple(box[i][0] for i in self.outer), statistics
 
     def _read_labels(self, box: Box) -> Any:
-        inside = [(0, 1)] * len(self.labels.shape)
-        kept = []
-        for span, own in zip(box, self.matched, strict=True):
-            if own is not None:
-                kept.append(own)
-                inside[own] = span if self.labels.shape[own] > 1 else (0, 1)
-        dropped = [i for i in range(len(inside)) if i not in kept]
-        data = self.labels.read(tuple(inside)).transpose([*kept, *dropped])
-        shape = [
-            1 if own is None else inside[own][1] - inside[own][0]
-            for own in self.matched
-        ]
-        whole = [stop - start for start, stop in box]
-        return np.broadcast_to(data.reshape(shape), whole)
+        window = ArrayWindow(self.labels, self.matched)
+        pairs = zip(box, window.shape, strict=True)
+        data = window.read(tuple(span if n > 1 else (0, 1) for span, n in pairs))
+        return np.broadcast_to(data, box_shape(box))
 
     def _read_channels(self, box: Box) -> Iterator[Any]:
         for number in range(len(self.names)):
-            inside = [(number, number + 1)] * len(self.image.shape)
-            for span, own in zip(box, self.order, strict=True):
-                inside[own] = span
-            rest = [] if self.channel is None else [self.channel]
-            data = self.image.read(tuple(inside)).transpose([*self.order, *rest])
-            yield data.reshape([stop - start for start, stop in box])
+            spans = list(whole_box(self.image.shape))
+            if self.channel is not None:
+                spans[self.channel] = number, number + 1
+            yield ArrayWindow(self.image, self.order, tuple(spans)).read(box)
 
-    def frame(self, parts: Mapping[Outer, Statistics]) -> Any:
+    def frame(self, parts: Mapping[Outer, LabelStatistics]) -> Any:
         """Tabulate what was measured.
 
         Returns
@@ -162,7 +158,7 @@ class LabelledImage:
         frames = [self._rows(outer, parts[outer]) for outer in sorted(parts)]
         return pd.concat(frames, ignore_index=True)
 
-    def _rows(self, outer: Outer, found: Statistics) -> Any:
+    def _rows(self, outer: Outer, found: LabelStatistics) -> Any:
         import pandas as pd
 
         columns: dict[str, Any] = {"label": found.labels}
@@ -174,8 +170,8 @@ class LabelledImage:
         columns["area"] = counts * abs(math.prod(self.scale[i] for i in self.inner))
         for axis in self.inner:
             means = found.moments[:, axis] / counts
-            place = means * self.scale[axis] + self.translation[axis]
-            columns[f"centroid_{self.axes[axis].name}"] = place
+            coordinates = means * self.scale[axis] + self.translation[axis]
+            columns[f"centroid_{self.axes[axis].name}"] = coordinates
         for i, name in enumerate(self.names):
             end = f"_{name}" if name else ""
             columns[f"mean{end}"] = found.sums[:, i] / counts
@@ -185,7 +181,7 @@ class LabelledImage:
 
     def measure_all(self) -> Any:
         """Measure all blocks, one after another; see `frame`."""
-        parts: dict[Outer, Statistics] = {}
+        parts: dict[Outer, LabelStatistics] = {}
         for box in self.blocks():
             outer, found = self.measure(box)
             parts[outer] = joined([parts[outer], found]) if outer in parts else found
@@ -322,8 +318,8 @@ def _names(node: Node, count: int, channel: int | None) -> tuple[str, ...]:
     """Name channels; by numbers where the file does not, or names two alike."""
     if channel is None:
         return ("",)
-    found = node.metadata.image
-    omero = found.omero if found is not None else None
+    image = node.metadata.image
+    omero = image.omero if image is not None else None
     listed = [each.label or "" for each in omero.channels] if omero is not None else []
     names = [listed[i] if i < len(listed) else "" for i in range(count)]
     unlike = [name if names.count(name) == 1 else "" for name in names]

@@ -31,13 +31,13 @@ from napari_ngff.store.workers import CORES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from napari_ngff.plate.tables.statistics import Statistics
+    from napari_ngff.plate.tables.statistics import LabelStatistics
     from napari_ngff.store.location import Location
     from napari_ngff.store.node import Node
 
 __all__ = [
-    "Measured",
-    "Place",
+    "FieldPath",
+    "MeasureResult",
     "count_field",
     "measure",
     "measure_field",
@@ -57,7 +57,7 @@ WAIT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPath:
     """A field of a plate, a well or a collection.
 
     Attributes
@@ -73,7 +73,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class MeasureResult:
     """What was found.
 
     Attributes
@@ -96,7 +96,7 @@ class Measured:
     total: int = 1
 
 
-def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[Place, ...]:
+def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[FieldPath, ...]:
     """Read which fields there are; wells that cannot be read are left out.
 
     Parameters
@@ -111,7 +111,7 @@ def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[Place, ..
 
 def _look_up(
     node: Node, wells: Iterable[str] | None
-) -> tuple[tuple[Place, ...], tuple[str, ...]]:
+) -> tuple[tuple[FieldPath, ...], tuple[str, ...]]:
     """Read which fields there are, and why wells are left out."""
     screen = Screen(node)
     plate = node.metadata.plate
@@ -123,7 +123,7 @@ def _look_up(
     found, problems = [], []
     for well in listed:
         try:
-            found += [Place(well, field.path) for field in screen.fields(well)]
+            found += [FieldPath(well, field.path) for field in screen.fields(well)]
         except (OMEZarrError, OSError) as error:
             problems.append(f"{node.location.joined(well or '')}: {error}")
     return tuple(found), tuple(problems)
@@ -184,13 +184,13 @@ def _looked(look: Callable[[], Any]) -> Any:
 def measure(
     node: Node,
     label: str | Node,
-    places: Sequence[Place] | None = None,
+    places: Sequence[FieldPath] | None = None,
     *,
     wells: Iterable[str] | None = None,
     scheduler: str | None = None,
     goes_on: Callable[[int, int], bool] | None = None,
     task: Callable[..., Any] = measure_field,
-) -> Measured | None:
+) -> MeasureResult | None:
     """Measure labels.
 
     Parameters
@@ -225,17 +225,19 @@ def measure(
     OMEZarrError, OSError
         Where the only image, or the scheduler, cannot be read.
     """
-    told = goes_on or (lambda done, total: True)
+    keeps_going = goes_on or (lambda done, total: True)
     with _workers(scheduler) as (compute, batch):
         if node.kind in (Kind.PLATE, Kind.WELL, Kind.COLLECTION, Kind.SCENE):
             chosen, lost = _look_up(node, wells) if places is None else (places, ())
-            run = _Run(compute, batch, told, task)
+            run = _MeasureRun(compute, batch, keeps_going, task)
             return _measure_fields(node, label, chosen, lost, run)
-        return _measure_image(node, label, _Run(compute, batch, told, task))
+        return _measure_image(
+            node, label, _MeasureRun(compute, batch, keeps_going, task)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _MeasureRun:
     compute: Callable[[list[Any]], Sequence[Any]]
     batch: int
     goes_on: Callable[[int, int], bool]
@@ -296,28 +298,30 @@ def _workers(
         yield gathered, threads * PER_WORKER
 
 
-def _measure_image(node: Node, label: str | Node, run: _Run) -> Measured | None:
+def _measure_image(
+    node: Node, label: str | Node, run: _MeasureRun
+) -> MeasureResult | None:
     from dask.delayed import delayed
 
     image = open_labelled(node, label)
     boxes = list(image.blocks())
     step = delayed(LabelledImage.measure, pure=False)
-    parts: dict[tuple[int, ...], Statistics] = {}
+    parts: dict[tuple[int, ...], LabelStatistics] = {}
     for result in run.results((step(image, box) for box in boxes), len(boxes)):
         if result is GIVEN_UP:
             return None
         outer, found = result
         parts[outer] = joined([parts[outer], found]) if outer in parts else found
-    return Measured(image.frame(parts))
+    return MeasureResult(image.frame(parts))
 
 
 def _measure_fields(
     node: Node,
     label: str | Node,
-    places: Sequence[Place],
+    places: Sequence[FieldPath],
     lost: Sequence[str],
-    run: _Run,
-) -> Measured | None:
+    run: _MeasureRun,
+) -> MeasureResult | None:
     import pandas as pd
     from dask.delayed import delayed
 
@@ -346,7 +350,7 @@ def _measure_fields(
         raise NodeNotFoundError(f"{of} has {label!r}{reason and ': '}{reason}.")
     _widen(frames)
     frame = pd.concat(frames, ignore_index=True)
-    return Measured(frame, tuple(problems), without, len(frames), len(places))
+    return MeasureResult(frame, tuple(problems), without, len(frames), len(places))
 
 
 def _widen(frames: Sequence[Any]) -> None:
@@ -359,5 +363,5 @@ def _widen(frames: Sequence[Any]) -> None:
             frame[LABEL] = frame[LABEL].astype("uint64")
 
 
-def _path(place: Place) -> str:
+def _path(place: FieldPath) -> str:
     return "/".join(part for part in (place.well, place.field) if part)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Statistics", "joined", "of_block"]
+__all__ = ["LabelStatistics", "joined", "of_block"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,7 +20,7 @@ DENSE = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Statistics:
+class LabelStatistics:
     """Of the labels of a block, or of many.
 
     All sums are exact while they are below 2^53, which whole numbers are in practice.
@@ -49,7 +49,7 @@ def of_block(
     labels: npt.NDArray[Any],
     channels: Iterable[npt.NDArray[Any]],
     corner: Sequence[int],
-) -> Statistics:
+) -> LabelStatistics:
     """Measure one block.
 
     Parameters
@@ -81,12 +81,12 @@ def of_block(
         np.maximum.at(high, rows, values)
         lows.append(low)
         highs.append(high)
-    return Statistics(
+    return LabelStatistics(
         ids, counts, moments, *(_stacked(x, size) for x in (sums, lows, highs))
     )
 
 
-def joined(parts: Sequence[Statistics]) -> Statistics:
+def joined(parts: Sequence[LabelStatistics]) -> LabelStatistics:
     """Add up what was measured of several blocks, at least one."""
     if len(parts) == 1:
         return parts[0]
@@ -97,11 +97,11 @@ def joined(parts: Sequence[Statistics]) -> Statistics:
 
     def gathered(name: str, start: float, step: np.ufunc) -> Floats:
         values = np.concatenate([getattr(part, name) for part in parts])
-        found = np.full((size, values.shape[1]), start, float)
-        step.at(found, rows, values)
-        return found
+        sums = np.full((size, values.shape[1]), start, float)
+        step.at(sums, rows, values)
+        return sums
 
-    return Statistics(
+    return LabelStatistics(
         ids,
         counts,
         gathered("moments", 0, np.add),
@@ -120,8 +120,8 @@ def _rows_of(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[An
         ids, rows = np.unique(wide, return_inverse=True)
         return ids, rows.reshape(-1)
     small = wide.astype(np.intp)
-    found = np.bincount(small) > 0
-    return np.flatnonzero(found).astype(wide.dtype), (np.cumsum(found) - 1)[small]
+    is_used = np.bincount(small) > 0
+    return np.flatnonzero(is_used).astype(wide.dtype), (np.cumsum(is_used) - 1)[small]
 
 
 def _stacked(columns: list[Floats], size: int) -> Floats:

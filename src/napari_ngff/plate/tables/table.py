@@ -13,15 +13,27 @@ from napari_ngff.plate.layout import row_letters
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from napari_ngff.plate.tables.conditions import Condition
+    from napari_ngff.plate.tables.conditions import ColumnCondition
 
-__all__ = ["AGGREGATIONS", "FIELD", "LABEL", "WELL", "Table", "tabulate", "well_key"]
+__all__ = [
+    "AGGREGATIONS",
+    "CATEGORY",
+    "FIELD",
+    "LABEL",
+    "WELL",
+    "Table",
+    "tabulate",
+    "well_key",
+]
 
 WELL, FIELD, LABEL = "well", "field", "label"
 """Names that the columns of places have in every `Table`."""
 
 AGGREGATIONS = ("mean", "median", "sum", "std", "count", "min", "max")
 """How many rows of a well become one value; `std` is that of a sample (n - 1)."""
+
+CATEGORY = "most frequent"
+"""How many rows of a well become one text."""
 
 WELLS = ("well", "well_name", "wellname", "well name", "well_id", "wellid")
 ROWS = ("row", "well_row", "wellrow", "row_name")
@@ -78,7 +90,7 @@ class Table:
         """Tell whether a column holds numbers; true and false are 1 and 0."""
         return self.frame[column].dtype.kind in "biuf"
 
-    def where(self, conditions: Iterable[Condition]) -> Table:
+    def where(self, conditions: Iterable[ColumnCondition]) -> Table:
         """Keep the rows that meet all conditions.
 
         Raises
@@ -129,7 +141,7 @@ class Table:
             Where text is to be anything but counted.
         """
         if how != "count" and not self.is_numeric(column):
-            msg = f"{column!r} holds text, which can only be counted, not: {how}."
+            msg = f"{column!r} is text: choose 'count'."
             raise ValueError(msg)
         values = self.frame[column]
         if values.dtype.kind == "b":
@@ -137,6 +149,70 @@ class Table:
         grouped = values.groupby(self.frame[WELL], observed=True)
         found = grouped.sum(min_count=1) if how == "sum" else grouped.agg(how)
         return {str(k): float(v) for k, v in found.dropna().items()}
+
+    def texts(self, column: str) -> tuple[str, ...]:
+        """List what a column holds, as text, each once and in no order."""
+        found = (_text(value) for value in self.frame[column].dropna().unique())
+        return tuple(text for text in found if text)
+
+    def categories(self, wells: Iterable[str], column: str) -> dict[str, str | None]:
+        """Give the most frequent text of each well, by its path.
+
+        Of texts that are equally frequent the first in the alphabet; None for wells
+        without any.
+        """
+        import numpy as np
+        import pandas as pd
+
+        paths = tuple(wells)
+        codes, texts = pd.factorize(self.frame[column], sort=False)
+        texts = np.array([_text(text) for text in texts], dtype=object)
+        known = (codes >= 0) & (texts != "")[codes] if len(texts) else codes >= 0
+        order = np.argsort(np.argsort(texts.astype(str))) if len(texts) else texts
+        rows = self.frame[WELL].cat.codes.to_numpy(np.int64)[known]
+        pairs = rows * len(texts) + codes[known]
+        found, counts = np.unique(pairs, return_counts=True)
+        best: dict[int, tuple[int, int, int]] = {}
+        for pair, count_of_rows in zip(found.tolist(), counts.tolist(), strict=True):
+            well, text = divmod(pair, len(texts))
+            rank = count_of_rows, -int(order[text]), text
+            best[well] = max(best.get(well, rank), rank)
+        keys = self.frame[WELL].cat.categories
+        places = self.on(paths)
+        by_path = {
+            places[str(keys[well])]: str(texts[rank[2]])
+            for well, rank in best.items()
+            if str(keys[well]) in places
+        }
+        return {path: by_path.get(path) for path in paths}
+
+    def describe_well(self, path: str) -> tuple[tuple[str, str], ...]:
+        """Sum up the rows of one well, for people.
+
+        Returns
+        -------
+        tuple
+            Name and text of each column: its value, or the mean of numbers and the most
+            frequent text of several rows.
+        """
+        frame = self.frame[self.frame[WELL].isin(known_as(path))]
+        if not len(frame):
+            return ()
+        return tuple((name, self._summary(frame[name])) for name in self.columns)
+
+    def _summary(self, values: Any) -> str:
+        known = values.dropna()
+        if not len(known):
+            return "no value"
+        if values.dtype.kind in "iuf" and len(values) > 1:
+            return f"{float(known.mean()):.4g} (mean of {len(known):,})"
+        if len(values) == 1:
+            value = known.iloc[0]
+            return f"{value:.6g}" if values.dtype.kind == "f" else _text(value)
+        counts = known.astype(str).value_counts()
+        if len(counts) == 1:
+            return str(counts.index[0])
+        return f"{counts.index[0]} ({counts.iloc[0]:,} of {len(known):,})"
 
     def on(self, wells: Iterable[str]) -> dict[str, str]:
         """Find the wells of a plate that rows belong to.
@@ -160,10 +236,10 @@ class Table:
         """Give `by_well` by the paths of wells; None where there is no value."""
         paths = tuple(wells)
         places = self.on(paths)
-        found = {
+        by_path = {
             places[k]: v for k, v in self.by_well(column, how).items() if k in places
         }
-        return {path: found.get(path) for path in paths}
+        return {path: by_path.get(path) for path in paths}
 
 
 def well_key(name: str) -> str:
@@ -173,10 +249,10 @@ def well_key(name: str) -> str:
     """
     parts = SEPARATORS.split(name.strip())
     if len(parts) == 1:
-        found = NAME.fullmatch(parts[0])
-        if found is None:
+        match = NAME.fullmatch(parts[0])
+        if match is None:
             return name.strip().upper()
-        parts = [found[1], found[2]]
+        parts = [match[1], match[2]]
     return "/".join(part.upper().lstrip("0") or "0" for part in parts)
 
 
@@ -277,8 +353,8 @@ def _each(column: Any, step: Callable[[Any], str]) -> Any:
     import pandas as pd
 
     codes, values = pd.factorize(column, use_na_sentinel=False)
-    found = np.array([step(value) for value in values], dtype=object)
-    return pd.Series(found[codes], index=column.index, dtype=object)
+    results = np.array([step(value) for value in values], dtype=object)
+    return pd.Series(results[codes], index=column.index, dtype=object)
 
 
 def _pair_key(text: str) -> str:
@@ -299,8 +375,8 @@ def _is_truth(column: Any) -> bool:
     """Tell whether a column holds true, false and nothing else, but may lack some."""
     from pandas.api.types import infer_dtype
 
-    found = infer_dtype(column, skipna=True) if column.dtype == object else ""
-    return bool(found == "boolean")
+    kind = infer_dtype(column, skipna=True) if column.dtype == object else ""
+    return bool(kind == "boolean")
 
 
 def _has_numbers(column: Any) -> bool:
