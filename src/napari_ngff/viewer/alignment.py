@@ -9,7 +9,7 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.alignment import save_transform
 from napari_ngff.store.systems import intrinsic_of
-from napari_ngff.viewer.picture import KEY, Frame, LayerOrigin, is_joined
+from napari_ngff.viewer.picture import KEY, LayerOrigin, SharedAxes, is_joined
 from napari_ngff.viewer.views import start_of
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
     origin = layer.metadata.get(KEY)
     picture = origin.picture if isinstance(origin, LayerOrigin) else None
     if picture is None:
-        msg = f"{layer.name} was not opened from OME-Zarr. Save it first."
-        raise UnsupportedError(msg)
+        msg = f"{layer.name} was not opened from OME-Zarr."
+        raise UnsupportedError(msg, remedy="Save it first.")
     if picture.image is not None or picture.label is not None:
-        msg = f"{layer.name} is a label image, which follows its image. Move that."
-        raise UnsupportedError(msg)
+        msg = f"{layer.name} is a label image, which follows its image."
+        raise UnsupportedError(msg, remedy="Move that.")
     if is_joined(picture):
-        msg = f"{layer.name} joins many images. Open one of them to move and save it."
-        raise UnsupportedError(msg)
+        msg = f"{layer.name} joins many images."
+        raise UnsupportedError(msg, remedy="Open one of them to move and save it.")
     matrix, axes = placement_of(layer, picture)
     return save_transform(picture.node, name, matrix, axes, scene)
 
@@ -78,9 +78,9 @@ def placement_of(layer: Layer, picture: Picture) -> tuple[Matrix, tuple[Axis, ..
     """
     view = picture.view
     if view is not None and view.bent is not None:
-        msg = f"{layer.name} is bent by a field. Show its own coordinate system first."
-        raise UnsupportedError(msg)
-    frame = Frame.of(picture.pyramid, view)
+        msg = f"{layer.name} is bent by a field."
+        raise UnsupportedError(msg, remedy="Show its own coordinate system first.")
+    frame = SharedAxes.of(picture.pyramid, view)
     ndim = len(frame.order)
     data_to_world = np.eye(ndim + 1)
     corners = np.vstack([np.zeros(ndim), np.eye(ndim)])

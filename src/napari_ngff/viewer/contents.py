@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Kind, Problem, Severity
-from napari_ngff.plate.arrangement import Arrangements
+from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.layout import map_plate
-from napari_ngff.plate.mosaic import Choice, open_mosaic
+from napari_ngff.plate.mosaic import WellChoice, open_mosaic
 from napari_ngff.plate.screen import Screen
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.store.systems import scene_paths
 from napari_ngff.viewer.groups import (
     Group,
     Reading,
+    alone,
     in_place,
     in_scene,
     mosaic_group,
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
 
-__all__ = ["Contents", "Group", "contents", "plate_above"]
+__all__ = ["Group", "NodeContents", "contents", "plate_above"]
 
 MAX_IMAGES = 10
 """So many images of a collection are opened at once; the rest is named."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class NodeContents:
     """All that is shown of one node.
 
     Attributes
@@ -56,7 +57,9 @@ class Contents:
     messages: tuple[str, ...] = ()
 
 
-def contents(node: Node, on_error: OnError | None = None) -> Contents:
+def contents(
+    node: Node, on_error: OnError | None = None, *, first_image: bool = False
+) -> NodeContents:
     """Open all that a node shows.
 
     Parameters
@@ -65,6 +68,8 @@ def contents(node: Node, on_error: OnError | None = None) -> Contents:
         Of any kind, also a row of a plate or a ``labels`` group.
     on_error
         Told of each chunk that cannot be read, later.
+    first_image
+        Whether of a collection only the first image that can be read is opened.
 
     Raises
     ------
@@ -78,7 +83,7 @@ def contents(node: Node, on_error: OnError | None = None) -> Contents:
     if metadata.plate is not None:
         groups = _plate(node, metadata.plate, None, reading)
     elif metadata.collection is not None:
-        groups = _collection(node, reading)
+        groups = (_first_image if first_image else _collection)(node, reading)
     elif metadata.scene is not None:
         groups = _scene(node, reading)
     elif metadata.image is not None:
@@ -95,7 +100,7 @@ def contents(node: Node, on_error: OnError | None = None) -> Contents:
         )
         msg = f"Nothing at {node} can be shown. {reasons}".strip()
         raise UnsupportedError(msg)
-    return Contents(tuple(groups), tuple(reading.problems), tuple(reading.messages))
+    return NodeContents(tuple(groups), tuple(reading.problems), tuple(reading.messages))
 
 
 def _image(node: Node, reading: Reading, name: str | None = None) -> list[Group]:
@@ -106,7 +111,7 @@ def _image(node: Node, reading: Reading, name: str | None = None) -> list[Group]
         return [in_place(group, reading)]
     source = _source(node, reading)
     if source is None:
-        return [group]
+        return [replace(group, labels=tuple(alone(p, reading) for p in group.labels))]
     whole = in_place(replace(group, image=source), reading)
     return [replace(whole, image=None)]
 
@@ -163,10 +168,10 @@ def _labels(node: Node, reading: Reading) -> list[Group]:
     """Open a ``labels`` group: its labels on the axes of the image above."""
     above = node.parent()
     version = above.metadata.version if above is not None else None
-    found = node.children(node.label_paths(version))
+    children = node.children(node.label_paths(version))
     reading.note(node.problems)
-    reading.note(found.problems)
-    labels = _pictures([n for n in found.nodes if n.metadata.image], reading)
+    reading.note(children.problems)
+    labels = _pictures([n for n in children.nodes if n.metadata.image], reading)
     if not labels:
         return []
     if above is not None and above.metadata.image is not None:
@@ -186,7 +191,15 @@ def _well(node: Node, reading: Reading) -> list[Group]:
     well, run = node.metadata.well, None
     if well is not None and len({field.acquisition for field in well.fields}) > 1:
         above = plate_above(node)
-        run = _first_run(above.metadata.plate) if above is not None else None
+        plate = above.metadata.plate if above is not None else None
+        run = _first_run(plate)
+        if run is not None and plate is not None:
+            first = plate.acquisitions[0]
+            reading.messages.append(
+                f"{name} has fields of several acquisitions;"
+                f" {first.name or f'acquisition {first.id}'} is shown. Choose others in"
+                " the browser."
+            )
     return _mosaic(name, node, None, reading, run)
 
 
@@ -230,9 +243,9 @@ def _mosaic(
     run: int | None,
 ) -> list[Group]:
     """Join wells, and the labels that the first of their images has."""
-    arrangements = Arrangements(Screen(node))
+    arrangements = ScreenArrangements(Screen(node))
     try:
-        mosaic = open_mosaic(arrangements, wells, Choice(run), reading.on_error)
+        mosaic = open_mosaic(arrangements, wells, WellChoice(run), reading.on_error)
     except UnsupportedError as error:
         if run is not None:  # the fields may name none of the plate's acquisitions
             return _mosaic(name, node, wells, reading, None)
@@ -245,13 +258,13 @@ def _mosaic(
     labels = []
     for label in found.nodes:
         inside = label.location.path[len(mosaic.node.location.path) :].strip("/")
-        choice = Choice(run, inside)
+        choice = WellChoice(run, inside)
         joined = open_mosaic(arrangements, wells, choice, reading.on_error)
         labels.append((label.name, joined))
     return [mosaic_group(name, mosaic, labels)]
 
 
-def _unread(node: Node, arrangements: Arrangements) -> list[Problem]:
+def _unread(node: Node, arrangements: ScreenArrangements) -> list[Problem]:
     """Describe the wells and fields that were in the way."""
     return [
         Problem(
@@ -265,6 +278,21 @@ def _unread(node: Node, arrangements: Arrangements) -> list[Problem]:
     ]
 
 
+def _first_image(node: Node, reading: Reading) -> list[Group]:
+    """Open the first image of a collection that can be read."""
+    reading.note(node.problems)
+    names = node.series_names()
+    for i, path in enumerate(node.series()):
+        children = node.children([path])
+        reading.note(children.problems)
+        name = names[i] if i < len(names) else None
+        for image in children.nodes:
+            groups = _image(image, reading, name or path)
+            if groups:
+                return groups
+    return []
+
+
 def _collection(node: Node, reading: Reading) -> list[Group]:
     """Open the images of a bioformats2raw group, the first `MAX_IMAGES` of them."""
     reading.note(node.problems)
@@ -276,11 +304,11 @@ def _collection(node: Node, reading: Reading) -> list[Group]:
             f"{node} holds {len(paths)} images; the first {MAX_IMAGES} are shown."
             f" Open the folders {rest} for the others."
         )
-    found = node.children(paths[:MAX_IMAGES])
-    reading.note(found.problems)
+    children = node.children(paths[:MAX_IMAGES])
+    reading.note(children.problems)
     by_path = dict(zip(paths, names, strict=False))
     groups = []
-    for image in found.nodes:
+    for image in children.nodes:
         inner = image.location.path[len(node.location.path) :].strip("/")
         groups += _image(image, reading, by_path.get(inner) or inner)
     return groups
@@ -289,9 +317,9 @@ def _collection(node: Node, reading: Reading) -> list[Group]:
 def _scene(node: Node, reading: Reading) -> list[Group]:
     """Open the images that a scene names, in one system."""
     reading.note(node.problems)
-    found = node.children(scene_paths(node))
-    reading.note(found.problems)
-    nodes = [n for n in found.nodes if n.kind is Kind.IMAGE]
+    children = node.children(scene_paths(node))
+    reading.note(children.problems)
+    nodes = [n for n in children.nodes if n.kind is Kind.IMAGE]
     if len(nodes) > MAX_IMAGES:
         rest = ", ".join(n.location.path for n in nodes[MAX_IMAGES:])
         reading.messages.append(

@@ -1,20 +1,46 @@
-"""Contrast of a layer where the file gives none."""
+"""Contrast of a layer from its pixels: the range, and limits that a file lacks."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-__all__ = ["estimate_contrast"]
+if TYPE_CHECKING:
+    from napari_ngff.metadata.model import Window
+
+__all__ = ["PixelContrast", "measure_contrast", "slider_range", "stated_range"]
 
 CONTRAST_PERCENTILES = (0.1, 99.9)
 CONTRAST_VOXELS = 1 << 22
 """At most so many voxels of one plane of the coarsest level are looked at."""
 
+MARGIN = 0.25
+"""Share of the range that is added above: finer levels are brighter than their mean."""
 
-def estimate_contrast(data: Any) -> tuple[float, float] | None:
-    """Find contrast limits from the middle of one array.
+FIRST_RANGE = 3.0
+"""Before pixels are known, the slider reaches as many times as far as the limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class PixelContrast:
+    """Contrast of the pixels that were looked at, in intensity.
+
+    Attributes
+    ----------
+    limits
+        Two percentiles.
+    span
+        The least and the greatest.
+    """
+
+    limits: tuple[float, float]
+    span: tuple[float, float]
+
+
+def measure_contrast(data: Any) -> PixelContrast | None:
+    """Find the contrast of the middle of one array.
 
     Parameters
     ----------
@@ -24,8 +50,8 @@ def estimate_contrast(data: Any) -> tuple[float, float] | None:
 
     Returns
     -------
-    tuple or None
-        Two percentiles of the finite values, in intensity; None where there is none.
+    PixelContrast or None
+        Of the finite values; None where there is none.
     """
     side = int(CONTRAST_VOXELS**0.5)
     middle = tuple(size // 2 for size in data.shape[:-2])
@@ -37,7 +63,53 @@ def estimate_contrast(data: Any) -> tuple[float, float] | None:
     pixels = pixels[np.isfinite(pixels)] if pixels.dtype.kind == "f" else pixels.ravel()
     if not pixels.size:
         return None
+    span = float(pixels.min()), float(pixels.max())
     low, high = (float(p) for p in np.percentile(pixels, CONTRAST_PERCENTILES))
     if low == high:
-        low, high = float(pixels.min()), float(pixels.max())
-    return (low, high) if low < high else (low, low + 1)
+        low, high = span
+    return PixelContrast((low, high) if low < high else (low, low + 1), span)
+
+
+def stated_range(window: Window | None, dtype: Any) -> tuple[float, float] | None:
+    """Find the range that a file states; None where it states that of the whole type.
+
+    Many programs write 0 to 65535 for any image, so that both handles of the slider
+    lie over each other.
+    """
+    if window is None or window.min is None or window.max is None:
+        return None
+    kind = np.dtype(dtype)
+    if kind.kind in "iu" and kind.itemsize > 1 and window.max >= np.iinfo(kind).max:
+        return None
+    return window.min, window.max
+
+
+def slider_range(
+    limits: tuple[float, float], dtype: Any, span: tuple[float, float] | None = None
+) -> tuple[float, float]:
+    """Choose the range of a contrast slider, in intensity.
+
+    Parameters
+    ----------
+    limits
+        Contrast limits; always inside.
+    dtype
+        Of the pixels; integers do not reach beyond it.
+    span
+        The least and the greatest pixel; by default guessed from the limits.
+    """
+    low, high = limits
+    kind = np.dtype(dtype)
+    if kind.kind in "iu" and kind.itemsize == 1:
+        info = np.iinfo(kind)
+        return min(low, float(info.min)), max(high, float(info.max))
+    if span is None:
+        end = low + FIRST_RANGE * (high - low)
+    else:
+        low, high = min(low, span[0]), max(high, span[1])
+        end = high + MARGIN * (high - low)
+    if kind.kind in "iu":
+        end = max(high, min(end, float(np.iinfo(kind).max)))
+    if low > 0 and kind.kind == "u":
+        low = 0.0
+    return low, end

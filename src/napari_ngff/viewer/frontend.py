@@ -6,29 +6,45 @@ and nobody is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+from napari_ngff.errors import error_text
+from napari_ngff.viewer.notices import notice_text
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.errors import ChunkError, NameTakenError
-    from napari_ngff.viewer.saving.saver import LayerSaver
+    from napari_ngff.labels.kept_edits import KeptEdits
 
 __all__ = [
+    "DISCARD",
+    "LATER",
+    "RESTORE",
     "Attendant",
     "ErrorReport",
     "Runner",
+    "attempt",
+    "can_ask",
+    "hold_drawing",
+    "is_open",
     "name_taken",
+    "offer_edits",
     "run",
     "run_here",
+    "run_in_main",
     "run_later",
     "set_attendant",
     "set_browser_host",
+    "set_drawing_hold",
+    "set_problem_host",
     "set_runner",
+    "set_window_check",
     "settle",
     "show",
     "show_browser",
+    "show_problems",
     "watch",
     "welcome",
 ]
@@ -53,9 +69,13 @@ def do_here(work: Callable[[], Any]) -> None:
 
 _later: list[Callable[[Callable[[], Any]], None]] = [do_here]
 
+_in_main: list[Callable[[Callable[[], Any]], None]] = [do_here]
+
 
 def set_runner(
-    runner: Runner, later: Callable[[Callable[[], Any]], None] = do_here
+    runner: Runner,
+    later: Callable[[Callable[[], Any]], None] = do_here,
+    in_main: Callable[[Callable[[], Any]], None] = do_here,
 ) -> None:
     """Choose where work that reads data runs.
 
@@ -65,8 +85,10 @@ def set_runner(
         See `run`.
     later
         See `run_later`.
+    in_main
+        See `run_in_main`.
     """
-    _runner[0], _later[0] = runner, later
+    _runner[0], _later[0], _in_main[0] = runner, later, in_main
 
 
 def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -74,9 +96,25 @@ def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
     _runner[0](work, done)
 
 
+def attempt(work: Callable[[], Any]) -> Any:
+    """Do some work; return what it gives, or in words why it failed.
+
+    Whatever fails: who waits for the answer must get one, and tell the user.
+    """
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001
+        return error_text(error)
+
+
 def run_later(work: Callable[[], Any]) -> None:
     """Do what nobody waits for, when the window has drawn what has just changed."""
     _later[0](work)
+
+
+def run_in_main(call: Callable[[], Any]) -> None:
+    """Call something in the main thread, soon; from any thread."""
+    _in_main[0](call)
 
 
 class Attendant(Protocol):
@@ -85,14 +123,22 @@ class Attendant(Protocol):
     def welcome(self, viewer: Any, layer: Any) -> None:
         """Look after labels that a viewer just got."""
 
+    def can_ask(self, viewer: Any) -> bool:
+        """Tell whether a viewer has a window in which the user can be asked."""
+
     def settle(self, viewer: Any, layers: Iterable[Any]) -> bool:
         """Ask what to do with unsaved edits of layers that are about to go."""
 
-    def watch(self, saver: LayerSaver) -> None:
+    def watch(self, saver: Any) -> None:
         """Show how a save goes on, which begins now in a worker."""
 
     def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
         """Ask how new labels shall be called."""
+
+    def offer_edits(
+        self, viewer: Any, found: Sequence[KeptEdits]
+    ) -> tuple[str, Sequence[KeptEdits]]:
+        """Ask what to do with edits that were not saved."""
 
 
 _attendant: list[Attendant] = []
@@ -112,6 +158,38 @@ def set_browser_host(host: Callable[[Any], Any]) -> None:
     Called with the viewer, in any thread.
     """
     _browser_host[:] = [host]
+
+
+Hold = Callable[[Any], Callable[[], None]]
+"""Stops the drawing of a viewer's canvas; what it returns goes on with it."""
+
+_drawing_hold: list[Hold] = []
+
+
+def set_drawing_hold(hold: Hold) -> None:
+    """Choose how the canvas of a viewer keeps its last frame for a while."""
+    _drawing_hold[:] = [hold]
+
+
+def hold_drawing(viewer: ViewerModel) -> Callable[[], None]:
+    """Keep the last frame on the canvas until the function that is returned is called.
+
+    Of many changes of layers and camera only the result is seen.
+    """
+    return _drawing_hold[0](viewer) if _drawing_hold else lambda: None
+
+
+_window_check: list[Callable[[Any], bool]] = []
+
+
+def set_window_check(is_alive: Callable[[Any], bool]) -> None:
+    """Choose how to find out whether the window of a viewer is still there."""
+    _window_check[:] = [is_alive]
+
+
+def is_open(viewer: ViewerModel) -> bool:
+    """Tell whether layers of a viewer may change: its window was not closed."""
+    return all(is_alive(viewer) for is_alive in _window_check)
 
 
 def show_browser(viewer: ViewerModel) -> None:
@@ -148,13 +226,18 @@ def settle(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
     return True
 
 
+def can_ask(viewer: ViewerModel) -> bool:
+    """Tell whether the viewer has a window in which the user can be asked."""
+    return bool(_attendant) and _attendant[0].can_ask(viewer)
+
+
 def welcome(viewer: ViewerModel, layer: Any) -> None:
     """Let labels be looked after that a viewer just got, or that a layer shows now."""
     if _attendant:
         _attendant[0].welcome(viewer, layer)
 
 
-def watch(saver: LayerSaver) -> None:
+def watch(saver: Any) -> None:
     """Show how a save goes on, if there is a window."""
     if _attendant:
         _attendant[0].watch(saver)
@@ -172,13 +255,62 @@ def name_taken(layer: Any, error: NameTakenError) -> str | None:
     return _attendant[0].name_taken(layer, error) if _attendant else None
 
 
-def show(messages: tuple[str, ...]) -> None:
-    """Show messages to the user as one notification."""
+RESTORE, DISCARD, LATER = "restore", "discard", "later"
+"""Answers of `offer_edits`."""
+
+
+def offer_edits(
+    viewer: ViewerModel, found: Sequence[KeptEdits]
+) -> tuple[str, Sequence[KeptEdits]]:
+    """Ask what to do with edits that journals hold.
+
+    Returns
+    -------
+    str
+        `RESTORE`, `DISCARD` or `LATER`; `LATER` where nobody can be asked.
+    sequence of KeptEdits
+        Those that the answer is about.
+    """
+    return _attendant[0].offer_edits(viewer, found) if _attendant else (LATER, ())
+
+
+def notify(text: str) -> None:
+    """Show one text as a notification."""
     from napari.utils.notifications import show_warning
 
+    show_warning(text)
+
+
+_notifier: list[Callable[[str], None]] = [notify]
+
+_problem_host: list[Callable[[Any, str, int], None]] = []
+
+
+def set_problem_host(
+    notifier: Callable[[str], None], host: Callable[[Any, str, int], None]
+) -> None:
+    """Choose who shows notifications, and the lasting sign of problems.
+
+    Parameters
+    ----------
+    notifier
+        Called with the text, in any thread.
+    host
+        Called with the viewer, the path of a file and its number of problems.
+    """
+    _notifier[0], _problem_host[:] = notifier, [host]
+
+
+def show(messages: tuple[str, ...], result: str) -> None:
+    """Show messages to the user as one notification; see `notice_text`."""
     if messages:
-        more = f"\n... and {len(messages) - 5} more" if len(messages) > 5 else ""
-        show_warning("\n".join(messages[:5]) + more)
+        _notifier[0](notice_text(messages, result))
+
+
+def show_problems(viewer: Any, path: str, count: int) -> None:
+    """Have a sign that stays while something of a file is open that has problems."""
+    for show_sign in _problem_host:
+        show_sign(viewer, path, count)
 
 
 class ErrorReport:
@@ -198,6 +330,6 @@ class ErrorReport:
         count = len(self._keys)
         if count == 1:
             # napari shows the first line, and the rest on a click.
-            show((f"A part cannot be read; its place stays empty.\n{error}",))
+            show((str(error),), "A part of the image cannot be read.")
         elif str(count).strip("0") == "1":
-            show((f"{count} chunks cannot be read so far.\n{error.source_name}",))
+            show((error.source_name,), f"{count:,} chunks cannot be read so far.")

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.metadata.model import Consequence, Problem, Severity
 from napari_ngff.store.node import placed
 from napari_ngff.store.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.systems import intrinsic_of, open_systems
-from napari_ngff.viewer.picture import Frame, Picture, frame_of
-from napari_ngff.viewer.placement import View
-from napari_ngff.viewer.views import following, scene_system, system_name, viewed
+from napari_ngff.viewer.picture import Picture, SharedAxes, frame_of
+from napari_ngff.viewer.placement import SystemView
+from napari_ngff.viewer.views import (
+    first_system,
+    following,
+    scene_system,
+    system_name,
+    viewed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +46,7 @@ class Group:
 
     image: Picture | None
     labels: tuple[Picture, ...] = ()
-    frame: Frame | None = None
+    frame: SharedAxes | None = None
 
 
 @dataclass(slots=True)
@@ -55,7 +61,7 @@ class Reading:
         """Keep problems; what is left out because of one is told to the user."""
         for problem in problems:
             self.problems.append(problem)
-            if "left out" in problem.consequence:
+            if problem.is_loss:
                 self.messages.append(f"{problem.where} {problem.text}".strip(": "))
 
     def pyramid(self, node: Node) -> Pyramid | None:
@@ -65,7 +71,7 @@ class Reading:
             pyramid = open_pyramid(node, on_error=self.on_error)
         except (OMEZarrError, OSError) as error:
             problem = Problem(
-                "image-unreadable", Severity.ERROR, "", str(error), "It is left out."
+                "image-unreadable", Severity.ERROR, "", str(error), Consequence.LEFT_OUT
             )
             self.note(placed([problem], node.location.path))
             return None
@@ -85,12 +91,12 @@ def mosaic_group(
     for label, joined in labels:
         # Value 7 of one field is another object than value 7 of the next, so what the
         # first says of it does not hold for the rest.
-        own = joined.node.metadata.image
+        mosaic_image = joined.node.metadata.image
         alone = sum(len(a.fields) for a in joined.known) == 1
-        info = own.label if own is not None and alone else None
+        info = mosaic_image.label if mosaic_image is not None and alone else None
         pictures.append(Picture(label, joined.node, joined.pyramid, None, info))
     picture = Picture(name, mosaic.node, mosaic.pyramid, omero)
-    return Group(picture, tuple(pictures), Frame.of(mosaic.pyramid))
+    return Group(picture, tuple(pictures), SharedAxes.of(mosaic.pyramid))
 
 
 def in_place(group: Group, reading: Reading) -> Group:
@@ -107,8 +113,19 @@ def in_place(group: Group, reading: Reading) -> Group:
         systems = open_systems([image.node, *(p.node for p in group.labels)])
         reading.note(systems.problems)
         image = replace(image, systems=systems)
-        image = viewed(image, intrinsic_of(image.node)) or image
+        first = viewed(image, first_system(image.node))
+        image = first or viewed(image, intrinsic_of(image.node)) or image
     return with_labels(image, group.labels, reading)
+
+
+def alone(label: Picture, reading: Reading) -> Picture:
+    """Bring a label image of no known image into the system that it states."""
+    if not label.pyramid.multiscale.links:
+        return label
+    systems = open_systems([label.node])
+    reading.note(systems.problems)
+    with_systems = replace(label, systems=systems)
+    return viewed(with_systems, first_system(label.node)) or label
 
 
 def in_scene(node: Node, groups: Iterable[Group], reading: Reading) -> list[Group]:
@@ -119,29 +136,29 @@ def in_scene(node: Node, groups: Iterable[Group], reading: Reading) -> list[Grou
     reading.note(systems.problems)
     images = [replace(image, systems=systems) for image, _ in whole]
     system = scene_system(node, images)
-    shown = [with_system(image, system, reading) for image in images]
-    pairs = zip(shown, whole, strict=True)
+    pictures = [with_system(image, system, reading) for image in images]
+    pairs = zip(pictures, whole, strict=True)
     return [with_labels(image, labels, reading) for image, (_, labels) in pairs]
 
 
 def with_system(image: Picture, system: Reference | None, reading: Reading) -> Picture:
     """Show an image in a system, else in its intrinsic one, and tell so."""
-    found = viewed(image, system) if system is not None else None
-    if found is not None:
-        view = found.view
+    viewed_image = viewed(image, system) if system is not None else None
+    if viewed_image is not None:
+        view = viewed_image.view
         if view is not None and view.bent is not None and not view.bent.covered:
             reading.messages.append(
                 f"{image.name} reaches beyond the field that bends it; the vectors at"
                 " the field's edge are taken there."
             )
-        return found
-    own = intrinsic_of(image.node)
+        return viewed_image
+    intrinsic = intrinsic_of(image.node)
     wanted = f'"{system_name(system)}"' if system is not None else "any other"
     reading.messages.append(
-        f'{image.name} is shown in its own coordinate system "{own.name}": no'
+        f'{image.name} is shown in its own coordinate system "{intrinsic.name}": no'
         f" transformation that can be inverted leads from there to {wanted}."
     )
-    image = viewed(image, own) or image
+    image = viewed(image, intrinsic) or image
     return image if system is None else with_units(image, system)
 
 
@@ -155,7 +172,7 @@ def with_units(image: Picture, system: Reference) -> Picture:
         return image
     units = {a.name: a.unit for a in image.systems.graph.systems[system]}
     named = tuple(replace(axis, unit=units.get(axis.name)) for axis in axes)
-    view = View(intrinsic_of(image.node), named, np.eye(len(axes) + 1))
+    view = SystemView(intrinsic_of(image.node), named, np.eye(len(axes) + 1))
     return replace(image, view=view)
 
 

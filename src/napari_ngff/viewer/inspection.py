@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.metadata.model import Kind, Problem, Severity
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.check import walk
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.check import Finding
 
 __all__ = [
+    "SMALL",
     "Details",
     "Entry",
     "children",
@@ -207,8 +208,9 @@ def describe(entry: Entry) -> Details:
             node.attributes,
             judge(node),
         )
-    except (OMEZarrError, OSError) as error:
-        return Details(path, error=str(error))
+    except Exception as error:  # noqa: BLE001
+        # The inspector is for what is broken; it tells of whatever fails.
+        return Details(path, error=error_text(error))
 
 
 def judge(node: Node, cancel: Callable[[], bool] | None = None) -> tuple[Finding, ...]:

@@ -86,17 +86,17 @@ class ColorTable:
             outside |= values < 0
         if not outside.any():
             return self.near[values]
-        found = self.near[np.where(outside, values.dtype.type(0), values)]
+        numbers = self.near[np.where(outside, values.dtype.type(0), values)]
         signed = values.dtype.kind == "i"
         rest = values[outside].astype(np.int64 if signed else np.uint64)
         rows = ((rest - 1) % self.cycle + 1).astype(np.intp)
         if len(self.far):
-            place = np.searchsorted(self.far, rest.astype(np.int64))
-            place = np.minimum(place, len(self.far) - 1)
-            own = self.far[place] == rest
-            rows[own] = self.far_rows[place[own]]
-        found[outside] = rows
-        return found
+            far_index = np.searchsorted(self.far, rest.astype(np.int64))
+            far_index = np.minimum(far_index, len(self.far) - 1)
+            is_listed = self.far[far_index] == rest
+            rows[is_listed] = self.far_rows[far_index[is_listed]]
+        numbers[outside] = rows
+        return numbers
 
     def row(self, value: int) -> int:
         """Return the row of `colors` of one label."""
@@ -116,7 +116,7 @@ class ColorTable:
         )
 
 
-class Rows(dict[Any, Any]):
+class ColorRows(dict[Any, Any]):
     """Colours by number, for napari's ``build_textures_from_dict``: all in one item.
 
     It asks for the length, and sets ``data[key % n, key // n] = value`` per item.
@@ -185,9 +185,9 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
                 for v in self.color_dict
                 if v is not None and INT64.min <= v <= INT64.max
             ]
-            own = np.array([self.color_dict[v] for v in values], np.float32)
+            listed = np.array([self.color_dict[v] for v in values], np.float32)
             self._table = ColorTable.of(
-                self.usual, np.array(values, np.int64), own.reshape(-1, 4)
+                self.usual, np.array(values, np.int64), listed.reshape(-1, 4)
             )
         return self._table
 
@@ -200,10 +200,10 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
         values = np.asarray(values)
         if values.dtype.kind not in "iu":
             raise TypeError("DirectLabelColormap can only be used with int")
-        found = self._map_without_cache(values)
+        colors = self._map_without_cache(values)
         if self.use_selection:
-            found[values != self.selection] = 0
-        return found
+            colors[values != self.selection] = 0
+        return colors
 
     # What napari calls.
 
@@ -235,7 +235,7 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
         if self.use_selection and apply_selection:
             color = self.table.colors[self.table.row(self.selection)]
             return {self.selection: 1, None: 0}, {0: np.zeros(4), 1: color}
-        return {}, Rows(self.table.colors)
+        return {}, ColorRows(self.table.colors)
 
 
 def recolored(colormap: Any, changes: Mapping[int, Any]) -> Any:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.lazy import Window
-from napari_ngff.store.resampled import Placed, resampled
-from napari_ngff.viewer.picture import KEY, Frame, LayerOrigin, layer_arrays
+from napari_ngff.labels.classes import PALETTE
+from napari_ngff.store.lazy import ArrayWindow
+from napari_ngff.store.resampled import PlacedAxis, resampled
+from napari_ngff.viewer.picture import (
+    KEY,
+    LayerOrigin,
+    SharedAxes,
+    layer_arrays,
+    start_of,
+)
 from napari_ngff.viewer.units import conversion
 from napari_ngff.viewer.views import linked
 
@@ -18,17 +26,26 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON, Axis
     from napari_ngff.store.pyramid import Pyramid
-    from napari_ngff.store.resampled import Bent
+    from napari_ngff.store.resampled import BentImage
     from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["label_colormap", "label_features", "label_layer"]
+__all__ = [
+    "FIRST_COLORS",
+    "label_colormap",
+    "label_features",
+    "label_layer",
+    "usual_colors",
+]
+
+FIRST_COLORS = dict(enumerate(PALETTE, 1))
+"""Of the first values of new labels; napari's own begin with a dark brown."""
 
 OTHER = (0.6, 0.6, 0.6, 0.7)
 """Red, green, blue, alpha of all other labels for who reads the colours of a layer and
 not what they look like: napari would make them invisible."""
 
 
-def label_layer(picture: Picture, frame: Frame | None = None) -> LayerData:
+def label_layer(picture: Picture, frame: SharedAxes | None = None) -> LayerData:
     """Make the layer of a label image.
 
     Parameters
@@ -54,20 +71,24 @@ def label_layer(picture: Picture, frame: Frame | None = None) -> LayerData:
     placed = linked(picture)
     pyramid = placed.pyramid
     if placed.view is not None:
-        frame = Frame.of(pyramid, placed.view)
+        frame = SharedAxes.of(pyramid, placed.view)
     elif frame is not None and frame.bent is not None:
         pyramid = _bent(pyramid, frame, frame.bent)
-        frame = Frame.of(pyramid)
-    frame = frame or Frame.of(pyramid)
+        frame = SharedAxes.of(pyramid)
+    frame = frame or SharedAxes.of(pyramid)
     order, axes = _matched(pyramid, frame)
     places = [_place(pyramid, i, a, frame) for i, a in zip(order, axes, strict=True)]
-    shown = _shown(frame, axes, places)
+    layer_axes = _shown(frame, axes, places)
     data, multiscale = layer_arrays([_arranged(s, order) for s in pyramid.levels])
     keywords: dict[str, Any] = {
-        **shown.keywords(),
+        **layer_axes.keywords(),
         "name": picture.name,
         "multiscale": multiscale,
-        "metadata": {KEY: LayerOrigin(picture.node, picture=picture)},
+        "metadata": {
+            KEY: LayerOrigin(
+                picture.node, start=_start_as_image(picture, frame), picture=picture
+            )
+        },
     }
     info = picture.label
     if info is not None and info.colors:
@@ -79,8 +100,16 @@ def label_layer(picture: Picture, frame: Frame | None = None) -> LayerData:
     return data, keywords, "labels"
 
 
+def _start_as_image(
+    picture: Picture, frame: SharedAxes
+) -> tuple[tuple[int, float], ...]:
+    """Find where the sliders start for the image of labels that are opened alone."""
+    source = picture.image.node.metadata.image if picture.image is not None else None
+    return () if source is None else start_of(frame, source.omero)
+
+
 def _matched(
-    pyramid: Pyramid, frame: Frame
+    pyramid: Pyramid, frame: SharedAxes
 ) -> tuple[tuple[int | None, ...], tuple[Axis, ...]]:
     """Find the label's axis for each axis of the image.
 
@@ -92,39 +121,43 @@ def _matched(
         Of the layer: first those that only the label has, then the image's. A
         channel axis of one element is left out.
     """
-    own = pyramid.multiscale.axes
+    label_axes = pyramid.multiscale.axes
     shape = pyramid.levels[0].shape
-    names = [axis.name.lower() for axis in own]
+    names = [axis.name.lower() for axis in label_axes]
     theirs = [axis.name.lower() for axis in frame.axes]
     extra = [
         i
-        for i, axis in enumerate(own)
+        for i, axis in enumerate(label_axes)
         if names[i] not in theirs and not (axis.type == "channel" and shape[i] == 1)
     ]
     matched = [names.index(name) if name in names else None for name in theirs]
-    return (*extra, *matched), (*(own[i] for i in extra), *frame.axes)
+    return (*extra, *matched), (*(label_axes[i] for i in extra), *frame.axes)
 
 
 def _place(
-    pyramid: Pyramid, index: int | None, axis: Axis, frame: Frame
+    pyramid: Pyramid, index: int | None, axis: Axis, frame: SharedAxes
 ) -> tuple[float, float]:
     """Scale and translate of the layer on one axis, in the unit of `axis`."""
-    at = frame.axes.index(axis) if axis in frame.axes else None
+    frame_index = frame.axes.index(axis) if axis in frame.axes else None
     if index is None:
-        assert at is not None
-        return _stretched(frame, at)
+        assert frame_index is not None
+        return _stretched(frame, frame_index)
     level = pyramid.multiscale.levels[0]
     factor = conversion(pyramid.multiscale.axes[index].unit, axis.unit)
     place = level.scale[index] * factor, level.translation[index] * factor
     single = pyramid.levels[0].shape[index] == 1
-    if at is not None and single and place[1] == frame.translation[at]:
-        return _stretched(frame, at)
+    if (
+        frame_index is not None
+        and single
+        and place[1] == frame.translation[frame_index]
+    ):
+        return _stretched(frame, frame_index)
     return place
 
 
 def _shown(
-    frame: Frame, axes: tuple[Axis, ...], places: Sequence[tuple[float, float]]
-) -> Frame:
+    frame: SharedAxes, axes: tuple[Axis, ...], places: Sequence[tuple[float, float]]
+) -> SharedAxes:
     """Place the layer as its image, behind the axes that only the label has."""
     extra = len(axes) - len(frame.axes)
     affine = None
@@ -132,11 +165,11 @@ def _shown(
         affine = np.eye(len(axes) + 1)
         affine[extra:, extra:] = frame.affine
     scale, translation = (tuple(p[i] for p in places) for i in (0, 1))
-    shown = (*axes[:extra], *(frame.shown or frame.axes))
-    return Frame(axes, (), scale, translation, shown=shown, affine=affine)
+    shown_axes = (*axes[:extra], *(frame.shown or frame.axes))
+    return SharedAxes(axes, (), scale, translation, shown=shown_axes, affine=affine)
 
 
-def _bent(pyramid: Pyramid, frame: Frame, bent: Bent) -> Pyramid:
+def _bent(pyramid: Pyramid, frame: SharedAxes, bent: BentImage) -> Pyramid:
     """Resample a label image as its image is, to the nearest label.
 
     Parameters
@@ -157,27 +190,27 @@ def _bent(pyramid: Pyramid, frame: Frame, bent: Bent) -> Pyramid:
     if len(axes) > len(frame.axes):
         msg = "The label image has axes that its image lacks, and cannot follow it."
         raise UnsupportedError(msg)
-    places: dict[int, Placed] = {}
+    places: dict[int, PlacedAxis] = {}
     for at, own in enumerate(matched):
         target = frame.order[at]
         if own is not None and target is not None:
-            places[own] = Placed(target, *_place(pyramid, own, axes[at], frame))
+            places[own] = PlacedAxis(target, *_place(pyramid, own, axes[at], frame))
     # An axis of one voxel that matters nowhere: every point is in that voxel.
-    ignored = Placed(0, float("inf"), 0.0)
+    ignored = PlacedAxis(0, float("inf"), 0.0)
     listed = tuple(places.get(i, ignored) for i in range(len(pyramid.levels[0].shape)))
     return resampled(pyramid, bent, listed)
 
 
-def _stretched(frame: Frame, axis: int) -> tuple[float, float]:
+def _stretched(frame: SharedAxes, axis: int) -> tuple[float, float]:
     """Scale and translate of one voxel that covers the image along an axis."""
     size, scale = frame.sizes[axis], frame.scale[axis]
     return size * scale, frame.translation[axis] + (size - 1) / 2 * scale
 
 
-def _arranged(source: Any, order: Sequence[int | None]) -> Window:
+def _arranged(source: Any, order: Sequence[int | None]) -> ArrayWindow:
     """Put the axes of a level in the layer's order; drop those not in it."""
     box = tuple((0, n if i in order else 1) for i, n in enumerate(source.shape))
-    return Window(source, box, tuple(order))
+    return ArrayWindow(source, tuple(order), box)
 
 
 def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
@@ -196,15 +229,26 @@ def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
     -------
     napari_ngff.viewer.label_colors.LabelColors
     """
-    from napari.utils.colormaps import label_colormap as cyclic_colormap
-
     from napari_ngff.viewer.label_colors import LabelColors
 
     parts = np.array(list(colors.values()), np.float32).reshape(-1, 4) / 255
     listed: dict[int | None, Any] = dict(zip(colors, parts, strict=True))
-    usual = cyclic_colormap(49).colors.astype(np.float32)
+    return LabelColors.of({**listed, None: np.array(OTHER)}, usual_colors())
+
+
+@functools.cache
+def usual_colors() -> np.ndarray[Any, Any]:
+    """Make napari's colours "rc" of the background and of labels that are not listed.
+
+    To be called in the main thread first: napari holds back warnings of scikit-image
+    meanwhile, which lets them through where two threads do so (napari 0.9).
+    """
+    from napari.utils.colormaps import label_colormap as cyclic_colormap
+
+    usual: np.ndarray[Any, Any] = cyclic_colormap(49).colors.astype(np.float32)
     usual[0] = 0
-    return LabelColors.of({**listed, None: np.array(OTHER)}, usual)
+    usual.flags.writeable = False
+    return usual
 
 
 def label_features(properties: Mapping[int, JSON]) -> Any:
@@ -214,7 +258,8 @@ def label_features(properties: Mapping[int, JSON]) -> Any:
     -------
     pandas.DataFrame
         ``index`` is the label value, by which napari finds the row of a label; one
-        column per key, None where a label lacks it.
+        column per key. Numbers and truth values are of a type that may lack some; all
+        else is None where a label lacks it.
     """
     import pandas as pd
 
@@ -222,7 +267,19 @@ def label_features(properties: Mapping[int, JSON]) -> Any:
     columns: dict[str, Any] = {"index": list(properties)}
     for key in keys:
         column = [row.get(key) for row in properties.values()]
-        # pandas may choose a type only where that changes no value.
-        uniform = len({type(value) for value in column}) == 1
-        columns[key] = pd.Series(column, dtype=None if uniform else object)
+        columns[key] = pd.Series(column, dtype=_column_type(column))
     return pd.DataFrame(columns)
+
+
+def _column_type(column: Sequence[Any]) -> Any:
+    """Choose a type of pandas; None where it may choose as that changes no value."""
+    kinds = {type(value) for value in column}
+    if len(kinds) == 1:
+        return None
+    kinds.discard(type(None))
+    if kinds == {bool}:
+        return "boolean"
+    if kinds == {int}:
+        fits = all(-(2**63) <= value < 2**63 for value in column if value is not None)
+        return "Int64" if fits else object
+    return "Float64" if kinds == {float} else object

@@ -8,9 +8,16 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Channel
-from napari_ngff.store.lazy import Window
+from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.viewer.label_layers import label_layer
-from napari_ngff.viewer.picture import KEY, LayerOrigin, displayed, layer_arrays
+from napari_ngff.viewer.opened_layers import newest_labels
+from napari_ngff.viewer.picture import (
+    KEY,
+    LayerOrigin,
+    displayed,
+    layer_arrays,
+    start_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,15 +25,21 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Omero
     from napari_ngff.store.lazy import ArraySource
     from napari_ngff.viewer.groups import Group
-    from napari_ngff.viewer.picture import Frame, LayerData, Picture
+    from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["image_layers", "layers_of"]
+__all__ = ["MOST_CHANNELS", "channel_count", "image_layers", "layers_of"]
 
 MANY_CHANNELS = 20
 """From so many channels on, only the active ones are shown at first."""
 
+MOST_CHANNELS = 50
+"""So many channels become layers; napari takes minutes for thousands of them."""
+
 FEW_SHOWN = 3
 """So many are shown of many channels where none is marked as active."""
+
+OVER_IMAGE = 0.4
+"""Opacity of labels, which shall not hide the image below them."""
 
 TWO_COLORS = ("magenta", "green")
 SIX_COLORS = ("cyan", "yellow", "magenta", "red", "green", "blue")
@@ -43,24 +56,49 @@ def layers_of(
     images, labels
         One per channel, one per label image.
     messages
-        A sentence for each label image that cannot be shown.
+        A sentence for each label image that cannot be shown, and for channels that
+        are not shown.
     """
     images: list[LayerData] = []
     if group.image is not None:
         images = image_layers(group.image, estimate=estimate)
-    labels, messages = [], []
+    labels = []
+    messages = [] if group.image is None else left_channels(group.image)
     for label in group.labels:
         try:
             labels.append(label_layer(label, group.frame))
         except UnsupportedError as error:
             messages.append(f"{error} It is left out.")
-    for _, keywords, _ in labels[1:]:
-        # Several label images over each other hide one another and the picture.
-        keywords["visible"] = False
+    newest = newest_labels(
+        [keywords["metadata"][KEY].picture for _, keywords, _ in labels]
+    )
+    for number, (_, keywords, _) in enumerate(labels):
+        if group.image is not None:
+            keywords["opacity"] = OVER_IMAGE
+        # Several label images over each other hide one another and the image.
+        keywords["visible"] = number == newest
     return images, labels, messages
 
 
-def image_layers(picture: Picture, *, estimate: bool = True) -> list[LayerData]:
+def channel_count(picture: Picture) -> int:
+    """Count the channels of an image; 1 where it has no axis of them."""
+    axis = picture.pyramid.multiscale.channel_axis
+    return 1 if axis is None else int(picture.pyramid.levels[0].shape[axis])
+
+
+def left_channels(picture: Picture) -> list[str]:
+    """Say that not all channels are shown, where that is so."""
+    count = channel_count(picture)
+    if count <= MOST_CHANNELS:
+        return []
+    count_text = f"{count:,} channels; the first {MOST_CHANNELS} are shown."
+    more = "Show more channels, in the menu Layers ▸ Visualize, adds the next."
+    return [f"{picture.name} has {count_text} {more}"]
+
+
+def image_layers(
+    picture: Picture, *, estimate: bool = True, shown: Sequence[int] | None = None
+) -> list[LayerData]:
     """Make one layer per channel, or one where there is no channel axis.
 
     Parameters
@@ -70,6 +108,8 @@ def image_layers(picture: Picture, *, estimate: bool = True) -> list[LayerData]:
     estimate
         True where contrast that the file does not give is set later, by a session;
         otherwise it is left to napari.
+    shown
+        Numbers of the channels; None for the first `MOST_CHANNELS`.
 
     Returns
     -------
@@ -85,7 +125,10 @@ def image_layers(picture: Picture, *, estimate: bool = True) -> list[LayerData]:
     visible = _visible(channels)
     placement = frame.keywords()
     layers: list[LayerData] = []
-    for i, channel in enumerate(channels):
+    for i in range(count)[:MOST_CHANNELS] if shown is None else shown:
+        if i >= count:
+            break  # fewer in this system
+        channel = channels[i]
         windows = [_window(source, frame.order, axis, i) for source in pyramid.levels]
         limits = _limits(channel)
         origin = LayerOrigin(
@@ -93,15 +136,16 @@ def image_layers(picture: Picture, *, estimate: bool = True) -> list[LayerData]:
             None if axis is None else i,
             channel.window,
             estimate and limits is None,
-            _start(frame, picture.omero),
+            start_of(frame, picture.omero),
             picture,
         )
         data, multiscale = layer_arrays(windows)
         keywords = {
             **placement,
-            "name": picture.name if count == 1 else _name(picture.name, channel, i),
+            "name": _name(picture.name, channel, i, count),
             "visible": visible[i],
             "multiscale": multiscale,
+            "rgb": False,  # or napari guesses it where the last axis is short
             "metadata": {KEY: origin},
         }
         if count > 1:
@@ -119,12 +163,12 @@ def image_layers(picture: Picture, *, estimate: bool = True) -> list[LayerData]:
 
 def _window(
     source: ArraySource, order: tuple[int | None, ...], axis: int | None, index: int
-) -> Window:
+) -> ArrayWindow:
     """Take one channel of a level, its axes in the layer's order."""
     box = [(0, size) for size in source.shape]
     if axis is not None:
         box[axis] = (index, index + 1)
-    return Window(source, tuple(box), order)
+    return ArrayWindow(source, order, tuple(box))
 
 
 def _channels(omero: Omero | None, count: int) -> list[Channel]:
@@ -135,9 +179,9 @@ def _channels(omero: Omero | None, count: int) -> list[Channel]:
 
 def _visible(channels: Sequence[Channel]) -> list[bool]:
     if any(channel.active is not None for channel in channels):
-        shown = [channel.active is not False for channel in channels]
-        if any(shown):
-            return shown
+        active = [channel.active is not False for channel in channels]
+        if any(active):
+            return active
     few = len(channels) < MANY_CHANNELS
     return [few or i < FEW_SHOWN for i in range(len(channels))]
 
@@ -183,18 +227,6 @@ def _ramp(color: tuple[int, int, int], inverted: bool) -> Any:
     return Colormap(np.array(ends), name=name, display_name=name)
 
 
-def _name(name: str, channel: Channel, index: int) -> str:
-    return f"{name}: {channel.label or f'channel {index}'}"
-
-
-def _start(frame: Frame, omero: Omero | None) -> tuple[tuple[int, float], ...]:
-    """Find where ``rdefs`` wants the sliders, in world coordinates."""
-    if omero is None:
-        return ()
-    wanted = {"t": omero.default_t, "z": omero.default_z}
-    start = []
-    for i, axis in enumerate(frame.axes):
-        index = wanted.get(axis.name.lower())
-        if index is not None and 0 <= index < frame.sizes[i]:
-            start.append((i, frame.world(i, index)))
-    return tuple(start)
+def _name(name: str, channel: Channel, index: int, count: int) -> str:
+    label = channel.label or ("" if count == 1 else f"channel {index}")
+    return f"{name}: {label}" if label and label != name else name

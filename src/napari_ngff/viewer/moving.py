@@ -12,18 +12,29 @@ from napari_ngff.store.systems import open_systems
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.layers import image_layers
 from napari_ngff.viewer.picture import KEY, LayerOrigin, frame_of, is_joined
+from napari_ngff.viewer.units import conversion
 from napari_ngff.viewer.views import following, start_of, viewed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from napari.components import Dims
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import Reference
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["displayed_in", "host", "learn_systems", "move", "remade", "shown_system"]
+__all__ = [
+    "displayed_in",
+    "host",
+    "learn_systems",
+    "move",
+    "place_on_sliders",
+    "remade",
+    "restore_place",
+    "shown_system",
+]
 
 PLACEMENT = ("scale", "translate", "axis_labels")
 LOOK = ("name", "visible", "opacity", "blending", "colormap", "features")
@@ -63,7 +74,7 @@ def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
     if picture is None or placed is None:
         return None
     if picture.image is None:
-        layers = image_layers(placed, estimate=False)
+        layers = image_layers(placed, estimate=False, shown=[origin.channel or 0])
         same = (x for x in layers if x[1]["metadata"][KEY].channel == origin.channel)
         return next(same, None)
     try:
@@ -94,6 +105,69 @@ def move(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]:
         if isinstance(origin, LayerOrigin) and not _moved(layer, origin, system):
             left.append(layer)
     return tuple(left)
+
+
+def place_on_sliders(
+    layers: Iterable[Layer], dims: Dims
+) -> tuple[str, dict[int, float]]:
+    """Find the voxel of an image at which the sliders are.
+
+    Returns
+    -------
+    name
+        Of the first layer that lies where sliders can find it again; "" for none.
+    voxel
+        Its index along each axis of the image.
+    """
+    for layer in layers:
+        order = _image_axes(layer)
+        if order:
+            point = _in_units(dims.point[-layer.ndim :], dims.units, layer.units)
+            index = layer.world_to_data(point)
+            coordinates = {
+                a: float(index[i]) for i, a in enumerate(order) if a is not None
+            }
+            return layer.name, coordinates
+    return "", {}
+
+
+def restore_place(
+    layers: Iterable[Layer], dims: Dims, place: tuple[str, dict[int, float]]
+) -> None:
+    """Bring the sliders to the voxel of `place_on_sliders`, wherever it lies now."""
+    name, voxel = place
+    layer = next((one for one in layers if one.name == name), None)
+    order = _image_axes(layer) if layer is not None else ()
+    if layer is None or not order:
+        return
+    index = [0.0 if a is None else voxel.get(a, 0.0) for a in order]
+    point = _in_units(layer.data_to_world(index), layer.units, dims.units)
+    dims.point = (*dims.point[: -layer.ndim], *point)
+
+
+def _image_axes(layer: Layer) -> tuple[int | None, ...]:
+    """Give the image's axis for each of a layer; () where that is not so simple."""
+    origin = layer.metadata.get(KEY)
+    image = host(origin) if isinstance(origin, LayerOrigin) else None
+    if image is None or is_joined(image) or origin.picture is not image:
+        return ()
+    frame = frame_of(image)
+    return () if frame.bent is not None else frame.order
+
+
+def _in_units(point: Iterable[float], units: Any, wanted: Any) -> list[float]:
+    """Convert a position from the units of a layer to those of sliders, or back."""
+    values = list(point)
+    pairs = zip(
+        *(
+            reversed([*map(str, some or ())][-len(values) :])
+            for some in (units, wanted)
+        ),
+        strict=False,
+    )
+    factors = [conversion(have, want) for have, want in pairs]
+    factors += [1.0] * (len(values) - len(factors))
+    return [v * f for v, f in zip(values, reversed(factors), strict=True)]
 
 
 def remade(layer: Layer, system: Reference) -> Layer | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.store.lazy import LazyArray, Window
-from napari_ngff.store.resampled import Bent, resampled
-from napari_ngff.viewer.placement import View, arranged
+from napari_ngff.store.lazy import ArrayWindow, LazyArray
+from napari_ngff.store.resampled import BentImage, resampled
+from napari_ngff.store.shown_pixels import shown_pixels
+from napari_ngff.viewer.placement import SystemView, arranged
 from napari_ngff.viewer.units import layer_units
 
 if TYPE_CHECKING:
@@ -22,18 +21,19 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import Pyramid
-    from napari_ngff.store.systems import Systems
+    from napari_ngff.store.systems import OpenedSystems
 
 __all__ = [
     "KEY",
-    "Frame",
     "LayerData",
     "LayerOrigin",
     "Picture",
+    "SharedAxes",
     "displayed",
     "frame_of",
     "is_joined",
     "layer_arrays",
+    "start_of",
 ]
 
 LayerData = tuple[Any, dict[str, Any], str]
@@ -75,8 +75,8 @@ class Picture:
     pyramid: Pyramid
     omero: Omero | None = None
     label: LabelInfo | None = None
-    view: View | None = None
-    systems: Systems | None = None
+    view: SystemView | None = None
+    systems: OpenedSystems | None = None
     image: Picture | None = None
     link: Matrix | None = None
 
@@ -104,6 +104,8 @@ class LayerOrigin:
         World coordinate at which the sliders start, by axis of the layer.
     picture
         What the layer shows, to show it in another coordinate system.
+    is_compared
+        Whether it stands beside the image on screen, and cannot be painted.
     """
 
     node: Node
@@ -112,6 +114,7 @@ class LayerOrigin:
     estimate: bool = False
     start: tuple[tuple[int, float], ...] = ()
     picture: Picture | None = None
+    is_compared: bool = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LayerOrigin:
         # napari copies a layer's metadata; this one never changes.
@@ -123,7 +126,7 @@ NAMELESS = Axis("")
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class SharedAxes:
     """The axes that all layers of one file share: those of the image, less channel.
 
     Attributes
@@ -156,10 +159,10 @@ class Frame:
     order: tuple[int | None, ...] = ()
     shown: tuple[Axis, ...] = ()
     affine: Matrix | None = field(default=None, compare=False)
-    bent: Bent | None = None
+    bent: BentImage | None = None
 
     @classmethod
-    def of(cls, pyramid: Pyramid, view: View | None = None) -> Frame:
+    def of(cls, pyramid: Pyramid, view: SystemView | None = None) -> SharedAxes:
         """Take the frame of an image."""
         axes = pyramid.multiscale.axes
         channel = pyramid.multiscale.channel_axis
@@ -183,28 +186,28 @@ class Frame:
 
     def keywords(self) -> dict[str, Any]:
         """Give the keywords that place a layer with these axes."""
-        shown = self.shown or self.axes
+        shown_axes = self.shown or self.axes
         keywords: dict[str, Any] = {
             "scale": self.scale,
             "translate": self.translation,
-            "axis_labels": tuple(axis.name for axis in shown),
+            "axis_labels": tuple(axis.name for axis in shown_axes),
         }
         if self.affine is not None:
             keywords["affine"] = self.affine
-        units = layer_units(shown)
+        units = layer_units(shown_axes)
         if units is not None:
             keywords["units"] = units
         return keywords
 
     def world(self, axis: int, index: int) -> float:
         """Return the world coordinate of a voxel along one axis of the layer."""
-        place = self.scale[axis] * index + self.translation[axis]
+        coordinate = self.scale[axis] * index + self.translation[axis]
         if self.affine is None:
-            return place
-        return float(self.affine[axis, axis] * place + self.affine[axis, -1])
+            return coordinate
+        return float(self.affine[axis, axis] * coordinate + self.affine[axis, -1])
 
 
-def displayed(picture: Picture) -> tuple[Pyramid, Frame]:
+def displayed(picture: Picture) -> tuple[Pyramid, SharedAxes]:
     """Bring an image into the system in which it is shown.
 
     Returns
@@ -216,20 +219,33 @@ def displayed(picture: Picture) -> tuple[Pyramid, Frame]:
     """
     view = picture.view
     if view is None or view.bent is None:
-        return picture.pyramid, Frame.of(picture.pyramid, view)
+        return picture.pyramid, SharedAxes.of(picture.pyramid, view)
     pyramid = resampled(picture.pyramid, view.bent)
-    return pyramid, Frame.of(pyramid)
+    return pyramid, SharedAxes.of(pyramid)
 
 
-def frame_of(picture: Picture) -> Frame:
+def frame_of(picture: Picture) -> SharedAxes:
     """Return what the labels of an image need to follow it."""
     view = picture.view
     if view is None or view.bent is None:
-        return Frame.of(picture.pyramid, view)
-    return replace(Frame.of(picture.pyramid), bent=view.bent)
+        return SharedAxes.of(picture.pyramid, view)
+    return replace(SharedAxes.of(picture.pyramid), bent=view.bent)
 
 
-def layer_arrays(windows: Sequence[Window]) -> tuple[Any, bool]:
+def start_of(frame: SharedAxes, omero: Omero | None) -> tuple[tuple[int, float], ...]:
+    """Find where ``rdefs`` wants the sliders, in world coordinates."""
+    if omero is None:
+        return ()
+    wanted = {"t": omero.default_t, "z": omero.default_z}
+    start = []
+    for i, axis in enumerate(frame.axes):
+        index = wanted.get(axis.name.lower())
+        if index is not None and 0 <= index < frame.sizes[i]:
+            start.append((i, frame.world(i, index)))
+    return tuple(start)
+
+
+def layer_arrays(windows: Sequence[ArrayWindow]) -> tuple[Any, bool]:
     """Make the data of a layer of one window per level.
 
     Returns
@@ -239,11 +255,10 @@ def layer_arrays(windows: Sequence[Window]) -> tuple[Any, bool]:
     multiscale
         Which of the two.
     """
-    arrays: list[Any] = [LazyArray.of(window) for window in windows]
-    if windows[0].dtype.kind == "b":
-        arrays = [array.astype(np.uint8) for array in arrays]
-    elif windows[0].dtype.kind == "c":
-        arrays = [abs(array) for array in arrays]
+    arrays: list[Any] = [
+        LazyArray.of(replace(window, source=shown_pixels(window.source)))
+        for window in windows
+    ]
     if len(arrays) == 1 and max(windows[0].shape[-2:]) <= PLAIN_SIZE:
         return arrays[0], False
     return arrays, True

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.systems import Axis, Reference
     from napari_ngff.metadata.transform import Matrix
-    from napari_ngff.store.resampled import Bent
+    from napari_ngff.store.resampled import BentImage
 
-__all__ = ["View", "arranged"]
+__all__ = ["SystemView", "arranged"]
 
 NOTHING = 1e-12
 """Entries of a matrix below that, relative to the largest of their column, are 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class SystemView:
     """An image in a coordinate system.
 
     Attributes
@@ -41,7 +41,7 @@ class View:
     system: Reference
     axes: tuple[Axis, ...]
     matrix: Matrix
-    bent: Bent | None = None
+    bent: BentImage | None = None
 
 
 def arranged(

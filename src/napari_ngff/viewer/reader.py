@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
-from napari_ngff.metadata.model import Kind
+from napari_ngff.errors import (
+    NotOMEZarrError,
+    OMEZarrError,
+    UnsupportedError,
+    beyond_limits,
+)
+from napari_ngff.metadata.model import Kind, Severity
+from napari_ngff.store.location import METADATA_NAMES
 from napari_ngff.store.node import Node, open_node
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.contents import contents, plate_above
-from napari_ngff.viewer.frontend import ErrorReport, show
+from napari_ngff.viewer.frontend import ErrorReport, show_problems
 from napari_ngff.viewer.layers import layers_of
+from napari_ngff.viewer.notices import counted, last_part, shorten
+from napari_ngff.viewer.picture import is_joined
 from napari_ngff.viewer.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.picture import LayerData
 
-__all__ = ["get_reader", "read", "read_node"]
+__all__ = ["browse_folder", "get_reader", "plain_reader", "read", "read_node"]
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
@@ -50,10 +62,10 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
 
 def folder_reader(paths: Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
     """Have the images in a plain folder listed; None where there is nothing to list."""
-    from napari_ngff.viewer.browsing.folder import image_folder, is_group
+    from napari_ngff.viewer.browsing.folder import image_folder
 
     viewer = current_viewer()
-    if viewer is None or len(paths) != 1 or is_group(paths[0]):
+    if viewer is None or len(paths) != 1:
         return None
     try:
         folder = image_folder(paths[0])
@@ -63,12 +75,35 @@ def folder_reader(paths: Sequence[str]) -> Callable[[Any], list[LayerData]] | No
         return None
 
     def browse(_: Any) -> list[LayerData]:
-        session_of(viewer).browse_folder(folder)
+        browser = browse_folder(viewer, folder.node)
+        first = folder.first_image()
+        if first is not None:
+            browser.show_field(None, first)
         return []
 
     return browse
 
 
+def browse_folder(viewer: Any, node: Node) -> Browser:
+    """Browse a node from now on; what it lists is opened when it is chosen."""
+    session = session_of(viewer)
+    browser = session.browse(node)
+
+    def open_path(path: str) -> None:
+        def done(found: list[LayerData] | str) -> None:
+            if isinstance(found, str):
+                frontend.show((found,), f"Not opened: {shorten(last_part(path))}")
+            else:
+                session.add(found, path)
+
+        frontend.run(partial(frontend.attempt, partial(read, path)), done)
+
+    if not len(browser.path_opened):
+        browser.path_opened.connect(open_path)
+    return browser
+
+
+@beyond_limits()
 def read(path: str | Sequence[str]) -> list[LayerData]:
     """Open one path or several; the layers of all.
 
@@ -81,6 +116,7 @@ def read(path: str | Sequence[str]) -> list[LayerData]:
     return [layer for one in paths for layer in read_node(open_node(one))]
 
 
+@beyond_limits()
 def read_node(node: Node) -> list[LayerData]:
     """Make the layers of a node, and tell the user what was left out.
 
@@ -92,20 +128,34 @@ def read_node(node: Node) -> list[LayerData]:
     viewer = current_viewer()
     if viewer is not None:
         session_of(viewer)
-    found = contents(node, ErrorReport())
     browsed = browsable(node) if viewer is not None else None
+    # The others of a collection are opened by the browser, one at a time.
+    node_contents = contents(node, ErrorReport(), first_image=browsed is not None)
     if browsed is not None:
-        session_of(viewer).browse(browsed[0]).adopt(found.groups, browsed[1])
+        session_of(viewer).browse(browsed[0]).adopt(node_contents.groups, browsed[1])
     layers: list[LayerData] = []
-    messages = list(found.messages)
-    for group in found.groups:
+    messages = list(node_contents.messages)
+    for group in node_contents.groups:
         images, labels, left = layers_of(group, estimate=viewer is not None)
+        if group.image is not None and is_joined(group.image):
+            for _, keywords, _ in labels:
+                # A plate in false colours shows nothing of its images.
+                keywords["visible"] = False
         layers += images + labels
         messages += left
     if not layers:
         raise UnsupportedError(" ".join(messages))
+    errors = [p for p in node_contents.problems if p.severity is Severity.ERROR]
     show(tuple(messages))
+    count = max(len(errors), len(messages))
+    if viewer is not None and count:
+        show_problems(viewer, str(node), count)
     return layers
+
+
+def show(messages: tuple[str, ...]) -> None:
+    """Show what was left out of a file that is opened."""
+    frontend.show(messages, f"Opened with {counted(len(messages), 'problem')}.")
 
 
 def browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
@@ -140,3 +190,37 @@ def current_viewer() -> Any:
     import napari
 
     return napari.current_viewer()
+
+
+def plain_reader(
+    viewer: Any, path: str | Sequence[str]
+) -> Callable[[Any], list[Any]] | None:
+    """Open plain zarr with napari's own reader; None where a path is no zarr at all.
+
+    Where napari asked us first, it would show an error if we declined.
+    """
+    paths = [path] if isinstance(path, str) else list(path)
+    if not paths or not all(_is_zarr(one) for one in paths):
+        return None
+
+    def read(_: Any) -> list[Any]:
+        for one in paths:
+            try:
+                viewer.open(one, plugin="napari")
+            except Exception as error:  # noqa: BLE001  whatever zarr raises
+                frontend.show(
+                    (f"{one}: No array can be read. {error}",), "Not an OME-Zarr."
+                )
+                continue
+            frontend.show(
+                (f"{one}: Opened as a plain zarr array.",), "Not an OME-Zarr."
+            )
+        return []
+
+    return read
+
+
+def _is_zarr(path: str) -> bool:
+    return os.path.isdir(path) and any(
+        os.path.isfile(os.path.join(path, name)) for name in METADATA_NAMES
+    )

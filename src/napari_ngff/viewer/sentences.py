@@ -86,11 +86,11 @@ def _steps(steps: Items[Transformation], names: Items[str]) -> str:
 def _plain(transformation: Transformation, names: Items[str]) -> str:
     match transformation:
         case Scale(factors):
-            found = [(i, f"{TIMES} {f:g}") for i, f in enumerate(factors) if f != 1]
-            return _listed(found, names)
+            changes = [(i, f"{TIMES} {f:g}") for i, f in enumerate(factors) if f != 1]
+            return _listed(changes, names)
         case Translation(offsets):
-            found = [(i, _shift(o)) for i, o in enumerate(offsets) if o]
-            return _listed(found, names)
+            changes = [(i, _shift(o)) for i, o in enumerate(offsets) if o]
+            return _listed(changes, names)
         case MapAxis(order):
             return f"axes in the order {', '.join(_name(names, i) for i in order)}"
         case ProjectAxis(dropped, created):

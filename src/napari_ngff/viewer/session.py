@@ -6,23 +6,37 @@ Docks call the session's methods and listen to its signals.
 from __future__ import annotations
 
 import weakref
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
 
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.alignment import save_alignment
-from napari_ngff.viewer.contrast import estimate_contrast
-from napari_ngff.viewer.graphics import make_current
+from napari_ngff.viewer.contrast import (
+    measure_contrast,
+    slider_range,
+    stated_range,
+)
+from napari_ngff.viewer.layers import MOST_CHANNELS, channel_count, image_layers
 from napari_ngff.viewer.moving import (
     host,
     learn_systems,
     move,
+    place_on_sliders,
     remade,
+    restore_place,
     shown_system,
+)
+from napari_ngff.viewer.napari_private import make_current
+from napari_ngff.viewer.opened_layers import (
+    keep_selected,
+    select_inserted,
+    show_memory_hint,
 )
 from napari_ngff.viewer.painting.volumes import bring_back, fit_volumes
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.saving.recovery import Recovery
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.views import choices
 
@@ -35,10 +49,10 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Reference
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.browsing.folder import ImageFolder
+    from napari_ngff.viewer.contrast import PixelContrast
     from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["Session", "session_of"]
+__all__ = ["Session", "session_of", "show_more_channels"]
 
 
 class Session:
@@ -52,13 +66,14 @@ class Session:
     """Emitted with the `Reference` of the coordinate system that layers moved to."""
 
     browsing = Signal(object)
-    """Emitted with the `Browser` of a plate, a well or a collection that was opened, or
-    with an `ImageFolder`."""
+    """Emitted with the `Browser` of a plate, a well, a collection or a folder."""
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = weakref.ref(viewer)
         self.browser: Browser | None = None
-        self.folder: ImageFolder | None = None
+        self.recovery = Recovery(viewer)
+        self._is_hinted = False
+        viewer.layers.events.inserting.connect(self._on_inserting)
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.layers.events.removing.connect(self._on_removing)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
@@ -74,14 +89,25 @@ class Session:
         if viewer is not None:
             make_current(viewer)
 
+    def _on_inserting(self, event: Any) -> None:
+        viewer = self._viewer()
+        if viewer is not None:
+            select_inserted(viewer)
+
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
         viewer = self._viewer()
         if viewer is not None and hasattr(layer, "saver"):
             frontend.welcome(viewer, layer)
+        self.recovery.notice_layer(layer)
+        if viewer is not None and not self._is_hinted:
+            self._is_hinted = show_memory_hint(viewer, layer)
         origin = layer.metadata.get(KEY)
         if isinstance(origin, LayerOrigin):
             self.adopt(layer, origin)
+            # Layers of samples have no reader.
+            if viewer is not None and (layer.source.path or layer.source.sample):
+                keep_selected(viewer, layer)
 
     def adopt(self, layer: Layer, origin: LayerOrigin) -> None:
         """Finish a layer that was just added."""
@@ -91,16 +117,25 @@ class Session:
                 viewer.dims.set_point(axis, coordinate)
         if layer._type_string != "image":
             return
-        window = origin.contrast
-        if window is not None and window.min is not None and window.max is not None:
-            low, high = layer.contrast_limits
-            layer.contrast_limits_range = min(window.min, low), max(window.max, high)
+        self._set_contrast(layer, origin)
+
+    def _set_contrast(self, layer: Image, origin: LayerOrigin) -> None:
+        """Choose the range of the slider, and the limits where the file has none."""
+        low, high = layer.contrast_limits
+        stated = stated_range(origin.contrast, layer.dtype)
+        if stated is not None:
+            layer.contrast_limits_range = min(stated[0], low), max(stated[1], high)
             layer.contrast_limits = low, high
-        if origin.estimate:
-            self._estimate(layer)
+        elif not origin.estimate:
+            layer.contrast_limits_range = slider_range((low, high), layer.dtype)
+            layer.contrast_limits = low, high
+        # The coarsest level of an overview comes in well by well.
+        joined = origin.picture is not None and is_joined(origin.picture)
+        if origin.estimate or (stated is None and not joined):
+            self._measure(layer, keep_limits=not origin.estimate)
 
     def browse(self, node: Node) -> Browser:
-        """Walk a plate, a well or a collection from now on; shows nothing yet.
+        """Browse a plate, well, collection or folder from now on; shows nothing yet.
 
         The same node again gives the same browser.
         """
@@ -109,19 +144,13 @@ class Session:
         viewer = self._viewer()
         assert viewer is not None
         if self.browser is None or str(self.browser.node) != str(node):
+            if self.browser is not None:
+                self.browser.close()
             self.browser = Browser(viewer, node)
-        self.folder = None
+        self.recovery.watch_browser(self.browser)
         self.browsing.emit(self.browser)
         frontend.show_browser(viewer)
         return self.browser
-
-    def browse_folder(self, folder: ImageFolder) -> None:
-        """List the images of a plain folder; opens none yet."""
-        viewer = self._viewer()
-        assert viewer is not None
-        self.folder = folder
-        self.browsing.emit(folder)
-        frontend.show_browser(viewer)
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
         """List the coordinate systems in which layers of the viewer can be shown.
@@ -166,6 +195,7 @@ class Session:
         viewer = self._viewer()
         if viewer is None:
             return ()
+        place = place_on_sliders(viewer.layers, viewer.dims)
         left = []
         for layer in move(viewer.layers, system):
             new = remade(layer, system)
@@ -175,6 +205,13 @@ class Session:
             index = viewer.layers.index(layer)
             viewer.layers.remove(layer)
             viewer.layers.insert(index, new)
+        # napari takes over the units of layers only when something else changes, and
+        # slices by the older ones until then.
+        viewer.dims.units = viewer.layers.extent.units
+        restore_place(viewer.layers, viewer.dims, place)
+        for layer in viewer.layers:
+            layer.events.reload(layer=layer)
+            layer.refresh()
         viewer.reset_view()
         self.system_shown.emit(system)
         return tuple(left)
@@ -200,21 +237,23 @@ class Session:
                 for layer in layers:
                     viewer.add_layer(as_layer(layer))
 
-    def _estimate(self, layer: Image) -> None:
+    def _measure(self, layer: Image, *, keep_limits: bool) -> None:
         """Find a layer's contrast in a worker; what the user set meanwhile stays."""
         reference = weakref.ref(layer)
         before = tuple(layer.contrast_limits)
         data = layer.data[-1] if layer.multiscale else layer.data
 
-        def done(limits: tuple[float, float] | None) -> None:
+        def done(found: PixelContrast | None) -> None:
             layer = reference()
-            if layer is None or limits is None:
+            if layer is None or found is None:
                 return
-            if tuple(layer.contrast_limits) == before:
-                layer.contrast_limits_range = limits
-                layer.contrast_limits = limits
+            if tuple(layer.contrast_limits) != before:
+                return
+            limits = before if keep_limits else found.limits
+            layer.contrast_limits_range = slider_range(limits, layer.dtype, found.span)
+            layer.contrast_limits = limits
 
-        frontend.run(lambda: estimate_contrast(data), done)
+        frontend.run(lambda: measure_contrast(data), done)
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()
@@ -227,3 +266,27 @@ def session_of(viewer: ViewerModel) -> Session:
     if viewer not in _sessions:
         _sessions[viewer] = Session(viewer)
     return _sessions[viewer]
+
+
+def show_more_channels(viewer: ViewerModel) -> None:
+    """Add the next channels of the image whose layer is selected."""
+    layer = viewer.layers.selection.active
+    origin = None if layer is None else layer.metadata.get(KEY)
+    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    if picture is None or picture.image is not None or picture.label is not None:
+        text = "Select a channel of an OME-Zarr image first."
+        frontend.show((text,), "No channel is selected.")
+        return
+    origins = [one.metadata.get(KEY) for one in viewer.layers]
+    known = {
+        one.channel or 0
+        for one in origins
+        if isinstance(one, LayerOrigin) and str(one.node) == str(picture.node)
+    }
+    left = (i for i in range(channel_count(picture)) if i not in known)
+    wanted = list(islice(left, MOST_CHANNELS))
+    if not wanted:
+        text = f"{picture.name} has no other channels."
+        frontend.show((text,), "All channels are shown.")
+        return
+    session_of(viewer).add(image_layers(picture, shown=wanted), str(picture.node))

@@ -6,20 +6,29 @@ manifest, and in a file of their own beside napari's settings (napari 0.9).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
+from platformdirs import user_data_path
 from psygnal import SignalInstance
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "PLUGIN",
     "READER_PATTERNS",
     "autosave_minutes",
     "changed",
+    "is_default_offered",
     "is_default_reader",
     "letter_size",
     "letters",
     "make_default_reader",
+    "note_default_offered",
+    "saves_when_moving_on",
     "set_autosave_minutes",
+    "set_saves_when_moving_on",
     "set_shards_to_write",
     "set_version_to_write",
     "shards_to_write",
@@ -32,12 +41,17 @@ READER_PATTERNS = ("*.zarr*", "*.ozx")
 """``*.zarr`` never matches a folder, to whose path napari adds a slash; ``*.zarr*``
 matches folders, addresses and zip files (napari 0.9)."""
 
-DEFAULTS: Final[dict[str, Any]] = {"version": "0.5", "shards": False, "autosave": 0}
+DEFAULTS: Final[dict[str, Any]] = {
+    "version": "0.5",
+    "shards": False,
+    "autosave": 0,
+    "moving_on": True,
+}
 """Those of the manifest, for a napari that has the plugin disabled."""
 
 changed: Final = SignalInstance((str, object), name="changed")
-"""Emitted with the name ("version", "shards", "autosave") and the new value of a
-preference, wherever it was changed."""
+"""Emitted with the name of a preference, a key of `DEFAULTS`, and its new value,
+wherever it was changed."""
 
 _followed: list[Any] = []
 
@@ -59,6 +73,23 @@ def make_default_reader() -> None:
         **plugins.extension2reader,
         **dict.fromkeys(READER_PATTERNS, PLUGIN),
     }
+
+
+def is_default_offered() -> bool:
+    """Tell whether the user was offered to make us the default reader."""
+    return _offer_note().exists()
+
+
+def note_default_offered() -> None:
+    """Remember that, so that nobody is asked twice."""
+    note = _offer_note()
+    with suppress(OSError):  # asked again at worst
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
+
+
+def _offer_note() -> Path:
+    return user_data_path("napari-ngff", appauthor=False) / "default-reader-offered"
 
 
 def version_to_write() -> str:
@@ -101,6 +132,16 @@ def set_autosave_minutes(minutes: int) -> None:
         Where they are not 0 to 120.
     """
     _set("autosave", minutes)
+
+
+def saves_when_moving_on() -> bool:
+    """Tell whether labels are saved in silence before another field is shown."""
+    return bool(_get("moving_on"))
+
+
+def set_saves_when_moving_on(saves: bool) -> None:
+    """Choose whether they are; else the user is asked each time."""
+    _set("moving_on", saves)
 
 
 def letter_size() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.axes import SPACE_UNITS, TIME_UNITS
@@ -20,15 +21,37 @@ ALIASES = {
     "µm": "micrometer",
     "μm": "micrometer",
     "micron": "micrometer",
-    "microns": "micrometer",
     "nm": "nanometer",
+    "pm": "picometer",
     "mm": "millimeter",
+    "cm": "centimeter",
+    "m": "meter",
+    "km": "kilometer",
+    "\N{LATIN CAPITAL LETTER A WITH RING ABOVE}": "angstrom",
+    "\N{ANGSTROM SIGN}": "angstrom",
+    "ångström": "angstrom",
+    "ångstrom": "angstrom",
+    "angström": "angstrom",
+    "inche": "inch",
+    "feet": "foot",
     "s": "second",
-    "ms": "millisecond",
     "sec": "second",
+    "ms": "millisecond",
+    "msec": "millisecond",
+    "us": "microsecond",
+    "µs": "microsecond",
+    "μs": "microsecond",
+    "ns": "nanosecond",
+    "ps": "picosecond",
     "min": "minute",
     "h": "hour",
+    "hr": "hour",
+    "d": "day",
 }
+"""By how people write units; words in small letters and without a plural."""
+
+SHORT = 3
+"""Letters of a symbol at most; "msec" and what is longer are words."""
 
 
 def unit_name(unit: str | None) -> str | None:
@@ -39,7 +62,11 @@ def unit_name(unit: str | None) -> str | None:
     """
     if unit is None:
         return None
-    name = ALIASES.get(unit, unit)
+    text = unit.strip()
+    if len(text) > SHORT:  # of short ones the case tells: "Mm" is no millimetre
+        text = text.lower().removesuffix("s")
+        text = re.sub("metre$", "meter", text)
+    name = ALIASES.get(text, text)
     return name if name in SPACE_UNITS | TIME_UNITS else None
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Reference
-from napari_ngff.store.resampled import Bent
+from napari_ngff.store.resampled import BentImage
 from napari_ngff.store.systems import intrinsic_of
-from napari_ngff.viewer.placement import View
+from napari_ngff.viewer.placement import SystemView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.picture import Picture
 
-__all__ = ["choices", "following", "linked", "scene_system", "system_name", "viewed"]
+__all__ = [
+    "choices",
+    "first_system",
+    "following",
+    "linked",
+    "scene_system",
+    "system_name",
+    "viewed",
+]
 
 SINGULAR = 1e-12
 """Least ratio of the smallest to the largest singular value of what can be shown."""
@@ -56,16 +64,18 @@ def viewed(picture: Picture, system: Reference) -> Picture | None:
         with np.errstate(over="ignore", invalid="ignore"):
             matrix = way.matrix(ndim)
         return (
-            replace(picture, view=View(system, axes, matrix)) if shown(matrix) else None
+            replace(picture, view=SystemView(system, axes, matrix))
+            if shown(matrix)
+            else None
         )
     pull = graph.way(system, start)
     if pull is None:
         return None
     try:
-        bent = Bent.of(picture.pyramid, pull, axes)
+        bent = BentImage.of(picture.pyramid, pull, axes)
     except UnsupportedError:
         return None
-    view = View(system, axes, np.eye(ndim + 1), bent)
+    view = SystemView(system, axes, np.eye(ndim + 1), bent)
     return replace(picture, view=view)
 
 
@@ -77,6 +87,22 @@ def start_of(picture: Picture) -> Reference:
     if level.transformation is not None:
         return Reference(picture.node.location.key(level.path))
     return intrinsic_of(picture.node)
+
+
+def first_system(node: Node) -> Reference:
+    """Choose the system in which an image is shown at first.
+
+    Its intrinsic one. Where the alternatives of SpatialData are stated, that is the
+    one of pixels; what lies where is said by "global", else by the first of them.
+    """
+    intrinsic = intrinsic_of(node)
+    image = node.metadata.image
+    if image is None or (node.metadata.version or "") >= "0.6":
+        return intrinsic
+    links = image.multiscales[0].links
+    names = [link.output.name for link in links if link.input.name == intrinsic.name]
+    name = "global" if "global" in names else next(iter(names), intrinsic.name)
+    return Reference(intrinsic.path, name)
 
 
 def shown(matrix: Matrix) -> bool:
@@ -145,10 +171,10 @@ def linked(label: Picture) -> Picture:
     if folded is not None:
         return folded
     if view is None:
-        return replace(label, view=View(start_of(image), axes, whole))
+        return replace(label, view=SystemView(start_of(image), axes, whole))
     if view.bent is None:
-        return replace(label, view=View(view.system, view.axes, whole))
-    msg = f"{label.node} lies askew in its image, which a field bends."
+        return replace(label, view=SystemView(view.system, view.axes, whole))
+    msg = f"{label.node} is rotated or sheared against its image, which is warped."
     raise UnsupportedError(msg)
 
 
@@ -171,7 +197,7 @@ def folded_in(label: Picture, matrix: Matrix, axes: tuple[Axis, ...]) -> Picture
     placed = [factors * lv.scale for lv in multiscale.levels]
     placed += [factors * lv.translation + offset for lv in multiscale.levels]
     if not np.isfinite(placed).all():
-        msg = f"{label.node} lies beyond all numbers on its image."
+        msg = f"The position of {label.node} on its image is not a finite number."
         raise UnsupportedError(msg)
     levels = tuple(
         replace(
@@ -217,8 +243,10 @@ def choices(images: Iterable[Picture]) -> dict[Reference, tuple[bool, ...]]:
     pictures = list(images)
     found: dict[Reference, tuple[bool, ...]] = {}
     for picture in pictures:
-        own = {intrinsic_of(picture.node): picture.pyramid.multiscale.axes}
-        systems = own if picture.systems is None else picture.systems.graph.systems
+        intrinsic_axes = {intrinsic_of(picture.node): picture.pyramid.multiscale.axes}
+        systems = (
+            intrinsic_axes if picture.systems is None else picture.systems.graph.systems
+        )
         for system, axes in systems.items():
             arrays = not system.name and all(axis.type == "array" for axis in axes)
             if system in found or arrays:

@@ -18,11 +18,11 @@ from napari_ngff.metadata.model import Image, Multiscale
 from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference
 from napari_ngff.metadata.systems_dump import INTRINSIC
 from napari_ngff.metadata.transform import Affine
-from napari_ngff.store.cascade import Cascade, Mean
 from napari_ngff.store.creation import group_documents
 from napari_ngff.store.draft import SINGLE, Draft
 from napari_ngff.store.objects import join
-from napari_ngff.store.outline import Outline
+from napari_ngff.store.pyramid_plan import PyramidPlan
+from napari_ngff.store.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.viewer.composing.composition import compose
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.settings import shards_to_write, version_to_write
@@ -30,13 +30,21 @@ from napari_ngff.viewer.settings import shards_to_write, version_to_write
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from napari.components import LayerList
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.viewer.composing.composition import Composition, Part
+    from napari_ngff.viewer.composing.composition import LayerComposition, LayerPart
     from napari_ngff.viewer.picture import LayerData
 
-__all__ = ["VERSIONS", "Progress", "named", "write"]
+__all__ = [
+    "VERSIONS",
+    "Progress",
+    "layers_to_save",
+    "named",
+    "with_ending",
+    "write",
+]
 
 VERSIONS = ("0.4", "0.5", "0.6")
 
@@ -105,10 +113,42 @@ def write(
     _require_place(target, tuples)
     version, sharded = _form(target, version, shards)
     name = re.sub(r"(\.ome)?\.\w+$", "", target.name, flags=re.IGNORECASE)
-    writing = _Writing(compose(tuples, name), version, sharded=sharded)
+    writing = _PlannedWrite(compose(tuples, name), version, sharded=sharded)
     with Draft(target, overwrite=overwrite) as draft:
         writing.write(draft, progress, cancel)
     return target
+
+
+def layers_to_save(layers: LayerList) -> tuple[list[Layer], str]:
+    """Choose the images and labels to save: several selected ones, else the visible.
+
+    Returns
+    -------
+    layers
+        In the order of the list.
+    which
+        "selected", "visible" or, where none is visible, "all".
+    """
+    kinds = ("image", "labels")
+    known = [x for x in layers if x._type_string in kinds and not is_lacking(x)]
+    selected = [one for one in known if one in layers.selection]
+    if len(selected) > 1:
+        return selected, "selected"
+    visible = [one for one in known if one.visible]
+    return (visible, "visible") if visible else (known, "all")
+
+
+def is_lacking(layer: Layer) -> bool:
+    """Tell whether a layer stands for a channel that the image on screen lacks."""
+    origin = layer.metadata.get(KEY)
+    is_ours = isinstance(origin, LayerOrigin) and layer._type_string == "image"
+    return is_ours and origin.picture is None
+
+
+def with_ending(path: str | Path, ending: str) -> Path:
+    """Add an ending of OME-Zarr to a path that has none of them."""
+    text = os.fspath(path)
+    return Path(text if text.lower().endswith(ENDINGS) else f"{text}{ending}")
 
 
 def named(path: str | Path) -> Path:
@@ -121,10 +161,10 @@ def named(path: str | Path) -> Path:
     """
     text = os.fspath(path)
     if "://" in text:
-        msg = f"{text} is no local path. Write to the disk, and copy it there."
-        raise UnsupportedError(msg)
+        msg = f"{text} is no local path."
+        raise UnsupportedError(msg, remedy="Write to the disk, and copy it there.")
     text = os.path.abspath(os.path.expanduser(text))
-    return Path(text if text.lower().endswith(ENDINGS) else f"{text}.ome.zarr")
+    return with_ending(text, ".ome.zarr")
 
 
 def _form(target: Path, version: str | None, shards: bool | None) -> tuple[str, bool]:
@@ -161,24 +201,24 @@ def _require_place(target: Path, layers: Sequence[LayerData]) -> None:
         if source in (real, *real.parents) or real in source.parents:
             msg = (
                 f"{keywords.get('name')} is read from {target}, which cannot be"
-                " replaced meanwhile. Choose another name; or press Ctrl+S on labels"
-                " to save what was painted."
+                " replaced meanwhile. Choose another name; or press Ctrl+S to save"
+                " painted labels in place."
             )
             raise FileExistsError(msg)
 
 
-class _Writing:
+class _PlannedWrite:
     """A composition, planned: all that can be refused is refused by now."""
 
     def __init__(
-        self, composition: Composition, version: str, *, sharded: bool
+        self, composition: LayerComposition, version: str, *, sharded: bool
     ) -> None:
         self.version = version
         self.sharded = sharded
         self.done = 0
         self.lock = threading.Lock()
         self.groups: dict[str, JSON] = {}
-        self.parts: list[tuple[str, Part, Outline]] = []
+        self.parts: list[tuple[str, LayerPart, PyramidPlan]] = []
         image = composition.image
         if version not in VERSIONS:
             msg = f"OME-Zarr {version} is not written, only {', '.join(VERSIONS)}."
@@ -204,13 +244,13 @@ class _Writing:
             raise UnsupportedError(str(error)) from error
         self.total = sum(math.prod(part.source.shape) for _, part, _ in self.parts)
 
-    def _plan(self, path: str, part: Part, levels: int | None = None) -> int:
+    def _plan(self, path: str, part: LayerPart, levels: int | None = None) -> int:
         """Plan one pyramid; return its number of levels."""
-        place = part.place
-        outline = Outline.of(
+        placement = part.place
+        outline = PyramidPlan.of(
             part.source.shape,
             part.axes,
-            place.scale,
+            placement.scale,
             part.source.chunks,
             sharded=self.sharded,
             levels=levels,
@@ -219,7 +259,7 @@ class _Writing:
         multiscale = Multiscale(
             part.name,
             part.axes,
-            outline.levels(place.scale, place.translation),
+            outline.levels(placement.scale, placement.translation),
             METHOD if is_label else "mean",
             **_turned(part),
         )
@@ -254,8 +294,8 @@ class _Writing:
 
 
 def _cascade(
-    draft: Draft, path: str, part: Part, outline: Outline, version: str
-) -> Cascade:
+    draft: Draft, path: str, part: LayerPart, outline: PyramidPlan, version: str
+) -> PyramidWriter:
     is_label = part.label is not None
     names = tuple(axis.name for axis in part.axes)
     arrays = [
@@ -264,15 +304,17 @@ def _cascade(
     ]
     reducers = [
         (
-            Reduction.of(fine, coarse, METHOD, factors) if is_label else Mean(factors),
+            Reduction.of(fine, coarse, METHOD, factors)
+            if is_label
+            else MeanReducer(factors),
             factors,
         )
         for fine, coarse, factors in outline.steps
     ]
-    return Cascade(draft, arrays, reducers, version, outline.tile)
+    return PyramidWriter(draft, arrays, reducers, version, outline.tile)
 
 
-def _turned(part: Part) -> dict[str, Any]:
+def _turned(part: LayerPart) -> dict[str, Any]:
     """State what leads from the intrinsic system to the world, where there is more."""
     affine = part.place.affine
     if affine is None:

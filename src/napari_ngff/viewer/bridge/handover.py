@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.boxes import Box
 
 __all__ = [
     "REGIONS",
-    "Handover",
+    "RegionHandover",
     "RegionKind",
     "hand_over",
     "plan",
@@ -43,15 +43,15 @@ __all__ = [
 RegionKind = Literal["view", "shapes", "label", "whole"]
 
 REGIONS: dict[RegionKind, str] = {
-    "view": "what the window shows",
+    "view": "visible area",
     "shapes": "around the selected shapes",
     "label": "around the selected label",
-    "whole": "all of it",
+    "whole": "whole layer",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Handover:
+class RegionHandover:
     """What is about to be read.
 
     Attributes
@@ -94,17 +94,17 @@ def _is_lazy(layer: Layer) -> bool:
 
 def results(viewer: ViewerModel) -> list[Labels]:
     """List the layers that can be merged: labels of one level, the last one first."""
-    found = [
+    labels = [
         layer
         for layer in viewer.layers
         if isinstance(layer, Labels) and not (layer.multiscale or is_volume(layer))
     ]
-    return found[::-1]
+    return labels[::-1]
 
 
 def plan(
     viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind, level: int
-) -> Handover:
+) -> RegionHandover:
     """Say what is to be read, without reading pixels (but to find a label).
 
     Parameters
@@ -124,7 +124,7 @@ def plan(
     return hand_over(layers, region_of(viewer, layers, kind), level)
 
 
-def hand_over(layers: Sequence[Layer], region: Box, level: int) -> Handover:
+def hand_over(layers: Sequence[Layer], region: Box, level: int) -> RegionHandover:
     """Say what is to be read of a region of the first layer, without reading pixels."""
     first = layers[0]
     regions = tuple(
@@ -136,7 +136,7 @@ def hand_over(layers: Sequence[Layer], region: Box, level: int) -> Handover:
         work_size([layer], box, number)
         for layer, box, number in zip(layers, regions, levels, strict=True)
     ]
-    return Handover(tuple(layers), regions, levels, sum(sizes))
+    return RegionHandover(tuple(layers), regions, levels, sum(sizes))
 
 
 def region_of(viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind) -> Box:

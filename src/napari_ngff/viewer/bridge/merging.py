@@ -12,7 +12,8 @@ import numpy as np
 
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.raster import Raster
-from napari_ngff.viewer.bridge.work import WORK, Work
+from napari_ngff.store.boxes import whole_box
+from napari_ngff.viewer.bridge.work import WORK, WorkRegion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
-__all__ = ["HOW", "How", "Merging", "highest_id", "merge", "prepare", "worked_on"]
+__all__ = ["HOW", "How", "PreparedMerge", "highest_id", "merge", "prepare", "worked_on"]
 
 How = Literal["overwrite", "background", "add", "replace"]
 
 HOW: dict[How, str] = {
-    "overwrite": "all of the region becomes the result",
-    "background": "its objects, where there is no label yet",
-    "add": "its objects, with new ids, over what is there",
-    "replace": "one class: all its objects, where that class or no label is",
+    "overwrite": "replace everything in the region",
+    "background": "its objects, where no label is yet",
+    "add": "its objects, with new ids, over existing labels",
+    "replace": "replace one class by its objects",
 }
 """What `merge` can do, for the user."""
 
@@ -70,8 +71,8 @@ def _same_place(one: Layer, other: Layer) -> bool:
 def _matrix(layer: Layer) -> Any:
     """Matrix from voxels to the world, the origin in its last column."""
     points = np.vstack([np.eye(layer.ndim), np.zeros(layer.ndim)])
-    at = np.array([layer.data_to_world(point) for point in points])
-    return np.column_stack([(at[:-1] - at[-1]).T, at[-1]])
+    corners = np.array([layer.data_to_world(point) for point in points])
+    return np.column_stack([(corners[:-1] - corners[-1]).T, corners[-1]])
 
 
 def merge(
@@ -116,7 +117,7 @@ def merge(
 
 
 @dataclass(frozen=True, slots=True)
-class Merging:
+class PreparedMerge:
     """A merge that is ready.
 
     Attributes
@@ -151,7 +152,7 @@ def prepare(
     *,
     value: int | None = None,
     like: Layer | None = None,
-) -> Merging:
+) -> PreparedMerge:
     """Do all of `merge` that takes long: in a worker; changes nothing yet."""
     if into.read_only:
         raise ValueError(f"{into.name} cannot be edited: {into.read_only}")
@@ -161,8 +162,8 @@ def prepare(
     if values.dtype.kind not in "iu" or (values.size and values.min() < 0):
         raise ValueError(f"{result.name} does not hold whole numbers from 0 on.")
     if how == "replace" and not value:
-        raise ValueError("Say which class is to be replaced.")
-    place = _place(result, into, like or result)
+        raise ValueError("Choose the class to replace.")
+    result_place = _place(result, into, like or result)
     shift = 0
     if how == "overwrite" or how == "background":
         # The plugin may go on with its array, and an edit never changes.
@@ -174,11 +175,13 @@ def prepare(
         values = values.astype(np.min_scalar_type(top))
     else:
         values = np.where(values, np.asarray(value), 0)
-    return Merging(into, tuple(_edits(values, how, value, place, into)), shift)
+    return PreparedMerge(
+        into, tuple(_edits(values, how, value, result_place, into)), shift
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ResultPlace:
     """Where a result lies: on which axes, in voxels of level 0, as in `Raster`."""
 
     origin: tuple[float, ...]
@@ -186,37 +189,37 @@ class _Place:
     fixed: tuple[tuple[int, int], ...]
 
 
-def _place(result: Labels, into: CanvasLabels, like: Layer) -> _Place:
+def _place(result: Labels, into: CanvasLabels, like: Layer) -> _ResultPlace:
     """Find the place of a result on the axes of labels."""
     work = like.metadata.get(WORK)
-    before = np.array(work.before if isinstance(work, Work) else ())
+    before = np.array(work.before if isinstance(work, WorkRegion) else ())
     ndim, own = into.ndim, result.ndim
     missing = ndim - own
     if missing != len(before) and missing > 0:
         msg = (
-            f"{result.name} has {own} axes and {into.name} {ndim}: say with `like` at"
-            " which plane it lies."
+            f"{result.name} has {own} axes and {into.name} {ndim}: give the plane with"
+            " `like`."
         )
         raise ValueError(msg)
     if missing < 0 or like.ndim != own:
         raise ValueError(f"{result.name} has other axes than {into.name}.")
     points = np.vstack([np.zeros(own), np.eye(own)])
-    at = np.array(
+    corners = np.array(
         [into.world_to_data([*before, *like.data_to_world(point)]) for point in points]
     )
-    first, linear = at[0], (at[1:] - at[0]).T
+    first, linear = corners[0], (corners[1:] - corners[0]).T
     step = np.diagonal(linear[missing:]).copy()
     rest = np.abs(linear).sum() - np.abs(step).sum()
     if (step <= 0).any() or rest > ROUND * np.abs(step).min():
         msg = (
-            f"{result.name} lies across the axes of {into.name}, or mirrored. Bring"
-            " both into one coordinate system, without rotation between them."
+            f"{result.name} is rotated or mirrored against {into.name}. Show both in"
+            " one coordinate system, without rotation between them."
         )
         raise ValueError(msg)
     step = _rounded(step)
     origin = _rounded(first[missing:] - (step - 1) / 2)
     planes = np.round(first[:missing]).astype(int)
-    return _Place(
+    return _ResultPlace(
         tuple(origin.tolist()),
         tuple(step.tolist()),
         tuple((axis, int(plane)) for axis, plane in enumerate(planes)),
@@ -229,7 +232,7 @@ def _rounded(values: Any) -> Any:
 
 
 def _edits(
-    values: Any, how: How, value: int | None, place: _Place, into: CanvasLabels
+    values: Any, how: How, value: int | None, place: _ResultPlace, into: CanvasLabels
 ) -> list[Edit]:
     """Make the edits of one merge."""
     offset = len(place.fixed)
@@ -240,14 +243,14 @@ def _edits(
     for axis, (start, stop) in enumerate(whole.bbox):
         size = shape[axis + offset]
         if start >= size or stop <= 0:
-            raise ValueError(f"The result lies beside {into.name}; nothing is merged.")
+            raise ValueError(f"Nothing merged: the result is outside of {into.name}.")
         if stop - start == 1 and values.shape[axis] == 1:
             fixed[axis + offset] = start
         else:
             kept.append(axis)
     index = tuple(slice(None) if a in kept else 0 for a in range(values.ndim))
     if any(not 0 <= plane < shape[axis] for axis, plane in fixed.items()):
-        raise ValueError(f"The result lies beside {into.name}; nothing is merged.")
+        raise ValueError(f"Nothing merged: the result is outside of {into.name}.")
     origin = tuple(place.origin[axis] for axis in kept)
     step = tuple(place.step[axis] for axis in kept)
     axes = tuple(axis + offset for axis in kept)
@@ -279,7 +282,7 @@ def highest_id(layer: CanvasLabels) -> int:
     canvas = layer.canvas
     for level in canvas.levels:
         if level.size <= SCANNED:
-            for chunk in level.chunks_in(tuple((0, size) for size in level.shape)):
+            for chunk in level.chunks_in(whole_box(level.shape)):
                 level.read(level.box(chunk))  # the canvas keeps the largest it read
             break
     return max(canvas.highest_known(), 0)

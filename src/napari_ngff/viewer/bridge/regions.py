@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.store.boxes import whole_box
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer, Shapes
 
-    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.boxes import Box
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
 __all__ = [
@@ -45,7 +47,7 @@ def level_shapes(layer: Layer) -> list[tuple[int, ...]]:
 
 def whole_region(layer: Layer) -> Box:
     """Return all of a layer."""
-    return tuple((0, size) for size in level_shapes(layer)[0])
+    return whole_box(level_shapes(layer)[0])
 
 
 def view_region(viewer: ViewerModel, layer: Layer) -> Box:
@@ -57,10 +59,10 @@ def view_region(viewer: ViewerModel, layer: Layer) -> Box:
         Where the layer is out of sight.
     """
     point = np.array(viewer.dims.point, float)
-    shown = list(viewer.dims.displayed)
-    at = np.round(layer_point(layer, point))
-    low, high = at, at + 1
-    axes = [axis - viewer.dims.ndim + layer.ndim for axis in shown]
+    displayed = list(viewer.dims.displayed)
+    centre = np.round(layer_point(layer, point))
+    low, high = centre, centre + 1
+    axes = [axis - viewer.dims.ndim + layer.ndim for axis in displayed]
     axes = [axis for axis in axes if axis >= 0]
     if viewer.dims.ndisplay == 3:
         low[axes], high[axes] = 0, np.take(level_shapes(layer)[0], axes)
@@ -69,7 +71,7 @@ def view_region(viewer: ViewerModel, layer: Layer) -> Box:
         half /= viewer.scene.camera.zoom
         corners = []
         for sides in itertools.product((-1, 1), repeat=2):
-            point[shown] = viewer.scene.camera.center[-2:] + half * sides
+            point[displayed] = viewer.scene.camera.center[-2:] + half * sides
             corners.append(layer_point(layer, point)[axes])
         low[axes] = np.floor(np.min(corners, axis=0) + 0.5)
         high[axes] = np.ceil(np.max(corners, axis=0) + 0.5)
@@ -99,7 +101,7 @@ def rectangle_region(viewer: ViewerModel, layer: Layer, shapes: Shapes) -> Box:
     flat = high - low < ROUND
     low = np.where(flat, np.round(low), np.floor(low + 0.5))
     high = np.where(flat, low + 1, np.ceil(high + 0.5))
-    return _inside(layer, low, high, f"{shapes.name} lies beside it")
+    return _inside(layer, low, high, f"{shapes.name} is outside of it")
 
 
 def layer_point(layer: Layer, world: Any) -> Any:
@@ -122,7 +124,7 @@ def same_region(layer: Layer, region: Box, other: Layer) -> Box:
     low, high = np.min(corners, axis=0), np.max(corners, axis=0)
     # Transforms are not exact: what touches a border only does not count.
     low, high = np.floor(low + 0.5 + ROUND), np.ceil(high + 0.5 - ROUND)
-    return _inside(other, low, high, f"{layer.name} lies beside it")
+    return _inside(other, low, high, f"{layer.name} is outside of it")
 
 
 def _world_point(layer: Layer, at: Sequence[float], other: Layer) -> Any:
@@ -147,14 +149,14 @@ def label_region(layer: CanvasLabels, label: int) -> Box:
     level = levels[0] if levels else canvas.levels[-1]
     low = np.array(level.shape)
     high = np.zeros(level.ndim, np.int64)
-    whole = tuple((0, size) for size in level.shape)
+    whole = whole_box(level.shape)
     for chunk in level.chunks_in(whole):
         box = level.box(chunk)
-        found = np.nonzero(level.read(box) == label)
-        if len(found[0]):
+        voxels = np.nonzero(level.read(box) == label)
+        if len(voxels[0]):
             start = [a for a, _ in box]
-            low = np.minimum(low, start + np.min(found, axis=1))
-            high = np.maximum(high, start + np.max(found, axis=1) + 1)
+            low = np.minimum(low, start + np.min(voxels, axis=1))
+            high = np.maximum(high, start + np.max(voxels, axis=1) + 1)
     if (low >= high).any():
         raise ValueError(f"There is no voxel of label {label} in {layer.name}.")
     if level.number:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from napari.layers import Labels
 
+from napari_ngff.store.boxes import box_shape
 from napari_ngff.viewer.bridge.handover import hand_over, region_of
 from napari_ngff.viewer.bridge.regions import layer_point, level_shapes, whole_region
 from napari_ngff.viewer.bridge.work import WORK, work_size
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Image, Layer
 
-    from napari_ngff.labels.grid import Box
-    from napari_ngff.viewer.bridge.handover import Handover, RegionKind
+    from napari_ngff.store.boxes import Box
+    from napari_ngff.viewer.bridge.handover import RegionHandover, RegionKind
 
 __all__ = ["plan_volume", "show_volume", "view_in_3d"]
 
@@ -69,13 +70,13 @@ def view_in_3d(
         Where there is no depth, or a layer takes more memory than is shown in 3D.
     """
     box = _solid(viewer, layers[0], region or whole_region(layers[0]))
-    found = _checked(hand_over(layers, box, level))
-    return show_volume(viewer, found.take())
+    handover = _checked(hand_over(layers, box, level))
+    return show_volume(viewer, handover.take())
 
 
 def plan_volume(
     viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind, level: int
-) -> Handover:
+) -> RegionHandover:
     """Say what is to be read for `view_in_3d`; as `handover.plan`.
 
     Raises
@@ -122,14 +123,14 @@ def _look_at(viewer: ViewerModel, layer: Layer) -> None:
     camera.zoom = float(np.min(np.array(viewer.canvas.size) / sizes))
 
 
-def _checked(found: Handover) -> Handover:
+def _checked(found: RegionHandover) -> RegionHandover:
     """Refuse what is too large to be shown in 3D."""
     parts = zip(found.layers, found.regions, found.levels, strict=True)
     for layer, box, level in parts:
         size = work_size([layer], box, level)
         shapes = level_shapes(layer)
         factor = np.divide(shapes[0], shapes[level])
-        side = max(np.ceil([b - a for a, b in box] / factor))
+        side = max(np.ceil(box_shape(box) / factor))
         if size > BUDGET:
             msg = (
                 f"{layer.name} takes {size / 2**20:.0f} MiB; up to {BUDGET >> 20} MiB"
@@ -148,17 +149,17 @@ def _checked(found: Handover) -> Handover:
 def _solid(viewer: ViewerModel, layer: Layer, region: Box) -> Box:
     """Give a region depth, and one place along axes that are not shown in 3D."""
     missing = viewer.dims.ndim - layer.ndim
-    shown = [axis - missing for axis in viewer.dims.order[-3:] if axis >= missing]
+    axes = [axis - missing for axis in viewer.dims.order[-3:] if axis >= missing]
     sizes = level_shapes(layer)[0]
-    if len(shown) < 3 or sizes[shown[0]] == 1:
+    if len(axes) < 3 or sizes[axes[0]] == 1:
         raise ValueError(f"{layer.name} is flat: there is nothing to see in 3D.")
-    at = np.round(layer_point(layer, viewer.dims.point)).astype(int)
+    centre = np.round(layer_point(layer, viewer.dims.point)).astype(int)
     box = list(region)
     for axis, size in enumerate(sizes):
         start, stop = box[axis]
-        if axis not in shown:
-            here = int(np.clip(at[axis], 0, size - 1))
-            box[axis] = (here, here + 1)
-        elif axis == shown[0] and stop - start <= 1:
+        if axis not in axes:
+            middle = int(np.clip(centre[axis], 0, size - 1))
+            box[axis] = (middle, middle + 1)
+        elif axis == axes[0] and stop - start <= 1:
             box[axis] = (0, size)
     return tuple(box)

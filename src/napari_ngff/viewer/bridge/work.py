@@ -13,6 +13,7 @@ import numpy as np
 from napari.layers import Image, Labels
 
 from napari_ngff.labels.grid import Grid
+from napari_ngff.store.boxes import box_shape
 from napari_ngff.viewer.bridge.regions import level_shapes, same_region, whole_region
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 
     from napari.layers import Layer
 
-    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.boxes import Box
 
-__all__ = ["WORK", "Work", "work_here", "work_size"]
+__all__ = ["WORK", "WorkRegion", "work_here", "work_size"]
 
 WORK = "ome-zarr-work"
-"""Where the ``metadata`` of a plain layer keeps its `Work`."""
+"""Where the ``metadata`` of a plain layer keeps its `WorkRegion`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkRegion:
     """What a plain layer was made of; stands in ``layer.metadata[WORK]``.
 
     Attributes
@@ -50,7 +51,7 @@ class Work:
     box: Box
     before: tuple[float, ...] = ()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Work:
+    def __deepcopy__(self, memo: dict[int, Any]) -> WorkRegion:
         # napari copies a layer's metadata; this one never changes.
         return self
 
@@ -65,7 +66,7 @@ def work_size(
         box = _level_box(layer, _of(layers[0], region, layer), level)
         data = layer.data[level] if layer.multiscale else layer.data
         colours = data.shape[layer.ndim :]
-        sizes = [stop - start for start, stop in box]
+        sizes = box_shape(box)
         total += int(np.prod([*sizes, *colours])) * np.dtype(data.dtype).itemsize
     return total
 
@@ -111,7 +112,9 @@ def work_here(
     # The middle of a voxel that holds several lies between theirs.
     corner = first * factor + (factor - 1) / 2
     dropped = _dropped(layer, box)
-    work = Work(layer.name, level, box, tuple(layer.data_to_world(corner)[:dropped]))
+    work = WorkRegion(
+        layer.name, level, box, tuple(layer.data_to_world(corner)[:dropped])
+    )
     keywords: dict[str, Any] = {
         "name": f"{layer.name} (work)",
         "scale": (layer.scale * factor)[dropped:],
@@ -162,7 +165,7 @@ def _level_box(layer: Layer, region: Box, level: int) -> Box:
         for (a, b), n in zip(region, shapes[0], strict=True)
     ]
     if any(a >= b for a, b in spans):
-        raise ValueError(f"Nothing of {layer.name} lies in the region {region}.")
+        raise ValueError(f"Nothing of {layer.name} is in the region {region}.")
     return tuple(
         (int(grid.holder(axis, a)), int(grid.holder(axis, b - 1)) + 1)
         for axis, (a, b) in enumerate(spans)

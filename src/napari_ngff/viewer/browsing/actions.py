@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import error_text
 from napari_ngff.viewer import frontend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["Actions"]
+__all__ = ["Actions", "Leave"]
+
+Leave = Callable[[Any, Callable[[bool], None]], None]
+"""Saves, or asks about, what an action would take away; see `Actions.do`."""
 
 SHORT = 0.03
 """Seconds of changing layers after which napari may draw and answer in between."""
@@ -28,10 +32,23 @@ class Actions:
     ----------
     busy
         Told of the beginning and of the end.
+    hold
+        Called before layers are changed; what it returns, when all are, so that one
+        frame shows all changes.
+    is_open
+        Whether the window is still there; layers do not change after it was closed.
     """
 
-    def __init__(self, busy: Callable[[bool], Any]) -> None:
+    def __init__(
+        self,
+        busy: Callable[[bool], Any],
+        hold: Callable[[], Callable[[], None]] = lambda: lambda: None,
+        is_open: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._busy = busy
+        self._is_open = is_open
+        self._hold = hold
+        self._release: Callable[[], None] | None = None
         self._generation = 0
         self._steps: Iterator[None] | None = None
         self._inside = False
@@ -49,6 +66,7 @@ class Actions:
         self,
         work: Callable[[], Any],
         steps: Callable[[Any], Iterator[None]],
+        leave: Leave | None = None,
     ) -> None:
         """Do something.
 
@@ -58,39 +76,52 @@ class Actions:
             Reads, in a worker. What it raises of ours is told to the user.
         steps
             Changes layers with what `work` returned, in the main thread.
+        leave
+            Called before with that, and with a function to call, at once or later,
+            with whether what is shown may go. If another action was asked for
+            meanwhile, that function does nothing.
         """
         self._generation += 1
         mine = self._generation
         self._busy(True)
 
-        def safely() -> Any:
-            if mine != self._generation:
-                return None  # it had to wait for its turn too long
-            try:
-                return work()
-            except (OMEZarrError, OSError) as error:
-                return error
-            except Exception as error:  # noqa: BLE001
-                # Codecs raise whatever they like; nobody else would tell of the end.
-                return RuntimeError(f"It cannot be shown: {error!r}")
+        def attempt() -> Any:
+            # It may have had to wait for its turn too long.
+            return None if mine != self._generation else _attempt(work)
+
+        def change(found: Any, may_go: bool) -> None:
+            if mine == self._generation and may_go:
+                self._begin(mine, steps(found))
+            elif mine == self._generation:
+                self._busy(False)
 
         def done(found: Any) -> None:
-            if mine != self._generation:
+            if mine != self._generation or not self._is_open():
                 return
             if isinstance(found, Exception):
-                frontend.show((str(found),))
+                frontend.show((error_text(found),), "This cannot be shown.")
                 self._busy(False)
-                return
-            begun = self._steps
-            if begun is not None and not self._inside:
-                self._walk(begun, math.inf)
-            self._steps = steps(found)
-            self._go_on(mine, self._steps)
+            elif leave is None:
+                change(found, True)
+            else:
+                leave(found, lambda may_go: change(found, may_go))
 
-        frontend.run(safely, done)
+        frontend.run(attempt, done)
+
+    def _begin(self, mine: int, steps: Iterator[None]) -> None:
+        begun = self._steps
+        if begun is not None and not self._inside:
+            self._walk(begun, math.inf)
+        self._steps = steps
+        if self._release is None:
+            self._release = self._hold()
+        self._go_on(mine, steps)
 
     def _go_on(self, mine: int, steps: Iterator[None]) -> None:
         if steps is not self._steps:
+            return
+        if not self._is_open():
+            self._steps = self._release = None
             return
         ended = True
         try:
@@ -104,6 +135,9 @@ class Actions:
     def _end(self, mine: int, steps: Iterator[None]) -> None:
         if steps is self._steps:
             self._steps = None
+            release, self._release = self._release, None
+            if release is not None:
+                release()
         if mine == self._generation:
             self._busy(False)
 
@@ -115,3 +149,12 @@ class Actions:
             return all(time.perf_counter() - start <= seconds for _ in steps)
         finally:
             self._inside = before
+
+
+def _attempt(work: Callable[[], Any]) -> Any:
+    """Do some work; return what it raises."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001
+        # Codecs raise whatever they like; nobody else would tell of the end.
+        return error

@@ -9,6 +9,7 @@ the later one counts.
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING
 
 from psygnal import Signal
@@ -16,7 +17,8 @@ from psygnal import Signal
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.layout import MapWell, PlateMap, map_plate
-from napari_ngff.viewer import session
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer.browsing.annotation_states import AnnotationStates
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.display import Display
 from napari_ngff.viewer.browsing.pins import Pins
@@ -28,6 +30,7 @@ from napari_ngff.viewer.browsing.positions import (
     label_names,
 )
 from napari_ngff.viewer.browsing.whereabouts import Whereabouts
+from napari_ngff.viewer.notices import last_part, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,13 +40,21 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Acquisition
     from napari_ngff.store.node import Node
+    from napari_ngff.viewer.browsing.canvas_clicks import CanvasClicks
+    from napari_ngff.viewer.browsing.places import Corners
     from napari_ngff.viewer.groups import Group
 
 __all__ = ["Browser", "FieldPlace", "Position", "WellFields"]
 
 
 class Browser:
-    """What is looked at of one plate, well or collection in one viewer."""
+    """What is looked at of one plate, well or collection in one viewer.
+
+    Attributes
+    ----------
+    states
+        How far the annotation of each field is.
+    """
 
     position_changed = Signal(object)
     """Emitted with the `Position` that is shown now; None for a mosaic."""
@@ -53,20 +64,22 @@ class Browser:
     """Emitted when `problems` has changed: a well was found broken."""
     layers_changed = Signal()
     """Emitted when wells or fields shown, pins, acquisitions or labels have changed."""
+    path_opened = Signal(str)
+    """Emitted with the address of a plate or a collection in a folder, to be opened."""
     busy = Signal(bool)
     """Emitted with True when an action starts to read, False when all is shown."""
 
     def __init__(self, viewer: ViewerModel, node: Node) -> None:
-        older = session.session_of(viewer).browser
-        if older is not None:
-            older.close()
         self._viewer = weakref.ref(viewer)
         self._node = node
         self._geometry: int | None = None
         self._map: PlateMap | None = None
         self._problems: dict[str, str] = {}
         self._word = "field" if node.kind in (Kind.PLATE, Kind.WELL) else "image"
+        if node.kind is Kind.SERIES:
+            self._word = ""  # names of files
         listener = _Listener(self)
+        self.states = AnnotationStates(node)
         self._display = Display(viewer, node, self.map.wells, listener)
         runs = self.acquisitions
         self._display.runs = (runs[0].id,) if len(runs) > 1 else ()
@@ -154,6 +167,11 @@ class Browser:
         viewer = self._viewer()
         return self._pins.positions(viewer) if viewer is not None else ()
 
+    @property
+    def clicks(self) -> CanvasClicks:
+        """What is clicked on the canvas."""
+        return self._whereabouts.clicks
+
     # Questions: they read.
 
     def fields_of(self, well: str | None) -> WellFields:
@@ -199,6 +217,28 @@ class Browser:
             lambda: self._display.route.entry(well, field, runs),
             switch=field is not None,
         )
+
+    def show_image(self, path: str) -> None:
+        """Show an image of a collection or a folder in place of the one on screen.
+
+        The images of a scene are on screen together: the one is brought in view. A
+        plate or a collection in a folder is opened, and browsed from then on.
+        """
+        if self.kind is Kind.SCENE and self._display.approach(path):
+            return
+        if self.kind is not Kind.SERIES:
+            self.show_field(None, path)
+            return
+
+        def show(found: Node | str) -> None:
+            if isinstance(found, str):
+                frontend.show((found,), f"Not opened: {shorten(last_part(path))}")
+            elif found.kind in (Kind.IMAGE, Kind.LABEL):
+                self.show_field(None, path)
+            else:
+                self.path_opened.emit(str(found))
+
+        frontend.run(partial(frontend.attempt, partial(self._node.child, path)), show)
 
     def step_well(self, rows: int, columns: int) -> None:
         """Go to the next well in a direction, over gaps and wells that cannot be read;
@@ -296,17 +336,43 @@ class Browser:
         run = field.acquisition if field is not None else None
         return Position(well, field.path if field is not None else "", run)
 
-    def title(self, position: Position) -> str:
-        """Say where that is: "B03 - field 2 - acquisition 0"."""
-        well = self.well_at(position.well) if position.well is not None else None
-        name = well.name if well is not None else position.well or ""
-        parts = [
-            name,
-            f"{self._word} {position.field}" if position.field else "",
-            ""
-            if position.acquisition is None
-            else f"acquisition {position.acquisition}",
+    def well_cells(self) -> dict[str, Corners]:
+        """Give the corners of the wells of an overview in the world, by path."""
+        return self._display.cells()
+
+    def compared(self) -> tuple[tuple[str, tuple[float, float]], ...]:
+        """Name the images that are compared, each with its first corner, y and x.
+
+        With the image that is shown, which comes first; () where nothing is pinned.
+        """
+        viewer = self._viewer()
+        corners = {} if viewer is None else self._pins.corners(viewer)
+        if not corners:
+            return ()
+        images, position = self._display.images(), self.position
+        if position is not None and images:
+            y, x = images[0].extent.world[0, -2:]
+            corners = {position: (float(y), float(x)), **corners}
+        wells = [self.well_at(p.well) if p.well else None for p in corners]
+        names = [
+            p.field if w is None else w.name
+            for p, w in zip(corners, wells, strict=True)
         ]
+        return tuple(
+            (name if names.count(name) == 1 else self.title(position), corner)
+            for name, (position, corner) in zip(names, corners.items(), strict=True)
+        )
+
+    def title(self, position: Position) -> str:
+        """Name an image: "B3 - field 2", and one of several acquisitions."""
+        well = self.well_at(position.well) if position.well is not None else None
+        parts = [well.name if well is not None else position.well or ""]
+        if position.field:
+            parts.append(f"{self._word} {position.field}".strip())
+        runs = {run.id: run.name for run in self.acquisitions}
+        run = position.acquisition
+        if run is not None and len(runs) > 1:
+            parts.append(runs.get(run) or f"acquisition {run}")
         return " - ".join(part for part in parts if part)
 
     def well_at(self, path: str) -> MapWell | None:
@@ -316,13 +382,6 @@ class Browser:
     def owns(self, layer: Layer) -> bool:
         """Tell whether a layer is one of those that are shown here."""
         return self._display.owns(layer)
-
-    def take_labels(self, layer: Layer, name: str) -> None:
-        """Count new labels of the image that is shown as one of its layers.
-
-        They go when another image is shown, which has labels of its own.
-        """
-        self._display.take_labels(layer, name)
 
     def adopt(
         self, groups: Sequence[Group], wells: Sequence[str] | None = None
@@ -381,6 +440,11 @@ class _Listener:
         browser.layers_changed.emit()
         browser._whereabouts.look()
         self.noticed()
+
+    def saved(self, key: str) -> None:
+        browser = self._browser()
+        if browser is not None:
+            browser.states.begin(key)
 
     def title(self, position: Position) -> str:
         browser = self._browser()

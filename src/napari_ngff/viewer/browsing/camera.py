@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
 __all__ = [
+    "MARGIN",
+    "OVERVIEW_MARGIN",
     "camera_of",
     "canvas_of",
     "fit",
@@ -48,12 +50,12 @@ def follow(
         return
     shift = np.subtract(after, before)
     ndim = viewer.dims.ndim
-    shown = list(viewer.dims.displayed)
+    displayed = list(viewer.dims.displayed)
     for own, delta in enumerate(shift):
         axis = own + ndim - len(shift)
-        if delta and axis not in shown and axis >= 0:
+        if delta and axis not in displayed and axis >= 0:
             viewer.dims.set_point(axis, viewer.dims.point[axis] + delta)
-    moved = [shift[axis - ndim + len(shift)] for axis in shown]
+    moved = [shift[axis - ndim + len(shift)] for axis in displayed]
     if any(moved):
         camera = camera_of(viewer)
         center = np.array(camera.center, float)
@@ -68,14 +70,17 @@ def is_fitted(viewer: ViewerModel) -> bool:
     """
     camera = camera_of(viewer)
     zoom, center, angles = camera.zoom, camera.center, camera.angles
-    fitted = False
-    # When the first layer came it was fitted, and others may reach farther.
-    for layers in (None, viewer.layers[:1] or None):
-        viewer.reset_view(layers=layers)
-        same = np.allclose(center, camera.center) and np.allclose(angles, camera.angles)
-        fitted = fitted or same
+    viewer.reset_view()
+    centers = [camera.center]
+    turned = not np.allclose(angles, camera.angles)
     camera.zoom, camera.center, camera.angles = zoom, center, angles
-    return fitted
+    # When the first layer came it was fitted, and others may reach farther. napari
+    # cannot fit a layer alone that has fewer axes than the viewer.
+    count = viewer.dims.ndisplay
+    if viewer.layers and viewer.layers[0].ndim >= count:
+        middle = viewer.layers[0].extent.world[:, -count:].mean(axis=0)
+        centers.append((0.0,) * (len(center) - count) + tuple(middle))
+    return not turned and any(np.allclose(center, other) for other in centers)
 
 
 def is_whole(layers: Sequence[Layer]) -> bool:
@@ -95,15 +100,29 @@ def canvas_of(viewer: ViewerModel) -> tuple[float, float]:
     return height, width
 
 
-def fit(viewer: ViewerModel, low: Sequence[float], high: Sequence[float]) -> None:
+MARGIN = 0.05
+"""Part of the canvas that stays free, as napari has it."""
+
+OVERVIEW_MARGIN = 0.1
+"""That of an overview, where the names of rows and columns are."""
+
+
+def fit(
+    viewer: ViewerModel,
+    low: Sequence[float],
+    high: Sequence[float],
+    margin: float = MARGIN,
+) -> None:
     """Bring a part of the plane in view.
 
     Parameters
     ----------
     low, high
         World coordinates along y and x.
+    margin
+        Part of the canvas that stays free.
     """
-    viewer.reset_view()
+    viewer.reset_view(margin=margin)
     if viewer.dims.ndisplay != 2:
         return
     whole = viewer.layers.extent.world[:, -2:]

@@ -6,9 +6,12 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.metadata.model import Kind
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.actions import Actions
 from napari_ngff.viewer.browsing.camera import (
+    MARGIN,
+    OVERVIEW_MARGIN,
     camera_of,
     canvas_of,
     fit,
@@ -16,34 +19,50 @@ from napari_ngff.viewer.browsing.camera import (
     is_whole,
     place_of,
 )
-from napari_ngff.viewer.browsing.expected import ExpectedLayers
-from napari_ngff.viewer.browsing.misfits import Misfits
+from napari_ngff.viewer.browsing.display_parts import (
+    ExpectedLayers,
+    FieldExtras,
+    Misfits,
+)
+from napari_ngff.viewer.browsing.field_labels import (
+    image_address,
+    label_name,
+)
+from napari_ngff.viewer.browsing.leaving import save_before_leaving
 from napari_ngff.viewer.browsing.opener import Opener
-from napari_ngff.viewer.browsing.places import corners_of, image_at
+from napari_ngff.viewer.browsing.places import cells_of, corners_of, image_at
+from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.prefetching import prefetch, views_of
 from napari_ngff.viewer.browsing.preparation import Preparation
 from napari_ngff.viewer.browsing.requests import Requests
 from napari_ngff.viewer.browsing.route import Route
-from napari_ngff.viewer.browsing.slots import LayerSlots, Prepared, prepare
+from napari_ngff.viewer.browsing.slots import (
+    LayerSlots,
+    Prepared,
+    prepare,
+    with_labels_in_use,
+)
 from napari_ngff.viewer.browsing.streaming import Stream, reread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import Field
     from napari_ngff.plate.layout import MapWell
-    from napari_ngff.plate.tiles import Tiles
+    from napari_ngff.plate.tiles import WellCells
     from napari_ngff.store.node import Node
-    from napari_ngff.viewer.browsing.observer import Observer
+    from napari_ngff.viewer.browsing.display_parts import Observer
+    from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.places import Corners
-    from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.prefetching import LayerView
     from napari_ngff.viewer.browsing.requests import Request
     from napari_ngff.viewer.browsing.slots import Slot
     from napari_ngff.viewer.groups import Group
+    from napari_ngff.viewer.saving.report import SaveResult
+    from napari_ngff.viewer.saving.saver import LayerSaver
 
 __all__ = ["Display"]
 
@@ -86,9 +105,10 @@ class Display:
         self._wells = tuple(wells)
         self._observer = observer
         self._misfits = Misfits()
+        self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
         self._requests = Requests()
         self._closed = False
-        self._mosaics: list[Tiles] = []
+        self._mosaics: list[WellCells] = []
         self._expected = ExpectedLayers()
         self.position: Position | None = None
         self.shown: tuple[str, ...] = ()
@@ -96,8 +116,10 @@ class Display:
         self.labels: str | None = None
         self.opener = Opener(node, frontend.ErrorReport())
         self.route = Route(self.opener.arrangements.screen)
-        self.actions = Actions(self._busy)
+        self.actions = Actions(self._busy, self._hold_drawing, self._is_open)
         self._slots = LayerSlots()
+        self._saved_images: list[str] = []  # addresses, in the order of saves
+        self._extras = FieldExtras()
         self._preparation = Preparation(self.opener, self._title)
         self._stream = Stream(self._redraw, self._complete)
         viewer.layers.events.inserted.connect(self._on_inserted)
@@ -117,6 +139,14 @@ class Display:
         self._requests.give_up()
         self._observer.busy(False)
 
+    def _is_open(self) -> bool:
+        viewer = self._viewer()
+        return viewer is not None and frontend.is_open(viewer)
+
+    def _hold_drawing(self) -> Callable[[], None]:
+        viewer = self._viewer()
+        return (lambda: None) if viewer is None else frontend.hold_drawing(viewer)
+
     def _busy(self, busy: bool) -> None:
         if not busy:
             self._requests.end()
@@ -135,10 +165,6 @@ class Display:
     def owns(self, layer: Layer) -> bool:
         """Tell whether a layer is one of those that are shown here."""
         return layer in self._layers().values()
-
-    def take_labels(self, layer: Layer, name: str) -> None:
-        """Count labels as one of the layers that are shown here."""
-        self._slots.take((0, "labels", name), layer)
 
     def _layers(self) -> dict[Slot, Layer]:
         viewer = self._viewer()
@@ -167,6 +193,8 @@ class Display:
         return {int(slot[2]): found[slot] for slot in slots}
 
     def _title(self, run: int | None) -> str:
+        if self._node.kind in (Kind.COLLECTION, Kind.SERIES, Kind.SCENE):
+            return ""  # each image has a name of its own
         plate = self._node.metadata.plate
         name = (plate.name if plate is not None else "") or self._node.name
         return name if len(self.runs) < 2 else f"{name} acquisition {run}"
@@ -186,12 +214,13 @@ class Display:
         if self._closed:
             return
         request = self._requests.mosaic(paths, look)
+        request.saves_before = len(self._saved_images)
         wells = [w for w in self._wells if paths is None or w.path in paths]
         given = wells if self._wells else None
 
         runs, labels = self.runs or (None,), self.labels
 
-        def work() -> tuple[Prepared, list[Tiles]]:
+        def work() -> tuple[Prepared, list[WellCells]]:
             groups, tiles = [], []
             for run in runs:
                 title = self._title(run)
@@ -200,19 +229,24 @@ class Display:
                 tiles += found[1]
             return prepare(groups, estimate=True), tiles
 
-        def steps(found: tuple[Prepared, list[Tiles]]) -> Iterator[None]:
+        def steps(found: tuple[Prepared, list[WellCells]]) -> Iterator[None]:
             prepared, tiles = found
             stay = self._anchored()
-            if not (yield from self._change(prepared, request, tiles)):
-                return
+            yield from self._change(prepared, request, tiles)
             self._mosaics, self.position = tiles, None
+            self._show_extras()
             self.shown = tuple(well.path for well in wells)
             (look or stay)()
             self._redraw()
             self._observer.changed()
             self._complete()
 
-        self.actions.do(work, steps)
+        def leave(_: Any, proceed: Callable[[bool], None]) -> None:
+            images: set[str] | None = None if self.labels else set()
+            again = functools.partial(self.show_mosaic, paths, look)
+            self._leave(request, proceed, images, again)
+
+        self.actions.do(work, steps, leave)
 
     def go(
         self, find: Callable[[], Position], *, step: bool = False, switch: bool = False
@@ -229,9 +263,11 @@ class Display:
         if self._closed:
             return
         views, runs, viewer = self._views(), self.runs, self._viewer()
+        in_use = self._labels_in_use()
         # It will be brought in view whole, unless one is in view already.
         canvas = canvas_of(viewer) if viewer and self.position is None else None
         request = self._requests.image(find)
+        request.saves_before = len(self._saved_images)
 
         def work() -> tuple[Position, Prepared]:
             position = request.go()
@@ -239,32 +275,57 @@ class Display:
                 return position, Prepared()
             prepared = self._preparation.take(self.route, position, runs)
             prefetch(prepared, views, self.actions.since(), canvas)
-            return position, prepared
+            return position, with_labels_in_use(prepared, in_use)
 
-        def steps(found: tuple[Position, Prepared]) -> Iterator[None]:
+        def leave(
+            found: tuple[Position, Prepared], proceed: Callable[[bool], None]
+        ) -> None:
             position, prepared = found
             if not prepared.layers:
                 self._requests.close(request)
+                proceed(False)
                 return
-            viewer, images = self._viewer(), self.images()
-            before = place_of(images[0]) if images and self.position else None
-            if not (yield from self._change(prepared, request)):
-                return
+            again = functools.partial(self.go, lambda: position, switch=switch)
+            self._leave(request, proceed, prepared.images, again)
+
+        def steps(found: tuple[Position, Prepared]) -> Iterator[None]:
+            position, prepared = found
+            look = self._camera_move()
+            # Labels may have been made while this field was read.
+            prepared = with_labels_in_use(prepared, self._labels_in_use())
+            yield from self._change(prepared, request)
             self._mosaics, self.position = [], position
+            self._show_extras()
             run = position.acquisition
             if switch and self.runs and run is not None and run not in self.runs:
                 self.runs = (run,)
             self.shown = () if position.well is None else (position.well,)
-            images = self.images()
-            if viewer is not None and images:
-                if before is not None:
-                    follow(viewer, before, place_of(images[0]))
-                else:
-                    fit(viewer, *images[0].extent.world[:, -2:])
+            look()
             self._observer.changed()
             self._prefetch(position)
 
-        self.actions.do(work, steps)
+        self.actions.do(work, steps, leave)
+
+    def _camera_move(self) -> Callable[[], None]:
+        """Note what is in view; return how to look at the image that comes next.
+
+        At the same place of the next field; images of a collection that differ in size
+        have no such place, and come in view whole.
+        """
+        images = self.images() if self.position is not None else []
+        before = place_of(images[0]) if images else None
+        size = _size(images[0]) if images else ()
+
+        def look() -> None:
+            viewer, after = self._viewer(), self.images()
+            if viewer is None or not after:
+                return
+            if before is not None and (self._wells or size == _size(after[0])):
+                follow(viewer, before, place_of(after[0]))
+            else:
+                fit(viewer, *after[0].extent.world[:, -2:])
+
+        return look
 
     def _views(self) -> dict[Slot, LayerView]:
         viewer = self._viewer()
@@ -282,23 +343,67 @@ class Display:
             lambda: self._preparation.prefetch(route, nexts, runs, views, wanted)
         )
 
+    def _labels_in_use(self) -> dict[Slot, LabelsInUse]:
+        viewer = self._viewer()
+        return {} if viewer is None else self._slots.labels_in_use(viewer)
+
+    def _leave(
+        self,
+        request: Request,
+        proceed: Callable[[bool], None],
+        images: set[str] | None,
+        again: Callable[[], None],
+    ) -> None:
+        """Save the labels of what is shown, or ask; then `proceed` with the answer.
+
+        Parameters
+        ----------
+        images
+            Addresses of the images to show next; None for any.
+        again
+            Called instead where labels of one of these were saved after it was read.
+        """
+        viewer = self._viewer()
+        ours = [layer for slot, layer in self._layers().items() if slot[1] == "labels"]
+
+        def answer(may_go: bool) -> None:
+            saved = set(self._saved_images[request.saves_before :])
+            if may_go and (saved if images is None else saved & images):
+                again()
+                return
+            if not may_go:
+                self._requests.close(request)
+            proceed(may_go)
+
+        if viewer is None:
+            answer(False)
+        else:
+            save_before_leaving(viewer, ours, answer)
+
     def _change(
-        self, prepared: Prepared, request: Request, tiles: Sequence[Tiles] = ()
-    ) -> Generator[None, None, bool]:
-        """Exchange what is shown; False where the user keeps what is there."""
+        self, prepared: Prepared, request: Request, tiles: Sequence[WellCells] = ()
+    ) -> Iterator[None]:
+        """Exchange what is shown; the labels that go are saved, or given up."""
         viewer = self._viewer()
         if viewer is None:
-            return False
-        ours = [layer for slot, layer in self._layers().items() if slot[1] == "labels"]
-        if not frontend.settle(viewer, ours):
-            self._requests.close(request)
-            return False
+            return
+        self._labels_in_use()  # as they are now, for a field after an overview
         self._expected.clear()
         self._stream.connect(tiles)
-        frontend.show(prepared.messages)
+        frontend.show(prepared.messages, "Not all of this image is shown.")
         yield from self._slots.show(viewer, prepared)
+        self.keep(self._layers().values())
         self._requests.close(request)
-        return True
+
+    def _show_extras(self) -> None:
+        viewer = self._viewer()
+        if viewer is not None:
+            self._extras.discard(self._layers().values())
+            self._extras.show_those_of(viewer, self.position)
+            active = viewer.layers.selection.active
+            visible = [layer for layer in self._layers().values() if layer.visible]
+            if visible and (active is None or not active.visible):
+                viewer.layers.selection.active = visible[-1]
 
     def _redraw(self) -> None:
         for layer in self._layers().values() if self._mosaics else ():
@@ -316,7 +421,19 @@ class Display:
         """Bring all that is shown in view."""
         viewer, images = self._viewer(), self.images()
         if viewer is not None and images:
-            fit(viewer, *images[0].extent.world[:, -2:])
+            margin = OVERVIEW_MARGIN if len(self.cells()) > 1 else MARGIN
+            low, high = images[0].extent.world[:, -2:]
+            fit(viewer, low, high, margin)
+
+    def approach(self, path: str) -> bool:
+        """Bring an image in view that is on screen with others; False without one."""
+        viewer, address = self._viewer(), str(self._node.location.joined(path))
+        for layer in self.images():
+            if viewer is not None and image_address(layer) == address:
+                fit(viewer, *layer.extent.world[:, -2:])
+                viewer.layers.selection.active = layer
+                return True
+        return False
 
     def fit_well(self, well: str) -> None:
         """Bring a well of the mosaic in view; one that did not come is read again."""
@@ -361,6 +478,11 @@ class Display:
             return None
         return corners_of(images[0], self._mosaics[0], well)
 
+    def cells(self) -> dict[str, Corners]:
+        """Give the corners of the wells of a mosaic in the world; {} for an image."""
+        images = self.images() if self._mosaics and self.position is None else []
+        return cells_of(images[0], self._mosaics[0]) if images else {}
+
     def at(self, world: Sequence[float]) -> tuple[str | None, Field | None] | None:
         """Tell which image of a mosaic lies at a world coordinate; reads nothing."""
         layer = next(iter(self.images()), None)
@@ -380,7 +502,7 @@ class Display:
         joined = self._expected.add(groups)
         if joined and joined[0].acquisition is None:
             self.runs = ()
-        for group in groups:
+        for group in groups if joined else ():
             if group.labels:
                 self.labels = group.labels[0].name
         if joined and str(joined[0].arrangements.screen.node) == str(self._node):
@@ -389,9 +511,62 @@ class Display:
             self.route = Route(joined[0].arrangements.screen)
         self._mosaics = joined
         self.shown = tuple(wells or (well.path for well in self._wells))
+        image = groups[0].image if len(groups) == 1 and not joined else None
+        if image is not None:
+            inner = image.node.location.path[len(self._node.location.path) :]
+            self.position = Position(None, inner.strip("/"))
         self._stream.connect(joined)
 
     def _on_inserted(self, event: Any) -> None:
-        slot = self._expected.slot(event.value)
+        layer = event.value
+        slot = self._expected.slot(layer)
         if slot is not None:
-            self._slots.take(slot, event.value)
+            self._slots.take(slot, layer)
+            self.keep([layer])
+            if self.position is not None and len(self._layers()) == 1:
+                self._observer.changed()
+        elif not self._take_labels(layer):
+            self._extras.add(layer, self.position)
+
+    def _take_labels(self, layer: Layer) -> bool:
+        """Count labels that were made for an image on screen as part of its field."""
+        name, ours = label_name(layer), self._layers()
+        if name is None or self._mosaics or layer in ours.values():
+            return False
+        if not layer.editable:
+            return False
+        images = {s: x for s, x in ours.items() if s[1] == "image"}
+        for (group, _, _), image in images.items():
+            slot: Slot = group, "labels", name
+            if slot not in ours and image_address(image) == image_address(layer):
+                self._slots.take(slot, layer)
+                self.keep([layer])
+                return True
+        return False
+
+    def keep(self, layers: Iterable[Layer]) -> None:
+        """Count layers as part of fields on screen, and follow the saves of labels."""
+        for layer in layers:
+            self._extras.discard([layer])
+            saver = getattr(layer, "saver", None)
+            if saver is not None and saver not in self._followed:
+                self._followed.add(saver)
+                report = functools.partial(self._on_saved, weakref.ref(layer))
+                saver.saved.connect(report)
+
+    def _on_saved(self, layer: weakref.ref[Layer], result: SaveResult) -> None:
+        labels, outcome = layer(), result.outcome
+        if labels is None or outcome is None or not outcome.blocks:
+            return
+        address, root = image_address(labels), str(self._node)
+        self._saved_images.append(address)
+        self._preparation.forget(address)
+        if address.startswith(root):
+            inner = address[len(root) :].strip("/")
+            self.opener.arrangements.screen.forget(inner)
+            self._observer.saved(inner)
+
+
+def _size(layer: Layer) -> tuple[int, ...]:
+    """Return the shape of the finest level of an image."""
+    return tuple(int(n) for n in layer.extent.data[1] - layer.extent.data[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.plate.tables.measuring import Place
+from napari_ngff.plate.tables.measuring import FieldPath
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saving.description import INDEX, JOINED
@@ -27,7 +27,7 @@ __all__ = [
 
 def labels_shown(
     viewer: ViewerModel | None, browser: Browser, name: str = ""
-) -> list[tuple[Labels, Place]]:
+) -> list[tuple[Labels, FieldPath]]:
     """Find the labels of what is shown, each with the field that it belongs to.
 
     They belong to several fields where several acquisitions are shown.
@@ -37,21 +37,21 @@ def labels_shown(
     name
         Of the labels; "" for any.
     """
-    here = browser.position
-    if viewer is None or here is None:
+    position = browser.position
+    if viewer is None or position is None:
         return []
-    found: list[tuple[Labels, Place]] = []
-    root = browser.node.location.joined(here.well or "").path
+    found: list[tuple[Labels, FieldPath]] = []
+    root = browser.node.location.joined(position.well or "").path
     for layer in viewer.layers:
         origin = layer.metadata.get(KEY)
         mine = layer._type_string == "labels" and browser.owns(layer)
         if mine and isinstance(origin, LayerOrigin):
             picture = origin.picture
             image = picture.image if picture is not None else None
-            at = image.node.location.path if image is not None else ""
-            field = at.removeprefix(root).strip("/") or here.field
+            image_path = image.node.location.path if image is not None else ""
+            field = image_path.removeprefix(root).strip("/") or position.field
             if name in ("", origin.node.name):
-                found.append((layer, Place(here.well, field)))
+                found.append((layer, FieldPath(position.well, field)))
     return found
 
 
@@ -69,11 +69,11 @@ def join_table(
     viewer: ViewerModel | None, browser: Browser, table: Table | None
 ) -> None:
     """Show what a table says of the objects of the labels that are shown."""
-    told = table is not None and LABEL in table.frame.columns
+    is_told = table is not None and LABEL in table.frame.columns
     for layer, place in labels_shown(viewer, browser):
         part_features(layer)
         origin = layer.metadata[KEY]
-        if table is not None and told and table.region in ("", origin.node.name):
+        if table is not None and is_told and table.region in ("", origin.node.name):
             rows = table.of_field(place.well or "", place.field)
             if len(rows):
                 join_features(layer, rows)
@@ -93,18 +93,20 @@ def join_features(layer: Labels, table: Table) -> None:
     table
         Rows of its objects; of several with one id the first counts.
     """
-    own = own_features(layer)
+    features = own_features(layer)
     rows = table.frame.drop(columns=[WELL, FIELD], errors="ignore")
     rows = rows.drop_duplicates(LABEL).rename(columns={LABEL: INDEX})
-    taken = {c: f"{c} ({table.name})" for c in rows.columns if c in own and c != INDEX}
+    taken = {
+        c: f"{c} ({table.name})" for c in rows.columns if c in features and c != INDEX
+    }
     rows = rows.rename(columns=taken)
     names = [column for column in rows.columns if column != INDEX]
-    if INDEX not in own:
+    if INDEX not in features:
         # Without it the row is the label, as napari has it.
-        own = own.assign(**{INDEX: range(len(own))})
+        features = features.assign(**{INDEX: range(len(features))})
     if rows[INDEX].dtype == "uint64":  # ids that int64 cannot hold
-        own = own[own[INDEX] >= 0].astype({INDEX: "uint64"})
-    _set(layer, own.merge(rows, on=INDEX, how="outer"), names)
+        features = features[features[INDEX] >= 0].astype({INDEX: "uint64"})
+    _set(layer, features.merge(rows, on=INDEX, how="outer"), names)
 
 
 def part_features(layer: Labels) -> None:

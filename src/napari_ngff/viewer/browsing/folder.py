@@ -1,30 +1,29 @@
-"""What can be walked: a plate, a well, a collection, or a plain folder of images."""
+"""What can be browsed: a plate, a well, a collection, or a plain folder of images."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, NotOMEZarrError, OMEZarrError
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import Kind, Metadata
 from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.location import METADATA_NAMES
-from napari_ngff.store.node import open_node
-from napari_ngff.viewer.reader import read
+from napari_ngff.store.location import METADATA_NAMES, Location
+from napari_ngff.store.node import Node, images_inside, open_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from napari_ngff.store.node import Node
     from napari_ngff.store.source import Source
-    from napari_ngff.viewer.picture import LayerData
 
-__all__ = ["WALKED", "ImageFolder", "find", "image_folder", "read_each"]
+__all__ = ["BROWSED", "ImageFolder", "find_images", "image_folder"]
 
-WALKED = (Kind.PLATE, Kind.WELL, Kind.COLLECTION, Kind.SCENE)
+BROWSED = (Kind.PLATE, Kind.WELL, Kind.COLLECTION, Kind.SCENE)
 """Kinds of groups that hold several images."""
+
+MOST_TRIED = 16
+"""So many groups of a folder are looked at for the image to show first."""
 
 MOST_ENTRIES = 4096
 """Of a folder that are looked at: it may be the home of a million other files."""
@@ -32,22 +31,36 @@ MOST_ENTRIES = 4096
 
 @dataclass(frozen=True, slots=True)
 class ImageFolder:
-    """Zarr groups side by side in a folder that is none itself.
+    """Zarr groups side by side in a folder, or in a group that says nothing itself.
 
     Attributes
     ----------
     source
         The folder.
     names
-        Of the groups, sorted.
+        Of the groups, sorted; in a store of SpatialData paths such as "images/a".
     """
 
     source: Source
     names: tuple[str, ...]
 
+    @property
+    def node(self) -> Node:
+        """The folder as a group of images, to be browsed."""
+        return Node(Location(self.source), 3, {}, Metadata(series=self.names))
+
+    def first_image(self) -> str | None:
+        """Find the first group that is an image, among the first `MOST_TRIED`."""
+        for name in self.names[:MOST_TRIED]:
+            with suppress(OMEZarrError, OSError):
+                if self.node.child(name).kind is Kind.IMAGE:
+                    return name
+        return None
+
 
 def image_folder(path: str) -> ImageFolder | None:
-    """List the zarr groups directly in a folder; None where there are none.
+    """List the zarr groups directly in a folder, or the images in a group that says
+    nothing itself; None where there are none.
 
     Only looks at what is there, at `MOST_ENTRIES` at most; a group may turn out to be
     no image.
@@ -60,6 +73,9 @@ def image_folder(path: str) -> ImageFolder | None:
     if not os.path.isdir(path):
         return None
     source = FolderSource(os.path.abspath(path))
+    if is_group(path):
+        inside = images_inside(Location(source, ""))
+        return ImageFolder(source, inside) if inside else None
     try:
         with os.scandir(path) as entries:
             names = sorted(
@@ -78,8 +94,8 @@ def is_group(path: str) -> bool:
     return any(os.path.isfile(os.path.join(path, name)) for name in METADATA_NAMES)
 
 
-def find(path: str) -> Node | ImageFolder:
-    """Find what can be walked at a path or an address.
+def find_images(path: str) -> Node:
+    """Find what can be browsed at a path or an address; a plain folder is a group, too.
 
     Raises
     ------
@@ -94,30 +110,10 @@ def find(path: str) -> Node | ImageFolder:
         folder = image_folder(path)
         if folder is None:
             raise
-        return folder
-    if node.kind in WALKED:
+        return folder.node
+    if node.kind in BROWSED:
         return node
     raise NotOMEZarrError(
-        f"{node} is neither a plate, a well nor a collection. Open it as layers."
+        f"{node} is neither a plate, a well nor a collection.",
+        remedy="Open it as layers.",
     )
-
-
-def read_each(
-    paths: Iterable[str],
-) -> tuple[list[tuple[str, list[LayerData]]], list[str]]:
-    """Make the layers of several images; one that is broken does not stop the others.
-
-    Returns
-    -------
-    layers
-        Path and layers of each that can be shown.
-    messages
-        Why the others cannot.
-    """
-    found, messages = [], []
-    for path in paths:
-        try:
-            found.append((path, read(path)))
-        except (OMEZarrError, OSError) as error:
-            messages.append(str(error))
-    return found, messages

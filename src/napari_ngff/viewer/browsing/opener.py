@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.plate.arrangement import Arrangements
-from napari_ngff.plate.mosaic import Choice, open_mosaic
+from napari_ngff.plate.arrangement import ScreenArrangements
+from napari_ngff.plate.mosaic import WellChoice, open_mosaic
 from napari_ngff.plate.screen import Screen
 from napari_ngff.store.node import read_node
 from napari_ngff.viewer.contents import contents
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.mosaic import Mosaic
-    from napari_ngff.plate.tiles import Tiles
+    from napari_ngff.plate.tiles import WellCells
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
     from napari_ngff.viewer.browsing.positions import Position
@@ -39,7 +39,7 @@ class Opener:
     """
 
     def __init__(self, node: Node, on_error: OnError) -> None:
-        self.arrangements = Arrangements(Screen(node))
+        self.arrangements = ScreenArrangements(Screen(node))
         self._on_error = on_error
 
     def mosaic(
@@ -48,7 +48,7 @@ class Opener:
         wells: Sequence[MapWell] | None,
         run: int | None,
         label: str | None,
-    ) -> tuple[Group, list[Tiles]]:
+    ) -> tuple[Group, list[WellCells]]:
         """Join wells, and labels of them.
 
         Raises
@@ -58,10 +58,10 @@ class Opener:
         """
         here = self.arrangements
         here.retry()
-        joined = open_mosaic(here, wells, Choice(run), self._on_error)
+        joined = open_mosaic(here, wells, WellChoice(run), self._on_error)
         labels: list[tuple[str, Mosaic]] = []
         if label is not None:
-            choice = Choice(run, f"labels/{label}")
+            choice = WellChoice(run, f"labels/{label}")
             try:
                 found = open_mosaic(here, wells, choice, self._on_error)
                 labels.append((label, found))
@@ -79,12 +79,12 @@ class Opener:
             Where it cannot be read.
         """
         screen = self.arrangements.screen
-        place = screen.place(position.well, position.field)
-        node = read_node(place, screen.node.zarr_format)
-        found = contents(node, self._on_error)
+        location = screen.place(position.well, position.field)
+        node = read_node(location, screen.node.zarr_format)
+        field_contents = contents(node, self._on_error)
         return [
             replace(group, image=replace(group.image, name=name))
-            if group.image is not None
+            if group.image is not None and name
             else group
-            for group in found.groups[:1]
+            for group in field_contents.groups[:1]
         ]

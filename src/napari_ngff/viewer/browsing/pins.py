@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from napari_ngff.viewer.browsing.actions import Actions
 from napari_ngff.viewer.browsing.camera import fit
 from napari_ngff.viewer.browsing.slots import prepare
 from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer.picture import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.slots import Prepared
 
 __all__ = ["Pins"]
+
+COMPARED = "shown for comparison; open the field to paint."
 
 GAP = 0.05
 """Between images, in their widths."""
@@ -78,6 +82,17 @@ class Pins:
                 del self._layers[position]  # the user has removed them
         return tuple(self._layers)
 
+    def corners(self, viewer: ViewerModel) -> dict[Position, tuple[float, float]]:
+        """Give the first corner, along y and x, of each image that is pinned."""
+        found = {}
+        for position in self.positions(viewer):
+            layers = [x for x in self._layers[position] if x in viewer.layers]
+            lows = [layer.extent.world[0, -2:] for layer in layers]
+            if lows:  # else it is about to be there
+                y, x = np.min(lows, axis=0)
+                found[position] = float(y), float(x)
+        return found
+
     def stop(self) -> None:
         """Give up what is being read."""
         self._wanted.clear()
@@ -108,7 +123,7 @@ class Pins:
                 yield from self._toggle(viewer, position, prepared)
             if set(self.positions(viewer)).difference(before):
                 self._fit(viewer)
-            frontend.show(tuple(found[1]))
+            frontend.show(tuple(found[1]), "Not all fields can be compared.")
             self._changed()
 
         self._actions.do(work, steps)
@@ -138,7 +153,10 @@ class Pins:
         made = self._layers[position] = []
         for (_, kind, channel), data in prepared.layers.items():
             levels, keywords, name = data
-            layer = as_layer((levels, keywords, name))
+            origin = replace(keywords["metadata"][KEY], is_compared=True)
+            keywords = {**keywords, "metadata": {KEY: origin}}
+            # Two layers that save into one file would be in each other's way.
+            layer = as_layer((levels, keywords, name), read_only=COMPARED)
             if not made:
                 layer.blending = GROUND
             if others:
@@ -149,6 +167,7 @@ class Pins:
             if active is not None:
                 viewer.layers.selection.active = active  # keys go on walking from there
             made.append(layer)
+            self._display.keep([layer])
             if kind == "image":
                 share(viewer, channels, channel, layer)
             yield
@@ -174,8 +193,6 @@ class Pins:
 
     def _remove(self, viewer: ViewerModel, position: Position) -> None:
         layers = [x for x in self._layers[position] if x in viewer.layers]
-        if not frontend.settle(viewer, layers):
-            return
         del self._layers[position]
         for layer in layers:
             if layer in viewer.layers:

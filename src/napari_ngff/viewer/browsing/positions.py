@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.node import read_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from napari.layers import Layer
+    from psygnal import SignalInstance
 
     from napari_ngff.metadata.model import Field
-    from napari_ngff.plate.arrangement import Arrangement, Arrangements, PlacedField
+    from napari_ngff.plate.arrangement import (
+        PlacedField,
+        ScreenArrangements,
+        WellArrangement,
+    )
+    from napari_ngff.plate.layout import PlateMap
+    from napari_ngff.viewer.browsing.places import Corners
 
 __all__ = [
+    "BrowsedImages",
     "FieldPlace",
     "Position",
     "WellFields",
     "fields_of",
+    "key_of",
     "label_names",
     "placed_of",
 ]
@@ -47,6 +58,12 @@ class Position:
     well: str | None
     field: str
     acquisition: int | None = None
+
+
+def key_of(position: Position) -> str:
+    """Name a field by its path below the plate, the well or the collection."""
+    parts = (position.well, position.field)
+    return "/".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +104,8 @@ class WellFields:
 
 
 def placed_of(
-    arrangements: Arrangements, well: str | None
-) -> dict[str, tuple[Arrangement, PlacedField]]:
+    arrangements: ScreenArrangements, well: str | None
+) -> dict[str, tuple[WellArrangement, PlacedField]]:
     """Read where the images of a well lie, each acquisition by itself.
 
     Those of several acquisitions lie over each other, and would else be taken to
@@ -100,8 +117,8 @@ def placed_of(
         Where the well cannot be read.
     """
     listed = arrangements.screen.fields(well)
-    found = [arrangements.of(well, run) for run in runs_of(listed)]
-    return {p.field.path: (one, p) for one in found for p in one.fields}
+    arranged = [arrangements.of(well, run) for run in runs_of(listed)]
+    return {p.field.path: (one, p) for one in arranged for p in one.fields}
 
 
 def runs_of(fields: Iterable[Field]) -> tuple[int | None, ...]:
@@ -110,9 +127,16 @@ def runs_of(fields: Iterable[Field]) -> tuple[int | None, ...]:
     return runs if len(runs) > 1 and None not in runs else (None,)
 
 
-def fields_of(arrangements: Arrangements, well: str | None) -> WellFields:
+def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
     """Read the images of a well, or of a collection; see `placed_of`."""
     listed = arrangements.screen.fields(well)
+    if arrangements.screen.node.kind is Kind.SERIES:
+        # Images of a folder have no places; nor is each of thousands looked at.
+        places = [
+            FieldPlace(Position(well, field.path), (0, 0), (0, 0), field.path)
+            for field in listed
+        ]
+        return WellFields(tuple(places))
     placed = placed_of(arrangements, well)
     failed = {
         path: reason
@@ -143,7 +167,7 @@ def fields_of(arrangements: Arrangements, well: str | None) -> WellFields:
 
 
 def label_names(
-    arrangements: Arrangements, wells: Iterable[str | None]
+    arrangements: ScreenArrangements, wells: Iterable[str | None]
 ) -> tuple[str, ...]:
     """Read the names of the labels of the first image of some wells.
 
@@ -154,8 +178,8 @@ def label_names(
     for well in spread(list(wells)):
         try:
             field = arrangements.screen.fields(well)[0]
-            place = arrangements.screen.place(well, field.path)
-            node = read_node(place, arrangements.screen.node.zarr_format)
+            location = arrangements.screen.place(well, field.path)
+            node = read_node(location, arrangements.screen.node.zarr_format)
             names.update((label.name, None) for label in node.labels().nodes)
         except (OMEZarrError, OSError, IndexError):
             continue
@@ -170,3 +194,24 @@ def spread(wells: list[str | None]) -> list[str | None]:
     last = len(wells) - 1
     some = [wells[i * last // (WELLS_ASKED - 1)] for i in range(WELLS_ASKED)]
     return list(dict.fromkeys([*some, *wells]))
+
+
+class BrowsedImages(Protocol):
+    """What the canvas asks of a `Browser`, which explains each of these."""
+
+    @property
+    def kind(self) -> Kind | None: ...  # noqa: D102
+    @property
+    def map(self) -> PlateMap: ...  # noqa: D102
+    @property
+    def position(self) -> Position | None: ...  # noqa: D102
+    @property
+    def layers_changed(self) -> SignalInstance: ...  # noqa: D102
+    def compared(self) -> tuple[tuple[str, tuple[float, float]], ...]: ...  # noqa: D102
+    def owns(self, layer: Layer) -> bool: ...  # noqa: D102
+    def position_at(self, world: Sequence[float]) -> Position | None: ...  # noqa: D102
+    def show_field(self, well: str | None, field: str | None = None) -> None: ...  # noqa: D102
+    def step_field(self, step: int) -> None: ...  # noqa: D102
+    def step_well(self, rows: int, columns: int) -> None: ...  # noqa: D102
+    def title(self, position: Position) -> str: ...  # noqa: D102
+    def well_cells(self) -> dict[str, Corners]: ...  # noqa: D102

@@ -58,18 +58,18 @@ def views_of(
     viewer: ViewerModel, layers: Mapping[Slot, Layer]
 ) -> dict[Slot, LayerView]:
     """Tell what is seen of visible layers; in the main thread."""
-    found = {}
+    views = {}
     for slot, layer in layers.items():
         lead = viewer.dims.ndim - layer.ndim
-        shown = [axis - lead for axis in viewer.dims.displayed if axis >= lead]
-        if not layer.visible or len(shown) != 2:
+        displayed = [axis - lead for axis in viewer.dims.displayed if axis >= lead]
+        if not layer.visible or len(displayed) != 2:
             continue
         point = layer.world_to_data(viewer.dims.point[lead:])
         first, last = np.asarray(layer.corner_pixels)
-        corners = {axis: (int(first[axis]), int(last[axis])) for axis in shown}
+        corners = {axis: (int(first[axis]), int(last[axis])) for axis in displayed}
         level = layer.data_level if layer.multiscale else 0
-        found[slot] = LayerView(level, tuple(map(float, point)), corners)
-    return found
+        views[slot] = LayerView(level, tuple(map(float, point)), corners)
+    return views
 
 
 def prefetch(

@@ -41,12 +41,20 @@ class Preparation:
         self._opener = opener
         self._title = title
         self._ready: dict[tuple[Position, Runs], Prepared] = {}
+        self._saves = 0
 
     def take(self, route: Route, position: Position, runs: Runs) -> Prepared:
         """Give what the layers of an image need; several where acquisitions are."""
         return self._ready.pop((position, runs), None) or self._made(
             route, position, runs
         )
+
+    def forget(self, address: str) -> None:
+        """Prepare an image anew next time: labels of it were saved."""
+        self._saves += 1
+        for key, prepared in list(self._ready.items()):
+            if address in prepared.images:
+                self._ready.pop(key, None)
 
     def prefetch(
         self,
@@ -60,12 +68,15 @@ class Preparation:
         for find in positions:
             if not wanted():
                 return
+            saves = self._saves
             try:
                 position = find()
                 prepared = self._ready.get((position, runs))
                 prepared = prepared or self._made(route, position, runs)
             except (OMEZarrError, OSError):
                 continue  # told when one goes there
+            if saves != self._saves:
+                continue  # labels of it may have been saved meanwhile
             self._ready[position, runs] = prepared
             prefetch(prepared, views, wanted)
         for old in list(self._ready)[:-READY]:
@@ -77,9 +88,9 @@ class Preparation:
             wanted = runs
         groups: list[Group | None] = []
         for run in wanted:
-            at = route.partner(position, run)
+            partner = route.partner(position, run)
             title = self._title(run)
-            groups += [None] if at is None else self._opener.field(title, at)
+            groups += [None] if partner is None else self._opener.field(title, partner)
         # Acquisitions that this well lacks are chosen still.
         groups += [None] * (len(runs) - len(groups))
         return prepare(groups, estimate=True)

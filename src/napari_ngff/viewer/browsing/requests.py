@@ -26,12 +26,15 @@ class Request:
         Moves the camera to the mosaic; None where it stays.
     found
         The image, when it was found.
+    saves_before
+        How many saves of labels there had been in this window.
     """
 
     find: Callable[[], Position] | None = None
     paths: Sequence[str] | None = None
     look: Callable[[], None] | None = None
     found: Position | None = None
+    saves_before: int = 0
 
     def go(self) -> Position:
         """Find the image; reads."""

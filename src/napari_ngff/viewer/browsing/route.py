@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.positions import Position
+from napari_ngff.viewer.notices import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +31,7 @@ class Route:
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
+        self._shown: set[str | None] = set()
 
     def entry(
         self, well: str | None, field: str | None, runs: Sequence[int]
@@ -52,17 +55,24 @@ class Route:
             what = f"no image {field}" if field else "no image"
             msg = f"There is {what} in {self._screen.place(well, '')}."
             raise NodeNotFoundError(msg)
-        found = among[0]
-        if not field:
-            found = next((f for f in among if self._opens(well, f)), found)
+        found = among[0] if field else self._first_readable(well, among)
         return Position(well, found.path, found.acquisition)
 
-    def _opens(self, well: str | None, field: Field) -> bool:
-        try:
-            self._screen.image(well, field.path).array(0)
-        except (OMEZarrError, OSError):
-            return False
-        return True
+    def _first_readable(self, well: str | None, among: Sequence[Field]) -> Field:
+        """Skip images that cannot be opened, and show once which these are."""
+        reasons = []
+        for field in among:
+            try:
+                self._screen.image(well, field.path).array(0)
+            except (OMEZarrError, OSError) as error:
+                reasons.append(str(error))
+                continue
+            if reasons and well not in self._shown:
+                self._shown.add(well)
+                count = counted(len(reasons), "image")
+                frontend.show(tuple(reasons), f"Skipped {count}: not readable.")
+            return field
+        return among[0]
 
     def alike(
         self, well: str | None, here: Position, chosen: Sequence[int] = ()

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from napari_ngff.labels.blank import Blank
-from napari_ngff.store.lazy import LazyArray, Window
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.lazy import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer import frontend
+from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
 from napari_ngff.viewer.browsing.swap import swap
 from napari_ngff.viewer.layers import layers_of
+from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.viewer.painting.new_labels import label_data
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted import as_layer
-from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
 
+    from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.picture import LayerData
 
@@ -64,6 +69,16 @@ class Prepared:
     messages: tuple[str, ...] = ()
     groups: int = 1
 
+    @property
+    def images(self) -> set[str]:
+        """Addresses of the images that are shown."""
+        origins = [
+            data[1]["metadata"].get(KEY)
+            for slot, data in self.layers.items()
+            if slot[1] == "image"
+        ]
+        return {str(one.node) for one in origins if isinstance(one, LayerOrigin)}
+
 
 def prepare(groups: Sequence[Group | None], *, estimate: bool) -> Prepared:
     """Prepare groups, each shown over the one before; None where nothing is."""
@@ -88,6 +103,9 @@ class LayerSlots:
         self._layers: dict[Slot, Layer] = {}
         self._looks: dict[Slot, dict[str, Any]] = {}
         self._names: dict[Slot, str] = {}
+        self._in_use: dict[Slot, LabelsInUse] = {}
+        self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
+        self._lacking: dict[Slot, bool] = {}  # channels not there: whether visible else
 
     def layers(self, viewer: ViewerModel) -> dict[Slot, Layer]:
         """Give those that the user has not removed."""
@@ -95,7 +113,35 @@ class LayerSlots:
         for slot, layer in list(self._layers.items()):
             if layer not in there:
                 del self._layers[slot]
+                self._in_use.pop(slot, None)
         return dict(self._layers)
+
+    def labels_in_use(self, viewer: ViewerModel) -> dict[Slot, LabelsInUse]:
+        """Note which labels go along to the next field, and how they are painted.
+
+        Those of the last field on screen, while it is a mosaic.
+        """
+        layers = self.layers(viewer)
+        for slot, layer in layers.items():
+            if slot[1] != "labels":
+                continue
+            name = label_name(layer) or slot[2]
+            renamed_slot = (*slot[:2], name)
+            if (
+                renamed_slot != slot and renamed_slot not in layers
+            ):  # renamed before the first save
+                self._layers[renamed_slot] = self._layers.pop(slot)
+                self._names[renamed_slot] = layer.name
+                self._in_use.pop(slot, None)
+                slot = renamed_slot
+            images = (x for s, x in layers.items() if s[:2] == (slot[0], "image"))
+            image = next(images, None)
+            in_use = labels_in_use(viewer, layer, image, _look(layer))
+            if in_use is not None:
+                self._in_use[slot] = in_use
+            elif getattr(layer, "editable", False):
+                self._in_use.pop(slot, None)
+        return dict(self._in_use)
 
     def take(self, slot: Slot, layer: Layer) -> None:
         """Count a layer as one of ours."""
@@ -108,6 +154,16 @@ class LayerSlots:
         being saved: then new ones take their places and looks. Channels that are
         missing now become empty; labels that are missing go, and so do groups.
         """
+        painted = [x for x in self.layers(viewer).values() if is_painted(x)]
+        for layer in painted:
+            layer.is_exchanging = True
+        try:
+            yield from self._exchange(viewer, prepared)
+        finally:
+            for layer in painted:
+                layer.is_exchanging = False
+
+    def _exchange(self, viewer: ViewerModel, prepared: Prepared) -> Iterator[None]:
         here, wanted = self.layers(viewer), prepared.layers
         blank = [slot for slot in here if slot[1] == "image" and slot not in wanted]
         template = next((d for s, d in wanted.items() if s[1] == "image"), None)
@@ -115,6 +171,7 @@ class LayerSlots:
         for slot in here:
             if slot[1] == "labels" and slot not in wanted:
                 self._looks[slot] = _look(here[slot])
+                self._keep_visibility(slot, here[slot])
                 viewer.layers.remove(here[slot])
                 del self._layers[slot]
                 yield
@@ -123,21 +180,67 @@ class LayerSlots:
             if gone or (template and not swap(here[slot], _emptied(template))):
                 viewer.layers.remove(here[slot])
                 del self._layers[slot]
+            elif slot not in self._lacking:
+                self._lacking[slot] = bool(here[slot].visible)
+                here[slot].visible = False
             yield
         for slot, data in wanted.items():
-            old = here.get(slot)
-            if old is not None and slot[1] == "image":
-                self._rename(slot, old, data)
-            if old is None or not swap(old, data):
-                self.take(slot, self._replace(viewer, slot, old, data))
-            elif slot[1] == "labels":
-                frontend.welcome(viewer, old)
+            self._show_one(viewer, slot, here.get(slot), data)
+            if slot in self._in_use:
+                self._go_on_painting(viewer, slot, was_active)
             yield
         if was_active and not viewer.layers.selection:
             # The labels in hand are gone; the next ones below take their place.
             ours = set(self.layers(viewer).values())
             below = [layer for layer in viewer.layers if layer in ours]
             viewer.layers.selection.active = below[-1] if below else None
+
+    def _show_one(
+        self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData
+    ) -> None:
+        if old is not None and slot[1] == "image":
+            self._rename(slot, old, data)
+        visible = self._visibility(slot, old, data) if slot[1] == "labels" else None
+        if old is None or not swap(old, data):
+            self.take(slot, self._replace(viewer, slot, old, data))
+        elif slot[1] == "labels":
+            frontend.welcome(viewer, old)
+        if slot in self._lacking:
+            visible = self._lacking.pop(slot)
+        if visible is not None:
+            self._layers[slot].visible = visible
+
+    def _visibility(
+        self, slot: Slot, old: Layer | None, data: LayerData
+    ) -> bool | None:
+        """Decide whether labels are visible; None to leave that as it is.
+
+        Labels hide the images of an overview, not of a field: so each of the two keeps
+        what the user chose there.
+        """
+        after = is_overview(data[1]["metadata"])
+        if old is not None:
+            if is_overview(old.metadata) == after:
+                return None
+            self._keep_visibility(slot, old)
+        return self._visible.pop((slot, after), bool(data[1].get("visible", True)))
+
+    def _keep_visibility(self, slot: Slot, labels: Layer) -> None:
+        self._visible[slot, is_overview(labels.metadata)] = bool(labels.visible)
+
+    def _go_on_painting(
+        self, viewer: ViewerModel, slot: Slot, was_active: bool
+    ) -> None:
+        """Give labels of the next field the classes and tools of those before."""
+        layer, labels = self._layers[slot], self._in_use[slot]
+        if not isinstance(layer, OMEZarrLabels) or not layer.editable:
+            return
+        if labels.classes:
+            classes_of_layer(layer).keep(labels.classes)
+        layer.visible = labels.look.get("visible", True)
+        if labels.is_active and was_active:
+            viewer.layers.selection.active = layer
+        _dress(layer, labels.look)
 
     def _rename(self, slot: Slot, layer: Layer, data: LayerData) -> None:
         """Call a layer by what it shows next, if its name tells of what it showed."""
@@ -177,12 +280,26 @@ class LayerSlots:
         return max(ours) + 1 if ours else len(viewer.layers)
 
 
+def is_painted(layer: Layer) -> TypeGuard[OMEZarrLabels]:
+    """Tell whether a layer has labels that can be painted."""
+    return isinstance(layer, OMEZarrLabels)
+
+
+def is_overview(metadata: Mapping[str, Any]) -> bool:
+    """Tell whether a layer with these metadata shows many fields as one image."""
+    origin = metadata.get(KEY)
+    image = origin.picture if isinstance(origin, LayerOrigin) else None
+    return image is not None and is_joined(image)
+
+
 def _emptied(data: LayerData) -> LayerData:
     """Make the layer of a channel that is not there, like that of one that is."""
     levels, keywords, kind = data
     levels = levels if isinstance(levels, list) else [levels]
     blanks = [
-        LazyArray.of(Window.whole(Blank(level.shape, level.chunksize, level.dtype)))
+        LazyArray.of(
+            ArrayWindow.whole(BlankArray(level.shape, level.chunksize, level.dtype))
+        )
         for level in levels
     ]
     origin = keywords["metadata"][KEY]
@@ -203,3 +320,24 @@ def _dress(layer: Layer, look: dict[str, Any]) -> None:
         if name == "mode" and not layer.editable:
             continue
         setattr(layer, name, look[name])
+
+
+def with_labels_in_use(
+    prepared: Prepared, in_use: Mapping[Slot, LabelsInUse]
+) -> Prepared:
+    """Add empty labels of the same names where the next field has none of them.
+
+    Reads metadata of the field; nothing is written before somebody paints.
+    """
+    layers, messages = dict(prepared.layers), prepared.messages
+    for slot, labels in in_use.items():
+        group = slot[0]
+        image = next((d for s, d in layers.items() if s[:2] == (group, "image")), None)
+        if slot in layers or image is None:
+            continue
+        try:
+            layers[slot] = label_data(image, labels.choices)
+        except (OMEZarrError, OSError, ValueError) as error:
+            reason = f"No labels '{labels.choices.name}' in this field. {error}"
+            messages = (*messages, reason)
+    return replace(prepared, layers=layers, messages=messages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from typing import TYPE_CHECKING
@@ -10,17 +11,21 @@ from napari_ngff.viewer import frontend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import FrameType
 
     from napari.layers import Layer
 
     from napari_ngff.plate.mosaic_level import MosaicLevel
-    from napari_ngff.plate.tiles import Tiles
-    from napari_ngff.store.lazy import Box
+    from napari_ngff.plate.tiles import WellCells
+    from napari_ngff.store.boxes import Box
 
 __all__ = ["Stream", "reread"]
 
 TURN = 0.4
 """Seconds of drawing after which what is there is shown."""
+
+SLICING = "set_view_slice"
+"""Name of the method of napari 0.9 that all slicing in the main thread goes through."""
 
 Asked = tuple[int, "Box"]
 """Id of a level, and a rectangle of it."""
@@ -45,7 +50,7 @@ class Stream:
         self._finished = finished
         # By level and plane: of each, what was asked for last, see `_joined`.
         self._wanted: dict[Asked, tuple[MosaicLevel, Box]] = {}
-        self._tiles: list[weakref.ref[Tiles]] = []
+        self._tiles: list[weakref.ref[WellCells]] = []
         self._running = False
         self._end = 0.0
         # What was drawn since nothing was left to do.
@@ -56,7 +61,7 @@ class Stream:
         """Whether something is still to be drawn."""
         return self._running
 
-    def connect(self, tiles: Iterable[Tiles]) -> None:
+    def connect(self, tiles: Iterable[WellCells]) -> None:
         """Have these drawn from now on, and no others."""
         self.close()
         # Without worker threads, drawing later would not be drawing elsewhere.
@@ -76,6 +81,8 @@ class Stream:
         self._tiles.clear()
 
     def _defer(self, level: MosaicLevel, box: Box) -> bool:
+        if not is_slicing():
+            return False  # code that asks for data gets them whole
         if any(_holds(drawn, box) for drawn in self._drawn_once.get(id(level), ())):
             # There is no room for all that is in view: else this would go on for ever.
             return False
@@ -88,8 +95,11 @@ class Stream:
         if not self._running:
             self._running = True
             self._end = time.monotonic() + TURN
-            frontend.run(self._draw, self._drawn)
+            self._run()
         return True
+
+    def _run(self) -> None:
+        frontend.run(lambda: frontend.attempt(self._draw), self._drawn)
 
     def _draw(self) -> None:
         end = self._end
@@ -106,10 +116,17 @@ class Stream:
                 self._wanted.pop(key, None)
                 self._drawn_once.setdefault(id(level), []).append(box)
 
-    def _drawn(self, _: None) -> None:
+    def _drawn(self, failed: str | None) -> None:
+        if failed is not None:
+            # Drawn again at once, it would fail again, without an end.
+            self._running = False
+            self._wanted.clear()
+            frontend.show((failed,), "The overview is not complete.")
+            self._finished()
+            return
         if self._wanted and time.monotonic() < self._end:
             # Another channel was asked for just now: one picture shows both.
-            frontend.run(self._draw, self._drawn)
+            self._run()
             return
         self._running = False
         # What of it is still in view is asked for again.
@@ -118,6 +135,22 @@ class Stream:
         if not self._running:
             self._drawn_once.clear()
             self._finished()
+
+
+def is_slicing() -> bool:
+    """Tell whether napari is slicing a layer, to draw it, in the calling thread.
+
+    napari has no other sign of it: a script that runs in the main thread asks the same
+    array for the same part.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == SLICING:
+            name = frame.f_globals.get("__name__", "")
+            if name.startswith("napari."):
+                return True
+        frame = frame.f_back
+    return False
 
 
 def _holds(box: Box, part: Box) -> bool:

@@ -11,8 +11,8 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.states import FieldStates
 from napari_ngff.plate.tables.files import read_found, table_names
 from napari_ngff.plate.tables.measuring import (
-    Measured,
-    Place,
+    FieldPath,
+    MeasureResult,
     count_field,
     measure,
     measure_field,
@@ -31,7 +31,7 @@ __all__ = [
     "Gathered",
     "Offer",
     "Scope",
-    "Source",
+    "TableOrigin",
     "find_offers",
     "gather_offer",
     "read_offer",
@@ -45,7 +45,7 @@ CHOSEN = ("done", "in progress", "flagged")
 """Columns of `states_table`, by the first of which a map is coloured at first."""
 
 
-class Source(StrEnum):
+class TableOrigin(StrEnum):
     """Where a table comes from."""
 
     FILE = "file"
@@ -56,10 +56,10 @@ class Source(StrEnum):
     STATES = "annotation"
 
 
-TASKS: dict[Source, Callable[..., Any]] = {
-    Source.IMAGES: table_of_field,
-    Source.COUNT: count_field,
-    Source.MEASURED: measure_field,
+TASKS: dict[TableOrigin, Callable[..., Any]] = {
+    TableOrigin.IMAGES: table_of_field,
+    TableOrigin.COUNT: count_field,
+    TableOrigin.MEASURED: measure_field,
 }
 """What is done to each image, for tables that are gathered."""
 
@@ -67,9 +67,9 @@ TASKS: dict[Source, Callable[..., Any]] = {
 class Scope(StrEnum):
     """What is measured."""
 
-    FIELD = "The field that is shown"
-    SELECTED = "The selected wells"
-    ALL = "All"
+    FIELD = "in this field"
+    SELECTED = "in selected wells"
+    ALL = "in all fields"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +83,23 @@ class Offer:
         the states of annotation.
     """
 
-    source: Source
+    source: TableOrigin
     name: str
 
     @property
     def title(self) -> str:
         """What people read."""
-        if self.source is Source.COUNT:
+        if self.source is TableOrigin.COUNT:
             return f"number of {self.name}"
-        if self.source is Source.MEASURED:
+        if self.source is TableOrigin.MEASURED:
             return f"{self.name}, measured"
-        if self.source is Source.STATES:
+        if self.source is TableOrigin.STATES:
             return "annotation of fields"
-        return f"{self.name} (of images)" if self.source is Source.IMAGES else self.name
+        return (
+            f"{self.name} (of images)"
+            if self.source is TableOrigin.IMAGES
+            else self.name
+        )
 
 
 def find_offers(browser: Browser) -> tuple[Offer, ...]:
@@ -106,12 +110,16 @@ def find_offers(browser: Browser) -> tuple[Offer, ...]:
     found: dict[Offer, None] = {}
     labels: tuple[str, ...] = ()
     try:
-        found.update((Offer(Source.PLATE, name), None) for name in table_names(node))
+        found.update(
+            (Offer(TableOrigin.PLATE, name), None) for name in table_names(node)
+        )
         labels = browser.label_names()
     except (OMEZarrError, OSError):
         pass  # a damaged list of tables; all else can be used
     with suppress(OMEZarrError, OSError):  # told when a round of annotation begins
-        found.update({Offer(Source.STATES, ""): None} if FieldStates(node).any else {})
+        found.update(
+            {Offer(TableOrigin.STATES, ""): None} if FieldStates(node).any else {}
+        )
     wells: list[str | None] = [well.path for well in browser.map.wells]
     for well in wells[:WELLS_ASKED] or [None]:
         try:
@@ -120,8 +128,8 @@ def find_offers(browser: Browser) -> tuple[Offer, ...]:
             names = table_names(node.child(path))
         except (OMEZarrError, OSError, IndexError):
             continue  # the map shows it crossed
-        found.update((Offer(Source.IMAGES, name), None) for name in names)
-    return (*found, *(Offer(Source.COUNT, name) for name in labels))
+        found.update((Offer(TableOrigin.IMAGES, name), None) for name in names)
+    return (*found, *(Offer(TableOrigin.COUNT, name) for name in labels))
 
 
 def read_offer(node: Node, offer: Offer) -> Table:
@@ -132,7 +140,7 @@ def read_offer(node: Node, offer: Offer) -> Table:
     OMEZarrError, OSError
         Where it cannot be read.
     """
-    if offer.source is Source.STATES:
+    if offer.source is TableOrigin.STATES:
         return states_table(node)
     return read_found(node, offer.name)
 
@@ -158,25 +166,30 @@ def gather_offer(
     node: Node,
     offer: Offer,
     goes_on: Callable[[int, int], bool],
-    places: Sequence[Place] | None = None,
+    places: Sequence[FieldPath] | None = None,
     wells: Sequence[str] | None = None,
 ) -> Gathered | None:
     """Make one of the tables that take a look at each image; see `measure`."""
     task = TASKS[offer.source]
-    found = measure(node, offer.name, places, wells=wells, goes_on=goes_on, task=task)
-    if found is None:
+    measured = measure(
+        node, offer.name, places, wells=wells, goes_on=goes_on, task=task
+    )
+    if measured is None:
         return None
-    place = None if WELL in found.frame else {WELL: ""}
-    said = found.frame.attrs.get("region", "")
-    region = offer.name if offer.source is Source.MEASURED else said
-    table = tabulate(found.frame, offer.title, place, region)
-    return Gathered(table, _told(offer, found), found.problems)
+    well_column = None if WELL in measured.frame else {WELL: ""}
+    said = measured.frame.attrs.get("region", "")
+    region = offer.name if offer.source is TableOrigin.MEASURED else said
+    table = tabulate(measured.frame, offer.title, well_column, region)
+    return Gathered(table, _told(offer, measured), measured.problems)
 
 
-def _told(offer: Offer, found: Measured) -> str:
-    counted = offer.source is Source.COUNT
+def _told(offer: Offer, found: MeasureResult) -> str:
+    counted = offer.source is TableOrigin.COUNT
     count = found.frame["labels"].sum() if counted else len(found.frame)
-    what = {Source.COUNT: "Labels counted", Source.MEASURED: "Labels measured"}
+    what = {
+        TableOrigin.COUNT: "Labels counted",
+        TableOrigin.MEASURED: "Labels measured",
+    }
     title = what.get(offer.source, "Rows read")
     told = f"{title}: {count:,} in {found.found:,} of {found.total:,} images."
     lost = len(found.problems)
@@ -203,13 +216,13 @@ def states_table(node: Node) -> Table:
     states = FieldStates(node)
     places = places_of(node)
     keys = ["/".join(p for p in (one.well, one.field) if p) for one in places]
-    told = [states.state(key) for key in keys]
-    columns = {state: [int(one == state) for one in told] for state in CHOSEN}
+    state_names = [states.state(key) for key in keys]
+    columns = {state: [int(one == state) for one in state_names] for state in CHOSEN}
     frame = pd.DataFrame(
         {
             WELL: [place.well or "" for place in places],
             FIELD: [place.field for place in places],
-            "state": told,
+            "state": state_names,
             **columns,
         }
     )

@@ -6,7 +6,6 @@ the later one counts.
 
 from __future__ import annotations
 
-import math
 import os
 import weakref
 from functools import partial
@@ -14,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
 
-from napari_ngff.errors import OMEZarrError
-from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
 from napari_ngff.plate.tables.files import read_table, write_frame
-from napari_ngff.plate.tables.measuring import Place
+from napari_ngff.plate.tables.measuring import FieldPath
 from napari_ngff.plate.tables.table import AGGREGATIONS, WELL, Table
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.features import (
@@ -25,17 +22,21 @@ from napari_ngff.viewer.browsing.features import (
     labels_shown,
     names_shown,
 )
-from napari_ngff.viewer.browsing.map_values import Coloring
+from napari_ngff.viewer.browsing.joined_tables import (
+    JoinedTables,
+    TableColumn,
+    WellDetails,
+)
+from napari_ngff.viewer.browsing.map_values import Coloring, color_numbers
 from napari_ngff.viewer.browsing.table_offers import (
     Gathered,
     Offer,
     Scope,
-    Source,
+    TableOrigin,
     find_offers,
     gather_offer,
     read_offer,
 )
-from napari_ngff.viewer.browsing.well_filter import matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,14 +47,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Tables"]
 
-CHANGING = (Source.PLATE, Source.IMAGES, Source.COUNT)
+CHANGING = (TableOrigin.PLATE, TableOrigin.IMAGES, TableOrigin.COUNT)
 """What is read anew when it is chosen again; that takes its time."""
 
 UNSAVED = "Unsaved edits are not measured; save them first."
 
 
 class Tables:
-    """The tables of one browser, and what is shown of the chosen one.
+    """The tables of one browser, and what is shown of them.
+
+    All that were read are joined by their wells: the map is coloured by a column of any
+    of them, and the filter tests columns of all.
 
     Attributes
     ----------
@@ -61,8 +65,10 @@ class Tables:
         What can be chosen.
     chosen
         What is; None for no table.
-    column, how
-        What the map is coloured by, see `Table.by_well`; no column for thumbnails.
+    column
+        Of the chosen table, what the map is coloured by; None for thumbnails.
+    log
+        Whether colours are on a logarithmic scale; None for what suits the numbers.
     """
 
     changed = Signal()
@@ -79,12 +85,11 @@ class Tables:
         self.offers: tuple[Offer, ...] = ()
         self.chosen: Offer | None = None
         self.column: str | None = None
-        self.how = AGGREGATIONS[0]
-        self._tables: dict[Offer, Table] = {}
+        self.log: bool | None = None
+        self._how = AGGREGATIONS[0]
+        self._joined = JoinedTables()
         self._limits: tuple[float, float] | None = None
         self._filter = ""
-        self._values: tuple[Any, dict[str, float | None]] | None = None
-        self._kept: tuple[tuple[Table, str], Table] | None = None
         self._generation = 0
         browser.layers_changed.connect(self._join)
 
@@ -98,7 +103,7 @@ class Tables:
     @property
     def table(self) -> Table | None:
         """The chosen table."""
-        return None if self.chosen is None else self._tables.get(self.chosen)
+        return None if self.chosen is None else self._joined.tables.get(self.chosen)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -106,9 +111,35 @@ class Tables:
         return self.table.columns if self.table is not None else ()
 
     @property
+    def all_columns(self) -> dict[TableColumn, str]:
+        """Columns of all tables that were read, with titles for people."""
+        return self._joined.columns()
+
+    @property
+    def table_column(self) -> TableColumn | None:
+        """What the map is coloured by; None for thumbnails."""
+        if self.chosen is None or self.column not in self.columns:
+            return None
+        return TableColumn(self.chosen, self.column)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """List how the rows of a well can become one value of the column."""
+        return self._joined.ways(self.table_column)
+
+    @property
+    def how(self) -> str:
+        """Which of `ways` is chosen."""
+        return self._how if self._how in self.ways else self.ways[0]
+
+    def describe_well(self, path: str) -> WellDetails:
+        """Sum up what all tables that were read hold of a well."""
+        return self._joined.describe_well(path)
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """Names of labels that can be measured."""
-        return tuple(o.name for o in self.offers if o.source is Source.COUNT)
+        return tuple(o.name for o in self.offers if o.source is TableOrigin.COUNT)
 
     @property
     def wells(self) -> tuple[str, ...]:
@@ -127,7 +158,7 @@ class Tables:
 
     def load(self, path: str) -> None:
         """Read a table from a file, and choose it."""
-        offer, alone = Offer(Source.FILE, os.path.basename(path)), not self.wells
+        offer, alone = Offer(TableOrigin.FILE, os.path.basename(path)), not self.wells
         self._run(lambda _: read_table(path, alone=alone), partial(self._take, offer))
 
     def choose(self, offer: Offer | None) -> None:
@@ -135,10 +166,11 @@ class Tables:
 
         One that is chosen already is read anew, where it is not of a file.
         """
-        if offer is None or (offer in self._tables and not self._may_differ(offer)):
+        known = offer in self._joined.tables
+        if offer is None or (known and not self._may_differ(offer)):
             self._show(offer)
             return
-        if offer.source in (Source.PLATE, Source.STATES):
+        if offer.source in (TableOrigin.PLATE, TableOrigin.STATES):
             node = self.browser.node
             self._run(lambda _: read_offer(node, offer), partial(self._take, offer))
             return
@@ -146,7 +178,7 @@ class Tables:
 
     def _may_differ(self, offer: Offer) -> bool:
         """Tell whether a table that was read is to be read anew."""
-        if offer.source is Source.STATES:  # they change while one annotates
+        if offer.source is TableOrigin.STATES:  # they change while one annotates
             return True
         return offer == self.chosen and offer.source in CHANGING
 
@@ -169,11 +201,11 @@ class Tables:
         labels = labels_shown(self._viewer(), self.browser, label)
         places, wells = None, tuple(selected) if scope is Scope.SELECTED else None
         if scope is Scope.FIELD and here is not None:
-            shown = (Place(here.well, here.field), *(place for _, place in labels))
+            shown = (FieldPath(here.well, here.field), *(place for _, place in labels))
             places = tuple(dict.fromkeys(shown))
         unsaved = any(getattr(layer, "unsaved", False) for layer, _ in labels)
         note = UNSAVED if unsaved else ""
-        self._gather(Offer(Source.MEASURED, label), places, wells, note)
+        self._gather(Offer(TableOrigin.MEASURED, label), places, wells, note)
 
     def save(self, path: str) -> None:
         """Write the chosen table into a file, CSV or Parquet, in a worker."""
@@ -200,7 +232,7 @@ class Tables:
     def _gather(
         self,
         offer: Offer,
-        places: tuple[Place, ...] | None = None,
+        places: tuple[FieldPath, ...] | None = None,
         wells: tuple[str, ...] | None = None,
         note: str = "",
     ) -> None:
@@ -214,7 +246,7 @@ class Tables:
                 if found.problems:
                     # napari shows the first line, and the rest on a click.
                     count = f"Left out: {len(found.problems):,}."
-                    frontend.show((count, *found.problems))
+                    frontend.show(found.problems, count)
 
         work = partial(gather_offer, node, offer, places=places, wells=wells)
         self._run(work, done, note)
@@ -235,12 +267,6 @@ class Tables:
             seen = len(self.progressed) > 0 or not watched
             return mine == self._generation and seen
 
-        def safely() -> Any:
-            try:
-                return work(goes_on)
-            except (OMEZarrError, OSError, ValueError) as error:
-                return str(error)
-
         def finished(found: Any) -> None:
             if mine != self._generation:
                 return
@@ -254,7 +280,7 @@ class Tables:
         self.progressed.emit(0, 0)
         if note:
             self.told.emit(note)
-        frontend.run(safely, finished)
+        frontend.run(partial(frontend.attempt, partial(work, goes_on)), finished)
 
     def cancel(self) -> None:
         """Give up what goes on in a worker, and say so."""
@@ -267,64 +293,64 @@ class Tables:
         self._generation += 1
 
     def _take(self, offer: Offer, table: Table) -> None:
-        self._tables[offer] = table
-        self._values = None
+        self._joined.add(offer, table)
         self.offers = tuple(dict.fromkeys((offer, *self.offers)))
         strangers = len(
             set(table.frame[WELL].unique()) - set(table.on(self.wells)) - {""}
         )
         if strangers and self.wells:
-            self.told.emit(f"Wells of {offer.title} not on this plate: {strangers}.")
+            wells = "1 well" if strangers == 1 else f"{strangers:,} wells"
+            verb = "is" if strangers == 1 else "are"
+            self.told.emit(f"{wells} in {offer.title} {verb} not on this plate.")
         self._show(offer)
 
     def _show(self, offer: Offer | None) -> None:
         self.chosen = offer
         table = self.table
-        numeric = table.numeric if table is not None else ()
-        if self.column not in numeric:
-            self.column = numeric[0] if numeric and self.wells else None
-        self._limits = None
+        columns = (*table.numeric, *table.columns) if table is not None else ()
+        if self.column not in columns:
+            self.column = columns[0] if columns and self.wells else None
+        self._limits = self.log = None
         self._join()
         self.changed.emit()
 
     # The map.
 
     def color_by(self, column: str | None, how: str) -> None:
-        """Colour the map by a column, or show thumbnails."""
-        self.column, self.how = column, how
-        self._limits = None
+        """Colour the map by a column of the chosen table, or show thumbnails."""
+        if column != self.column:
+            self._limits = self.log = None
+        elif how != self.how:
+            self._limits = None
+        self.column, self._how = column, how
         self.changed.emit()
+
+    def color_by_any(self, column: TableColumn | None, how: str) -> None:
+        """Colour the map by a column of any table, which is chosen; see `color_by`."""
+        if column is not None and column.offer != self.chosen:
+            self.chosen, self.column = column.offer, None
+            self._join()
+        self.color_by(None if column is None else column.name, how)
 
     def limit(self, limits: tuple[float, float] | None) -> None:
         """Choose the values of the first and last colour; None for all there are."""
         self._limits = limits
         self.changed.emit()
 
+    def scale_by_log(self, log: bool | None) -> None:
+        """Choose a logarithmic scale or not; None for what suits the numbers."""
+        self.log, self._limits = log, None
+        self.changed.emit()
+
     def coloring(self) -> Coloring | None:
         """Give the values for the map, of the rows that the filter lets through."""
-        try:
-            values = self._colored()
-        except ValueError:
+        column = self.table_column
+        if column is None:
             return None
-        if values is None:
-            return None
-        known = [v for v in values.values() if v is not None and math.isfinite(v)]
-        limits = (min(known), max(known)) if known else (0.0, 1.0)
-        plain = self.chosen is not None and self.chosen.source is Source.COUNT
-        title = self.chosen.title if plain and self.chosen else self.column
-        return Coloring(values, self._limits or limits, f"{title}, {self.how}")
-
-    def _colored(self) -> dict[str, float | None] | None:
-        if self.table is None or self.column not in self.columns:
-            return None
-        key = self.chosen, self.column, self.how, self._filter
-        if self._values is None or self._values[0] != key:
-            try:
-                rows = self._rows()
-            except ValueError:  # while a filter is typed the map stays as it is
-                rows = self.table
-            self._values = key, rows.values(self.wells, self.column, self.how)
-        return self._values[1]
+        found = self._joined.coloring(column, self.how, self._filter, self.wells)
+        if found.categories:
+            return found
+        return color_numbers(found.values, found.title, self._limits, self.log)
 
     def filter(self, text: str) -> None:
         """Let a line of text choose wells, and rows of the table.
@@ -335,15 +361,17 @@ class Tables:
             Parts joined by "and": tests of columns, which a row of the well has to
             meet, and words as `well_filter.matching` takes them.
         """
+        shown = self.coloring() if self.log is None else None
+        if shown is not None:
+            self.log = shown.is_log  # else fewer rows might have another scale
         self._filter = text
         self.changed.emit()
 
     @property
     def problem(self) -> str:
-        """Why the filter or the colours mean nothing; "" where they do."""
+        """Why the filter means nothing; "" where it does."""
         try:
             self._shown()
-            self._colored()
         except ValueError as error:
             return str(error)
         return ""
@@ -357,41 +385,15 @@ class Tables:
             return None
 
     def _shown(self) -> frozenset[str] | None:
-        shown: frozenset[str] | None = None
-        words, conditions = self._conditions()
-        for part in words:
-            found = matching(self.browser.map, part)
-            if found is not None:
-                shown = found if shown is None else shown & found
-        if conditions:
-            met = frozenset(self._rows().on(self.wells).values())
-            shown = met if shown is None else shown & met
-        return shown
-
-    def _rows(self) -> Table:
-        """Give the rows of the chosen table that the filter lets through."""
-        table = self.table
-        assert table is not None
-        key = table, self._filter
-        if self._kept is None or self._kept[0] != key:
-            self._kept = key, table.where(self._conditions()[1])
-        return self._kept[1]
-
-    def _conditions(self) -> tuple[tuple[str, ...], Any]:
-        parts = parts_of(self._filter)
-        tests = [part for part in parts if is_condition(part)]
-        if tests and self.table is None:
-            raise ValueError("Choose a table first: there are no columns to test.")
-        places = self.table.places if self.table is not None else ()
-        words = tuple(part for part in parts if part not in tests)
-        return words, parse_conditions(" and ".join(tests), (*self.columns, *places))
+        return self._joined.wells_shown(self._filter, self.chosen, self.browser.map)
 
     def _join(self) -> None:
-        """Show what the chosen table says of the objects of the field.
+        """Show what a table holds of the objects of the field.
 
         Labels that none of the wells had that were looked at are offered from now on.
         """
-        join_table(self._viewer(), self.browser, self.table)
+        table = self._joined.object_table(self.chosen)
+        join_table(self._viewer(), self.browser, table)
         names = names_shown(self._viewer(), self.browser)
         if not set(names) <= set(self.labels):
-            self._offer([Offer(Source.COUNT, name) for name in names])
+            self._offer([Offer(TableOrigin.COUNT, name) for name in names])

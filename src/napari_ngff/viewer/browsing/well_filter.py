@@ -62,11 +62,12 @@ def means(word: str, well: MapWell, plate: PlateMap) -> bool:
         or word.lstrip("0") == column.lstrip("0") != ""
         or place_of(word) == (well.row, well.column)
         or fnmatchcase(name, word)
+        or fnmatchcase(f"{row}{column.zfill(2)}", word)  # "B03", as many write it
     )
 
 
 def place_of(name: str) -> tuple[int, int] | None:
     """0-based row and column of a name such as "B03"; None for others."""
-    found = NAME.fullmatch(name)
-    row = letters_index(found[1]) if found is not None else None
-    return None if found is None or row is None else (row, int(found[2]) - 1)
+    match = NAME.fullmatch(name)
+    row = letters_index(match[1]) if match is not None else None
+    return None if match is None or row is None else (row, int(match[2]) - 1)

@@ -10,12 +10,16 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.viewer.browsing.canvas_clicks import CanvasClicks
+from napari_ngff.viewer.browsing.overview_names import NamesDrawing
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari.components import ViewerModel
 
-    from napari_ngff.viewer.browsing.browser import Browser
+    from napari_ngff.viewer.browsing.positions import BrowsedImages
+
 
 __all__ = ["FIELD_KEYS", "WELL_KEYS", "Whereabouts"]
 
@@ -28,11 +32,13 @@ FIELD_KEYS = {",": -1, ".": 1}
 class Whereabouts:
     """Connects a browser to the overlay, the status line and the keys of its viewer."""
 
-    def __init__(self, viewer: ViewerModel, browser: Browser) -> None:
+    def __init__(self, viewer: ViewerModel, browser: BrowsedImages) -> None:
         self._viewer = weakref.ref(viewer)
         self._browser = weakref.ref(browser)
         self._title = ""
         self._shown = ""
+        self.clicks = CanvasClicks(viewer, browser)
+        self._names = NamesDrawing(viewer, browser)
         self._move = _weakly(self._moved)
         viewer.mouse_move_callbacks.append(self._move)
         viewer.events.status.connect(self._on_status)
@@ -45,6 +51,8 @@ class Whereabouts:
 
     def close(self) -> None:
         """Leave the viewer as it was."""
+        self.clicks.close()
+        self._names.close()
         viewer = self._viewer()
         if viewer is None:
             return
@@ -102,9 +110,9 @@ class Whereabouts:
             return
         status = viewer.status
         if isinstance(status, dict):
-            told = status.get("coordinates", "")
-            if not told.startswith(title):
-                viewer.status = {**status, "coordinates": f"{title}  {told}"}
+            coordinates = status.get("coordinates", "")
+            if not coordinates.startswith(title):
+                viewer.status = {**status, "coordinates": f"{title}  {coordinates}"}
         elif not status.startswith(title):
             viewer.status = f"{title}  {status}"
 
@@ -146,9 +154,9 @@ def _weakly(method: Any) -> Callable[..., None]:
     reference = weakref.WeakMethod(method)
 
     def call(*arguments: Any) -> None:
-        found = reference()
-        if found is not None:
-            found(*arguments)
+        bound = reference()
+        if bound is not None:
+            bound(*arguments)
 
     return call
 

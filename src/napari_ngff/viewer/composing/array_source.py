@@ -10,7 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.store.lazy import ArraySource, Box
+    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.lazy import ArraySource
 
 __all__ = ["PlainSource", "StackedSource"]
 

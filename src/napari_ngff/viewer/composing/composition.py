@@ -11,11 +11,11 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.places.home import name_problem
 from napari_ngff.metadata.model import LabelInfo, Omero
 from napari_ngff.metadata.systems import Axis
-from napari_ngff.store.arranged import Arranged
+from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.viewer.composing.array_source import PlainSource, StackedSource
 from napari_ngff.viewer.composing.channel_look import channel_of, rgb_channels
 from napari_ngff.viewer.composing.layer_axes import (
-    Place,
+    LayerPlace,
     layer_axes,
     ome_order,
     place_of,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.lazy import ArraySource
     from napari_ngff.viewer.picture import LayerData
 
-__all__ = ["Composition", "Part", "compose"]
+__all__ = ["LayerComposition", "LayerPart", "compose"]
 
 CHANNEL = Axis("c", "channel")
 
@@ -37,7 +37,7 @@ SINGLY = "Save them one by one."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class LayerPart:
     """Pixels and what is known of them; the axes are in the order of OME-Zarr.
 
     Attributes
@@ -56,7 +56,7 @@ class Part:
     name: str
     source: ArraySource
     axes: tuple[Axis, ...]
-    place: Place
+    place: LayerPlace
     channels: tuple[Channel, ...] = ()
     label: LabelInfo | None = None
 
@@ -69,7 +69,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Composition:
+class LayerComposition:
     """What becomes one hierarchy.
 
     Attributes
@@ -81,11 +81,11 @@ class Composition:
         Below it.
     """
 
-    image: Part | None
-    labels: tuple[Part, ...] = ()
+    image: LayerPart | None
+    labels: tuple[LayerPart, ...] = ()
 
 
-def compose(layers: Sequence[LayerData], name: str) -> Composition:
+def compose(layers: Sequence[LayerData], name: str) -> LayerComposition:
     """Put layers together.
 
     Images of the same shape, axes and place become the channels of one; labels on the
@@ -111,19 +111,19 @@ def compose(layers: Sequence[LayerData], name: str) -> Composition:
     if not images:
         alone = [replace(one, label=replace(_info(one), source="")) for one in labels]
         if len(alone) == 1:
-            return Composition(alone[0])
-        return Composition(None, tuple(_named(alone)))
+            return LayerComposition(alone[0])
+        return LayerComposition(None, tuple(_named(alone)))
     image = _joined(images, name)
     for label in labels:
         _require_on(image, label)
-    return Composition(image, tuple(_named(labels)))
+    return LayerComposition(image, tuple(_named(labels)))
 
 
-def _info(part: Part) -> LabelInfo:
+def _info(part: LayerPart) -> LabelInfo:
     return part.label or LabelInfo()
 
 
-def _part(layer: LayerData) -> Part:
+def _part(layer: LayerData) -> LayerPart:
     """Read one layer."""
     data, keywords, kind = layer
     name = str(keywords.get("name", ""))
@@ -148,7 +148,9 @@ def _finest(data: Any, keywords: dict[str, Any]) -> ArraySource:
     return PlainSource(data)
 
 
-def _read(source: ArraySource, keywords: dict[str, Any], kind: str, name: str) -> Part:
+def _read(
+    source: ArraySource, keywords: dict[str, Any], kind: str, name: str
+) -> LayerPart:
     rgb = bool(keywords.get("rgb")) and kind == "image"
     ndim = len(source.shape) - rgb
     axes = layer_axes(keywords, ndim)
@@ -156,7 +158,7 @@ def _read(source: ArraySource, keywords: dict[str, Any], kind: str, name: str) -
     if 0 in source.shape:
         raise UnsupportedError("It has no pixels.")
     order = ome_order(axes)
-    place = place_of(keywords, ndim).arranged(order)
+    placement = place_of(keywords, ndim).arranged(order)
     axes = tuple(axes[i] for i in order)
     if kind == "labels":
         table = getattr(keywords.get("colormap"), "color_dict", None)
@@ -165,18 +167,22 @@ def _read(source: ArraySource, keywords: dict[str, Any], kind: str, name: str) -
             colors_of(table, {}),
             {} if features is None else properties_of(features, {}),
         )
-        return Part(name, Arranged(source, order), axes, place, (), info)
+        return LayerPart(name, ArrayWindow(source, order), axes, placement, (), info)
     if not rgb:
         channel = channel_of(keywords, source.dtype)
         count = next((source.shape[i] for i in order if _is_channel(axes, order, i)), 1)
         channels = () if channel is None else (channel,) * count
-        return Part(name, Arranged(source, order), axes, place, channels)
-    at = _channel_place(axes)
-    place = place.arranged([*range(at), None, *range(at, ndim)])
-    arranged = Arranged(source, (*order[:at], ndim, *order[at:]))
-    axes = (*axes[:at], CHANNEL, *axes[at:])
+        return LayerPart(name, ArrayWindow(source, order), axes, placement, channels)
+    channel_index = _channel_place(axes)
+    placement = placement.arranged(
+        [*range(channel_index), None, *range(channel_index, ndim)]
+    )
+    arranged = ArrayWindow(
+        source, (*order[:channel_index], ndim, *order[channel_index:])
+    )
+    axes = (*axes[:channel_index], CHANNEL, *axes[channel_index:])
     channels = rgb_channels(source.shape[-1], source.dtype)
-    return Part(name, arranged, axes, place, channels)
+    return LayerPart(name, arranged, axes, placement, channels)
 
 
 def _is_channel(axes: Sequence[Axis], order: Sequence[int], axis: int) -> bool:
@@ -188,8 +194,8 @@ def _require_type(dtype: np.dtype[Any], kind: str) -> None:
     if dtype.kind in kinds and dtype.itemsize <= 8:
         return
     what = "integers" if kind == "labels" else "integers or floats of up to 64 bits"
-    msg = f"Its pixels must be {what}, not {dtype}. Convert them first."
-    raise UnsupportedError(msg)
+    msg = f"Its pixels must be {what}, not {dtype}."
+    raise UnsupportedError(msg, remedy="Convert them first.")
 
 
 def _channel_place(axes: Sequence[Axis]) -> int:
@@ -197,7 +203,7 @@ def _channel_place(axes: Sequence[Axis]) -> int:
     return sum(axis.type == "time" for axis in axes)
 
 
-def _joined(images: Sequence[Part], name: str) -> Part:
+def _joined(images: Sequence[LayerPart], name: str) -> LayerPart:
     """Make channels of images."""
     first = images[0]
     if len(images) == 1:
@@ -213,15 +219,21 @@ def _joined(images: Sequence[Part], name: str) -> Part:
     dtype = np.result_type(*(image.source.dtype for image in images))
     for image in images:
         # numpy calls a cast of 64 bits to a float safe, which drops digits.
-        own = image.source.dtype
-        if dtype.kind == "f" and own.kind != "f" and 2 * own.itemsize > dtype.itemsize:
+        image_dtype = image.source.dtype
+        if (
+            dtype.kind == "f"
+            and image_dtype.kind != "f"
+            and 2 * image_dtype.itemsize > dtype.itemsize
+        ):
             msg = f"No type of pixels holds the values of all channels. {SINGLY}"
             raise UnsupportedError(msg)
-    at = _channel_place(first.axes)
-    source = StackedSource([image.source for image in images], at, dtype)
+    channel_index = _channel_place(first.axes)
+    source = StackedSource([image.source for image in images], channel_index, dtype)
     ndim = len(first.axes)
-    place = first.place.arranged([*range(at), None, *range(at, ndim)])
-    axes = (*first.axes[:at], CHANNEL, *first.axes[at:])
+    placement = first.place.arranged(
+        [*range(channel_index), None, *range(channel_index, ndim)]
+    )
+    axes = (*first.axes[:channel_index], CHANNEL, *first.axes[channel_index:])
     common, names = _names([image.name for image in images])
     channels = tuple(
         replace(image.channels[0], label=label)
@@ -230,10 +242,10 @@ def _joined(images: Sequence[Part], name: str) -> Part:
     )
     if len(channels) < len(images):
         channels = ()
-    return Part(common or name, source, axes, place, channels)
+    return LayerPart(common or name, source, axes, placement, channels)
 
 
-def _difference(first: Part, other: Part) -> str:
+def _difference(first: LayerPart, other: LayerPart) -> str:
     """Say why two images are not channels of one; "" where they are."""
     if any(axis.type == "channel" for axis in (*first.axes, *other.axes)):
         return "one of them has channels already"
@@ -242,7 +254,7 @@ def _difference(first: Part, other: Part) -> str:
     if first.axes != other.axes:
         return "their axes differ, or the units of these"
     if not first.place.equals(other.place):
-        return "they lie at different places"
+        return "their positions differ"
     return ""
 
 
@@ -253,23 +265,23 @@ def _names(names: Sequence[str]) -> tuple[str, list[str]]:
     return (heads.pop(), rests) if len(heads) == 1 and all(rests) else ("", list(names))
 
 
-def _require_on(image: Part, label: Part) -> None:
+def _require_on(image: LayerPart, label: LayerPart) -> None:
     """Refuse labels that are not on the axes of an image."""
     channel = next((i for i, a in enumerate(image.axes) if a.type == "channel"), None)
     kept = [i for i in range(len(image.axes)) if i != channel]
-    place = image.place.arranged(kept)
+    placement = image.place.arranged(kept)
     reason = ""
     if tuple(image.axes[i] for i in kept) != label.axes:
         theirs = ", ".join(axis.name for axis in label.axes)
         reason = f"its axes are {theirs}, or have other units"
-    elif not place.same_world(label.place):
+    elif not placement.same_world(label.place):
         reason = "it is turned or sheared in another way"
     if reason:
         msg = f"{label.name} is no label image of {image.name}: {reason}. {SINGLY}"
         raise UnsupportedError(msg)
 
 
-def _named(labels: Sequence[Part]) -> list[Part]:
+def _named(labels: Sequence[LayerPart]) -> list[LayerPart]:
     """Give each label image a name that a group can have."""
     taken: list[str] = []
     named = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.transform import Matrix
 
-__all__ = ["Place", "layer_axes", "ome_order", "place_of"]
+__all__ = ["LayerPlace", "layer_axes", "ome_order", "place_of"]
 
 TYPES = {"t": "time", "time": "time", "c": "channel", "channel": "channel"}
 TYPES |= dict.fromkeys("zyx", "space")
@@ -83,8 +83,8 @@ def _unit(unit: Any) -> str | None:
         return None
     name = unit_name(text)
     if name is None:
-        msg = f"OME-Zarr has no unit {text}. Choose another for the layer."
-        raise UnsupportedError(msg)
+        msg = f"OME-Zarr has no unit {text}."
+        raise UnsupportedError(msg, remedy="Choose another for the layer.")
     return name
 
 
@@ -106,7 +106,7 @@ def ome_order(axes: Sequence[Axis]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class LayerPlace:
     """Where a layer lies; per axis, in its unit.
 
     Attributes
@@ -121,7 +121,7 @@ class Place:
     translation: tuple[float, ...]
     affine: Matrix | None = None
 
-    def arranged(self, order: Sequence[int | None]) -> Place:
+    def arranged(self, order: Sequence[int | None]) -> LayerPlace:
         """Put the axes into another order; None is a new axis of size 1 at 0."""
         affine = None
         if self.affine is not None:
@@ -130,26 +130,28 @@ class Place:
             old = [axis for axis in order if axis is not None]
             affine[np.ix_(kept, kept)] = self.affine[np.ix_(old, old)]
             affine[kept, -1] = self.affine[old, -1]
-        return Place(
+        return LayerPlace(
             tuple(1.0 if i is None else self.scale[i] for i in order),
             tuple(0.0 if i is None else self.translation[i] for i in order),
             affine,
         )
 
-    def same_world(self, other: Place) -> bool:
+    def same_world(self, other: LayerPlace) -> bool:
         """Whether both get from their own coordinates to the world alike."""
         if self.affine is None or other.affine is None:
             return self.affine is other.affine
         return bool(np.allclose(self.affine, other.affine))
 
-    def equals(self, other: Place) -> bool:
+    def equals(self, other: LayerPlace) -> bool:
         """Whether both lie at the same place."""
         near = np.allclose(self.scale, other.scale, rtol=1e-6, atol=0)
-        at = np.allclose(np.subtract(self.translation, other.translation), 0, atol=1e-6)
-        return bool(near and at and self.same_world(other))
+        same_place = np.allclose(
+            np.subtract(self.translation, other.translation), 0, atol=1e-6
+        )
+        return bool(near and same_place and self.same_world(other))
 
 
-def place_of(keywords: Mapping[str, Any], ndim: int) -> Place:
+def place_of(keywords: Mapping[str, Any], ndim: int) -> LayerPlace:
     """Read it from ``scale``, ``translate``, ``rotate``, ``shear`` and ``affine``.
 
     Raises
@@ -165,27 +167,29 @@ def place_of(keywords: Mapping[str, Any], ndim: int) -> Place:
         affine = np.asarray(
             getattr(keywords["affine"], "affine_matrix", keywords["affine"])
         )
-    own = np.diag([*scale, 1.0])
-    own[:-1, -1] = offset
+    scaling = np.diag([*scale, 1.0])
+    scaling[:-1, -1] = offset
     if not (_empty(keywords, "rotate") and _empty(keywords, "shear")):
         from napari.utils.transforms import Affine
 
-        own[:-1, :-1] = Affine(
+        scaling[:-1, :-1] = Affine(
             scale=scale,
             rotate=keywords.get("rotate"),
             shear=keywords.get("shear"),
             ndim=ndim,
         ).linear_matrix
-    whole = affine @ own
+    whole = affine @ scaling
     if not np.isfinite(whole).all() or abs(np.linalg.det(whole)) == 0:
         msg = "A layer without extent, or at no finite place, cannot be written."
         raise UnsupportedError(msg)
-    for inner, outer in ((whole, None), (own, affine)):
+    for inner, outer in ((whole, None), (scaling, affine)):
         if _is_upright(inner):
-            return Place(_floats(np.diag(inner)[:-1]), _floats(inner[:-1, -1]), outer)
-    sizes = np.linalg.norm(own[:-1, :-1], axis=0)
+            return LayerPlace(
+                _floats(np.diag(inner)[:-1]), _floats(inner[:-1, -1]), outer
+            )
+    sizes = np.linalg.norm(scaling[:-1, :-1], axis=0)
     rest = whole @ np.diag([*(1 / sizes), 1.0])
-    return Place(_floats(sizes), (0.0,) * ndim, rest)
+    return LayerPlace(_floats(sizes), (0.0,) * ndim, rest)
 
 
 def _empty(keywords: Mapping[str, Any], key: str) -> bool:

@@ -1,8 +1,8 @@
 """What the mouse does on painted labels, where it differs from napari.
 
 Three differences: a stroke goes on to where the button is released (napari drops the
-last move, which its canvas delivers too late); Alt erases while it is held; in 3D the
-picture on the screen is hit, not level 0 of the file.
+last move, which its canvas delivers too late); Ctrl or Alt erases while it is held; in
+3D the image on the screen is hit, not level 0 of the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def draw(layer: Any, event: Any) -> Iterator[None]:
     """Paint, erase or fill along a drag, as one step of undo."""
     note_zoom(layer, event)
     overlay = layer._overlays["brush_stroke"]
-    frozen = layer.cursor == "circle_frozen"
+    frozen = layer.cursor == "circle_frozen" or layer.is_exchanging
     if frozen or overlay.active or (overlay.enabled and event.button == 2):
         return
     with layer.block_history():
@@ -35,12 +35,18 @@ def draw(layer: Any, event: Any) -> Iterator[None]:
         yield
         while event.type in ("mouse_move", "mouse_release"):
             at = coordinates(layer, event)
-            if at is not None:
+            if at is not None and not _is_filled(layer, last, at):
                 layer._draw(_label(layer, event), last, at)
             last = at
             if event.type == "mouse_release":
                 return
             yield
+
+
+def _is_filled(layer: Any, last: Any, at: Any) -> bool:
+    """Tell whether a click that fills would fill again where it just has."""
+    same = last is not None and np.array_equal(np.round(last), np.round(at))
+    return bool(same and layer._mode == Mode.FILL)
 
 
 def tell_hidden(layer: Any, event: Any) -> None:
@@ -49,12 +55,14 @@ def tell_hidden(layer: Any, event: Any) -> None:
         layer.told_hidden = False
     elif event.button == 1 and Mode(layer._visible_mode or "pan_zoom") in PAINTING:
         if not layer.told_hidden:
-            show_info(f"{layer.name!r} is hidden: show it to paint.")
+            show_info(f"These labels are hidden.\nShow {layer.name!r} to paint.")
         layer.told_hidden = True
 
 
 def _label(layer: Any, event: Any) -> int:
-    erases = layer._mode == Mode.PAINT and "Alt" in event.modifiers
+    # Many window managers of Linux move the window by Alt and a drag.
+    held = {"Alt", "Control"}.intersection(event.modifiers)
+    erases = layer._mode == Mode.PAINT and held
     if layer._mode == Mode.ERASE or erases:
         return int(layer.colormap.background_value)
     return int(layer.selected_label)

@@ -14,7 +14,7 @@ __all__ = ["CanvasData"]
 
 
 class CanvasData(MultiScaleData):  # type: ignore[misc]
-    """The levels of a canvas; any index but that of a level goes to level 0.
+    """The levels of a canvas as dask arrays; all other indices go to level 0.
 
     napari's layers of several levels must hold a ``MultiScaleData`` (private; the same
     in 0.9), whose own indices are levels alone.
@@ -27,22 +27,35 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
 
     def __init__(self, canvas: Canvas) -> None:
         self.canvas = canvas
-        super().__init__(canvas.levels)
+        super().__init__([level.lazy() for level in canvas.levels])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CanvasData:
         return CanvasData(self.canvas.copy())
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, int | np.integer | slice):
-            return self._data[index]
-        return self._data[0][index]
+        if isinstance(index, int | np.integer):
+            return self.canvas.levels[index].lazy()
+        if isinstance(index, slice):
+            return [level.lazy() for level in self.canvas.levels[index]]
+        return self.canvas.levels[0].lazy()[index]
+
+    def __iter__(self) -> Any:
+        return (level.lazy() for level in self.canvas.levels)
+
+    @property
+    def dtype(self) -> Any:
+        """Type of a label, which grows with what is painted."""
+        return self.canvas.dtype
 
     def __setitem__(self, index: Any, value: Any) -> None:
         msg = "Set values with layer.data_setitem(indices, values): it can be undone."
         raise TypeError(msg)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return self._data[0].__array__(dtype, copy)
+        if copy is False:
+            msg = "Labels with edits cannot be viewed without copying them."
+            raise ValueError(msg)
+        return self[0].__array__(dtype)
 
     def astype(self, dtype: Any, **_: Any) -> CanvasData:
         """Give the same labels and edits in another type of integers.
@@ -65,7 +78,7 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
 
     def min(self, **_: Any) -> int:
         """Smallest value, from the coarsest level and zero."""
-        return min(0, int(np.min(self._data[-1])))
+        return min(0, int(np.min(np.asarray(self[-1]))))
 
     def max(self, **_: Any) -> int:
         """Largest value that is known without reading the finer levels."""

@@ -12,13 +12,15 @@ history and of the slice.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 
-from napari_ngff.labels.cells import hull, inside, overlap
+from napari_ngff.store.boxes import hull, inside, overlap, whole_box
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.canvas_data import CanvasData
 from napari_ngff.viewer.painting.tile import PaintedSlicing
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.classes import LabelClass
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.grid import Box
-    from napari_ngff.viewer.painting.tile import Tile
+    from napari_ngff.store.boxes import Box
+    from napari_ngff.viewer.painting.tile import ScreenPart
     from napari_ngff.viewer.saving.saver import LayerSaver
 
 __all__ = ["CanvasLabels"]
@@ -63,6 +65,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     classes
         Named labels, as they shall be saved; None where they stay as in the file. See
         `napari_ngff.viewer.painting.classes`.
+    is_exchanging
+        Whether a field is just being replaced by another: no stroke begins then.
     """
 
     _staged_history: list[Edit]
@@ -76,6 +80,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.saver: LayerSaver | None = None
         self.spared: tuple[int, ...] = ()
         self.classes: tuple[LabelClass, ...] | None = None
+        self.is_exchanging = False
         keywords.pop("multiscale", None)
         super().__init__(CanvasData(canvas), multiscale=True, **keywords)
 
@@ -136,6 +141,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.saver = None
         self.canvas, self.read_only = canvas, read_only
         self._pending, self._painted_to = [], 0
+        self._overlays["polygon"].points = []  # of a polygon that was not finished
         self._slicing_state.forget()
         self._data_raw = self._data = CanvasData(canvas)
         self._cached_labels = None
@@ -159,13 +165,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         return bool(self._block_history)
 
     def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
-        """Tell as napari does, and whether edits are unsaved or why there are none."""
+        """Tell as napari does, and of unsaved changes, or why none can be made."""
         status: dict[str, str] = super().get_status(*arguments, **keywords)
         note = f"read-only: {self.read_only}" if self.read_only else ""
         if self.saver is not None:
             note = self.saver.note
         if self.unsaved and not (self.saver is not None and self.saver.running):
-            note = "unsaved edits"
+            note = "unsaved changes"
         if note:
             status["coordinates"] = f"{status['coordinates']}; {note}".lstrip("; ")
         return status
@@ -183,6 +189,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             sides = [shape[axis] for axis in self._slice_input.displayed]
             if max(sides) > LARGEST_TEXTURE:
                 show_warning(
+                    "Level not shown: it is too large.\n"
                     f"Level {level} is {max(sides)} voxels long, a texture holds"
                     f" {LARGEST_TEXTURE}. Choose a coarser level."
                 )
@@ -202,6 +209,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             dtype = np.dtype(f"{dtype.kind}{WIDER[dtype.itemsize]}")
         if dtype != self.canvas.dtype and label <= np.iinfo(dtype).max:
             show_info(
+                "Labels have a larger type now.\n"
                 f"Label {label} does not fit into {self.canvas.dtype}:"
                 f" {self.name} is now {dtype}, and so will be the file."
             )
@@ -235,7 +243,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         It is known of what is on the screen, if that is level 0, and all of the edit.
         """
         level = self.canvas.levels[0]
-        region = edit.region(level.grid, tuple((0, size) for size in level.shape))
+        region = edit.region(level.grid, whole_box(level.shape))
         if region is None or edit.source == edit.label:
             return True
         tile = self._slicing_state.tile()
@@ -260,11 +268,36 @@ class CanvasLabels(Labels):  # type: ignore[misc]
                 self._add_edit(edit)
         self._partial_labels_refresh()
 
+    def restore(self, edits: Sequence[Edit]) -> None:
+        """Add edits that were painted earlier, each one step of undo.
+
+        The type of the labels is widened where one does not fit.
+        """
+        for label in {edit.label for edit in edits}:
+            self._validate_label_in_range(label)
+        self.canvas.extend(edits)
+        self._redo_history.clear()
+        self._undo_history.extend([edit] for edit in edits)
+        self.events.paint(value=list(edits))
+        self.check_dirty()
+        tile = self._slicing_state.tile()
+        if tile is None:
+            return
+        # Thousands of them take seconds, for which the window shall not stand.
+        read = partial(self.canvas.read, tile.level.number, tile.box)
+        frontend.run(read, lambda _: self.refresh(extent=False))
+
     def _append_to_undo_history(self, item: list[Edit]) -> None:
         joined = self.canvas.close() or item
         self._painted_to = min(self._painted_to, self.canvas.log.end - len(joined))
         super()._append_to_undo_history(joined)
         self._refresh_thumbnail()
+        self.check_dirty()
+
+    def check_dirty(self) -> None:
+        """Let the saver tell whether anything is unsaved now."""
+        if self.saver is not None:
+            self.saver.check_dirty()
 
     def _load_history(self, before: Any, after: Any, undoing: bool = True) -> None:
         if not before or self._staged_history:
@@ -274,6 +307,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         after.append(edits)
         self._show_again(edits)
         self._refresh_thumbnail()
+        self.check_dirty()
 
     def _abort_stroke(self) -> None:
         edits = self.canvas.undo() if self._staged_history else []
@@ -318,7 +352,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         if tile is not None:
             self._patch(tile, [tile.box], self._read if again else self._overlay(0))
 
-    def _patch(self, tile: Tile, regions: Sequence[Box], update: Any) -> None:
+    def _patch(self, tile: ScreenPart, regions: Sequence[Box], update: Any) -> None:
         """Change regions of the picture, color what differs, and send it."""
         raw = self._slice.image.raw
         if not raw.flags.writeable:

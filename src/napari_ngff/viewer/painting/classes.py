@@ -14,12 +14,13 @@ from napari_ngff.labels.classes import (
     STATES,
     LabelClass,
     classes_of,
+    color_of_new,
     dump_classes,
-    free_color,
     load_classes,
     with_classes,
 )
 from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.boxes import whole_box
 from napari_ngff.viewer.label_colors import recolored
 from napari_ngff.viewer.label_layers import label_features
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -29,7 +30,14 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-__all__ = ["KEYS", "Classes", "classes_of_layer", "counts", "has_classes"]
+__all__ = [
+    "KEYS",
+    "Classes",
+    "classes_of_layer",
+    "counts",
+    "read_classes_again",
+    "unit_of_area",
+]
 
 KEYS = 9
 """So many classes are chosen by a number key."""
@@ -39,6 +47,11 @@ MANY = 2000
 
 COUNTED = 1 << 24
 """Voxels of the finest level whose labels are counted."""
+
+
+def unit_of_area(layer: OMEZarrLabels) -> str:
+    """Name what a label covers: "voxels" of a stack, else "pixels"."""
+    return "voxels" if "z" in layer.axis_labels else "pixels"
 
 
 class Classes:
@@ -52,16 +65,37 @@ class Classes:
 
     def __init__(self, layer: OMEZarrLabels) -> None:
         self._layer = weakref.ref(layer)
+        self.items: tuple[LabelClass, ...] = ()
+        self._tabulated = True
+        self._read(layer)
+        layer.events.selected_label.connect(self._on_selected)
+        for number in range(1, KEYS + 1):
+            layer.bind_key(str(number), _key(number), overwrite=True)
+
+    def _read(self, layer: OMEZarrLabels) -> None:
+        """Take the classes that the file of the layer states."""
         info = _described(layer)
-        self.items: tuple[LabelClass, ...] = classes_of(info)
+        self.items = classes_of(info)
         self._tabulated = len(info.properties) <= MANY
         if any(one.hidden for one in self.items):
             layer.classes = self.items
             self._color()
         self._follow(layer)
-        layer.events.selected_label.connect(self._on_selected)
-        for number in range(1, KEYS + 1):
-            layer.bind_key(str(number), _key(number), overwrite=True)
+
+    def read_again(self) -> None:
+        """Take the classes of other labels, which the layer shows from now on."""
+        self.layer.classes = None
+        self._read(self.layer)
+        self.changed.emit()
+
+    def keep(self, classes: Iterable[LabelClass]) -> None:
+        """Add classes in use; that alone is no reason to save these labels."""
+        saver = self.layer.saver
+        description = saver.description if saver is not None else None
+        was_changed = description is None or description.changed
+        self.share(classes)
+        if description is not None and not was_changed:
+            description.overlook()
 
     def _on_selected(self) -> None:
         if self._layer() is not None:
@@ -117,7 +151,8 @@ class Classes:
             value = taken + 1 if taken else max(1, int(self.layer.selected_label))
         if value == 0 or self.find(value) is not None:
             raise ValueError(f"Label {value} is taken. Choose another.")
-        one = LabelClass(value, name or f"class {value}", free_color(self.items))
+        color = color_of_new(value, self.items)
+        one = LabelClass(value, name or f"class {value}", color)
         self._set((*self.items, one))
         self.select(value)
         return one
@@ -204,6 +239,7 @@ class Classes:
         self.items = layer.classes = items
         if layer.saver is not None and layer.saver.description is not None:
             layer.saver.description.touch()
+            layer.saver.journal.classes = self.dump() if items else ""
         self._color(gone)
         if self._tabulated:
             layer.features = label_features(_described(layer).properties)
@@ -262,9 +298,10 @@ def classes_of_layer(layer: OMEZarrLabels) -> Classes:
     return _classes[layer]
 
 
-def has_classes(layer: OMEZarrLabels) -> bool:
-    """Tell whether somebody works with the classes of a layer."""
-    return layer in _classes or layer.classes is not None
+def read_classes_again(layer: OMEZarrLabels) -> None:
+    """Take the classes of the labels that a layer shows from now on."""
+    if layer in _classes or layer.classes is not None:
+        classes_of_layer(layer).read_again()
 
 
 _classes: weakref.WeakKeyDictionary[Any, Classes] = weakref.WeakKeyDictionary()
@@ -280,7 +317,7 @@ def counts(layer: OMEZarrLabels) -> dict[int, int]:
     small = [level for level in canvas.levels if level.size <= COUNTED]
     level = small[0] if small else canvas.levels[-1]
     total: dict[int, int] = {}
-    for chunk in level.chunks_in(tuple((0, size) for size in level.shape)):
+    for chunk in level.chunks_in(whole_box(level.shape)):
         values, numbers = np.unique(level.read(level.box(chunk)), return_counts=True)
         for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
             total[value] = total.get(value, 0) + number

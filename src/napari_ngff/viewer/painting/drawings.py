@@ -103,7 +103,7 @@ def _plane(
     sizes = np.take(into.canvas.shape, others)
     if (spread > FLAT).any() or (planes < 0).any() or (planes >= sizes).any():
         msg = (
-            f"A shape of {shapes.name} lies in no plane of {into.name} that is shown."
+            f"A shape of {shapes.name} is in no visible plane of {into.name}."
             " Draw it in one plane."
         )
         raise ValueError(msg)

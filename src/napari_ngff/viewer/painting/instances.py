@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
-    from napari_ngff.labels.grid import Box, Indices
+    from napari_ngff.labels.grid import Indices
+    from napari_ngff.store.boxes import Box
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = [
@@ -48,10 +49,10 @@ def neighbour(ids: Indices, label: int, step: int) -> int | None:
     if not len(ids):
         return None
     if step > 0:
-        place = int(np.searchsorted(ids, label, side="right"))
+        index = int(np.searchsorted(ids, label, side="right"))
     else:
-        place = int(np.searchsorted(ids, label, side="left")) - 1
-    return int(ids[place % len(ids)])
+        index = int(np.searchsorted(ids, label, side="left")) - 1
+    return int(ids[index % len(ids)])
 
 
 def look_at(viewer: ViewerModel, layer: OMEZarrLabels, label: int) -> Box:

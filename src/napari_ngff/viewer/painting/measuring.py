@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
@@ -76,13 +77,10 @@ class LayerMeasuring:
         """
 
         def work() -> str:
-            try:
-                write_frame(self.frame, path)
-            except (OMEZarrError, OSError) as error:
-                return str(error)
+            write_frame(self.frame, path)
             return f"Saved in {path}."
 
-        frontend.run(work, told)
+        frontend.run(partial(frontend.attempt, work), told)
 
     def _goes_on(self, done: int, total: int) -> bool:
         self.done, self.total = done, total
@@ -90,10 +88,8 @@ class LayerMeasuring:
 
     def _work(self) -> Any:
         image, labels = self._nodes
-        try:
-            return measure(image, labels, goes_on=self._goes_on)
-        except (OMEZarrError, OSError) as error:
-            return str(error)
+        work = partial(measure, image, labels, goes_on=self._goes_on)
+        return frontend.attempt(work)
 
     def _finish(self, found: Any) -> None:
         if self._cancelled or found is None:

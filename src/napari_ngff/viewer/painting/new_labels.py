@@ -8,64 +8,64 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.labels.blank import Blank
-from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.creation import level_factors
 from napari_ngff.labels.places.home import name_problem
 from napari_ngff.labels.places.sidecar import attached, home_of_new
-from napari_ngff.store.lazy import LazyArray
+from napari_ngff.store.lazy import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.store.shown_pixels import ShownPixels
+from napari_ngff.viewer.label_layers import FIRST_COLORS, label_colormap
+from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Sequence
 
     from napari.layers import Image, Layer
 
     from napari_ngff.labels.places.home import LabelHome
     from napari_ngff.store.node import Node
+    from napari_ngff.viewer.painting.label_target import Sidecar
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.picture import LayerData
 
 __all__ = [
-    "TARGET",
-    "LabelTarget",
+    "LabelChoices",
     "free_name",
     "is_shown",
+    "label_data",
     "new_labels",
+    "storage_problem",
     "taken_names",
 ]
 
-TARGET = "ome-zarr-target"
-"""Where a layer's ``metadata`` keeps its `LabelTarget`."""
+PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
+"""Keywords that put labels where their image is."""
 
 CHUNK = 512
 """Side of a chunk in the last two axes where the image states none."""
+
+COMPARED_FIELD = "This field is shown for comparison. Open it to paint."
+
+OVERVIEW = "Labels on a plate overview cannot be stored. Open a field first."
+OTHER_PIXELS = (
+    "Labels on this image cannot be stored, because it does not show the file's own"
+    " pixels. Show the image in its own coordinate system first."
+)
 
 COARSEST = 1024
 """An image of one level gets coarser levels of labels until one is no longer."""
 
 
 @dataclass(frozen=True, slots=True)
-class LabelTarget:
-    """Where new labels belong.
+class LabelChoices:
+    """What the user chooses for new labels; see `new_labels`."""
 
-    Attributes
-    ----------
-    node
-        The image's group; None where the image is not of an OME-Zarr.
-    level
-        Level of the image that is the finest of the labels.
-    home
-        The group that will list them; None where there is none.
-    """
-
-    node: Node | None
     name: str
     level: int = 0
-    home: LabelHome | None = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> LabelTarget:
-        return self
+    dtype: np.dtype[Any] = np.dtype(np.uint16)  # noqa: RUF009  never changes
+    sidecar: Sidecar = None
+    overwrite: bool = False
 
 
 def taken_names(layer: Image) -> list[str]:
@@ -73,8 +73,8 @@ def taken_names(layer: Image) -> list[str]:
     origin = layer.metadata.get(KEY)
     if not isinstance(origin, LayerOrigin):
         return []
-    own = [node.name for node in origin.node.labels().nodes]
-    return [*own, *attached(origin.node).labels]
+    names = [node.name for node in origin.node.labels().nodes]
+    return [*names, *attached(origin.node).labels]
 
 
 def free_name(layer: Image, others: Sequence[str] = (), wish: str = "labels") -> str:
@@ -83,6 +83,18 @@ def free_name(layer: Image, others: Sequence[str] = (), wish: str = "labels") ->
     numbers = range(1, len(taken) + 2)
     names = [wish, *(f"{wish}-{number + 1}" for number in numbers)]
     return next(name for name in names if not name_problem(name, taken))
+
+
+def storage_problem(layer: Image) -> str:
+    """Explain why labels for an image layer could never be saved; "" where they can."""
+    origin = layer.metadata.get(KEY)
+    finest = layer.data[0] if layer.multiscale else layer.data
+    if isinstance(origin, LayerOrigin) and origin.is_compared:
+        return COMPARED_FIELD
+    if not isinstance(origin, LayerOrigin) or _order(finest) is not None:
+        return ""
+    is_overview = origin.picture is not None and is_joined(origin.picture)
+    return OVERVIEW if is_overview else OTHER_PIXELS
 
 
 def is_shown(layers: Iterable[Layer], place: tuple[str, str]) -> bool:
@@ -104,7 +116,7 @@ def new_labels(
     *,
     level: int = 0,
     dtype: Any = np.uint16,
-    sidecar: bool | str | os.PathLike[str] | None = None,
+    sidecar: Sidecar = None,
     overwrite: bool = False,
 ) -> OMEZarrLabels:
     """Make empty labels for an image layer; add them with ``viewer.add_layer``.
@@ -134,58 +146,92 @@ def new_labels(
     ValueError
         Where the name cannot be used, or there is no such level.
     UnsupportedError
-        Where labels cannot go where `sidecar` says.
+        Where labels of this image cannot be saved, as on a plate overview, or cannot
+        go where `sidecar` says.
     """
-    from napari.utils.transforms import Affine
+    from napari_ngff.viewer.painting.painted import as_layer
 
-    from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.saving.attachment import attach_new
-
+    reason = storage_problem(layer)
+    if reason:
+        raise UnsupportedError(reason)
     name = free_name(layer) if name is None else name
     taken = [one for one in taken_names(layer) if not (overwrite and one == name)]
     problem = name_problem(name, taken)
     if problem:
         raise ValueError(problem)
-    ndim = layer.ndim
-    shapes = _shapes(layer)
+    chosen = LabelChoices(name, level, np.dtype(dtype), sidecar, overwrite)
+    placed: dict[str, Any] = {key: getattr(layer, key) for key in PLACEMENT}
+    levels = list(layer.data) if layer.multiscale else [layer.data]
+    image = levels, {**placed, "metadata": layer.metadata}, "image"
+    new: OMEZarrLabels = as_layer(label_data(image, chosen))
+    return new
+
+
+def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
+    """Make what a layer of new labels needs; reads metadata of the image's file alone.
+
+    Parameters
+    ----------
+    image
+        Levels and keywords of a channel of the image.
+    chosen
+        The name has to be free.
+
+    Raises
+    ------
+    ValueError
+        Where the image has no such level.
+    UnsupportedError
+        Where labels cannot go where `chosen` says.
+    """
+    levels, keywords, _ = image
+    levels = levels if isinstance(levels, list) else [levels]
+    ndim = len(keywords["scale"])
+    shapes = _shapes(levels, ndim)
+    name, level = chosen.name, chosen.level
     if not 0 <= level < len(shapes):
-        msg = f"{layer.name} has no level {level}, only 0 to {len(shapes) - 1}."
+        msg = f"The image has no level {level}, only 0 to {len(shapes) - 1}."
         raise ValueError(msg)
-    chunks = _chunks(layer)
-    sources = [
-        Blank(shape, tuple(np.minimum(chunks, shape).tolist()), np.dtype(dtype))
+    chunks = _chunks(levels[0], ndim)
+    arrays = [
+        LazyArray.of(
+            ArrayWindow.whole(
+                BlankArray(shape, tuple(map(min, chunks, shape)), chosen.dtype)
+            )
+        )
         for shape in shapes[level:]
     ]
-    factor = np.divide(shapes[0], shapes[level])
-    linear = Affine(
-        scale=layer.scale, rotate=layer.rotate, shear=layer.shear, ndim=ndim
-    ).linear_matrix
-    origin = layer.metadata.get(KEY)
+    origin = keywords["metadata"].get(KEY)
     node = origin.node if isinstance(origin, LayerOrigin) else None
-    order = _order(layer)
-    home = None if order is None else _home(node, sidecar)
-    labels = OMEZarrLabels(
-        Canvas(sources),
-        name=name,
-        scale=layer.scale * factor,
-        # The middle of a voxel that holds several lies between theirs.
-        translate=layer.translate + linear @ ((factor - 1) / 2),
-        rotate=layer.rotate,
-        shear=layer.shear,
-        affine=layer.affine,
-        units=layer.units,
-        axis_labels=layer.axis_labels,
-        metadata={TARGET: LabelTarget(node, name, level, home)},
-    )
-    attach_new(labels, node, name, level, order, home)
-    if overwrite and labels.saver is not None:
-        labels.saver.replaces = name
-    return labels
+    order = _order(levels[0])
+    home = None if order is None else _home(node, chosen.sidecar)
+    replaces = name if chosen.overwrite else ""
+    target = LabelTarget(node, name, level, home, order, chosen.sidecar, replaces)
+    factor = _factors(origin, order, level, shapes)
+    placed = {key: keywords[key] for key in PLACEMENT if keywords.get(key) is not None}
+    # The middle of a voxel that holds several lies between theirs.
+    shift = _linear(placed, ndim) @ ((factor - 1) / 2)
+    placed["translate"] = np.asarray(keywords["translate"]) + shift
+    placed["scale"] = np.asarray(keywords["scale"]) * factor
+    keywords = {
+        **placed,
+        "name": name,
+        "colormap": label_colormap(FIRST_COLORS),
+        "metadata": {TARGET: target},
+    }
+    return arrays, keywords, "labels"
 
 
-def _home(
-    node: Node | None, sidecar: bool | str | os.PathLike[str] | None
-) -> LabelHome | None:
+def _linear(placed: dict[str, Any], ndim: int) -> np.ndarray[Any, Any]:
+    """Return the matrix that takes voxels to world coordinates, but for `affine`."""
+    from napari.utils.transforms import Affine
+
+    given = {key: placed[key] for key in ("scale", "rotate", "shear") if key in placed}
+    matrix: np.ndarray[Any, Any] = Affine(**given, ndim=ndim).linear_matrix
+    return matrix
+
+
+def _home(node: Node | None, sidecar: Sidecar) -> LabelHome | None:
     """Choose where labels go; None where nobody has asked for what cannot be."""
     if node is None:
         return None
@@ -197,31 +243,43 @@ def _home(
         return None  # whoever saves them is told
 
 
-def _order(layer: Image) -> tuple[int | None, ...] | None:
+def _order(finest: Any) -> tuple[int | None, ...] | None:
     """Find the image's own axis for each of the layer; None where it has no array."""
-    data = layer.data[0] if layer.multiscale else layer.data
-    window = data.window if isinstance(data, LazyArray) else None
-    if window is None or not isinstance(window.source, LevelSource):
+    window = finest.window if isinstance(finest, LazyArray) else None
+    if window is None:
         return None
-    return window.axes
+    source = window.source
+    inner = source.source if isinstance(source, ShownPixels) else source
+    return window.order if isinstance(inner, LevelSource) else None
 
 
-def _shapes(layer: Image) -> list[tuple[int, ...]]:
-    """Shapes of the levels, without colours."""
-    ndim = layer.ndim
-    shapes = [tuple(int(n) for n in shape[:ndim]) for shape in layer.level_shapes]
-    while not layer.multiscale and max(shapes[-1][-2:]) > COARSEST:
+def _factors(
+    origin: Any,
+    order: Sequence[int | None] | None,
+    level: int,
+    shapes: Sequence[Sequence[int]],
+) -> np.ndarray[Any, Any]:
+    """Find how much larger the voxels of a level are than those of the finest."""
+    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    if picture is None or order is None or level >= len(picture.pyramid.levels):
+        return np.divide(shapes[0], shapes[level])
+    stated = level_factors(picture.pyramid, level)
+    return np.array([1.0 if axis is None else stated[axis] for axis in order])
+
+
+def _shapes(levels: Sequence[Any], ndim: int) -> list[tuple[int, ...]]:
+    """Return the shapes of the levels, without colours."""
+    shapes = [tuple(int(n) for n in level.shape[:ndim]) for level in levels]
+    while len(levels) == 1 and max(shapes[-1][-2:]) > COARSEST:
         last = shapes[-1]
         shapes.append((*last[:-2], -(-last[-2] // 2), -(-last[-1] // 2)))
     return shapes
 
 
-def _chunks(layer: Image) -> tuple[int, ...]:
-    """Shape of the image's chunks at level 0."""
-    data = layer.data[0] if layer.multiscale else layer.data
-    chunks = getattr(data, "chunks", None)
+def _chunks(finest: Any, ndim: int) -> tuple[int, ...]:
+    """Return the shape of the image's chunks at level 0."""
+    chunks = getattr(finest, "chunks", None)
     if not chunks:
-        return (1,) * (len(layer.scale) - 2) + (CHUNK, CHUNK)
+        return (1,) * (ndim - 2) + (CHUNK, CHUNK)
     sizes = [int(c if isinstance(c, int) else max(c)) for c in chunks]
-    ndim: int = layer.ndim
     return tuple(sizes[:ndim])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.layers import Labels
 from napari.layers.labels._labels_constants import Mode
-from napari.utils.notifications import show_warning
+from napari.utils.notifications import show_info, show_warning
 
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.flood import FILL_BUDGET, flood
@@ -44,6 +44,10 @@ __all__ = [
 ]
 
 
+FIRST_BRUSH = 16.0
+"""Diameter of the brush until another is chosen, in pixels of the screen."""
+
+
 class OMEZarrLabels(CanvasLabels):
     """The same with its tools, editable at every zoom; made as `CanvasLabels` is.
 
@@ -72,17 +76,19 @@ class OMEZarrLabels(CanvasLabels):
     }
 
     def __init__(self, canvas: Canvas, *, read_only: str = "", **keywords: Any) -> None:
-        self.brush_on_screen = False
+        self.brush_on_screen = True
         self.only_over: int | None = None
-        self._pixel_size = 1.0
-        self._pixels = 10.0
+        self._pixel_size: float | None = None
+        self._pixels: float | None = FIRST_BRUSH
         self.told_hidden = False
         super().__init__(canvas, read_only=read_only, **keywords)
         self.mouse_drag_callbacks.append(tell_hidden)
 
     def _mode_setter_helper(self, mode: Any) -> Any:
-        """Keep a tool that is chosen while labels are hidden until they are shown."""
-        if Mode(mode) in PAINTING and self.editable and not self.visible:
+        """Keep a tool for hidden labels until they are shown; explain a refused one."""
+        if Mode(mode) in PAINTING and self.read_only:
+            show_info(f"Labels are read-only.\n{self.name}: {self.read_only}")
+        elif Mode(mode) in PAINTING and self.editable and not self.visible:
             self._visible_mode = Mode(mode)
         return super()._mode_setter_helper(mode)
 
@@ -97,7 +103,8 @@ class OMEZarrLabels(CanvasLabels):
     @brush_size.setter
     def brush_size(self, size: float) -> None:
         Labels.brush_size.fset(self, max(1, size))
-        self._pixels = self._brush_size / self._pixel_size
+        known = self._pixel_size
+        self._pixels = None if known is None else self._brush_size / known
 
     def fit_brush(self, pixel_size: float) -> None:
         """Take note of the zoom; a brush on the screen keeps its size there.
@@ -107,12 +114,12 @@ class OMEZarrLabels(CanvasLabels):
         pixel_size
             Of one pixel of the screen, in voxels of level 0.
         """
-        pixels = self._brush_size / self._pixel_size
-        if self.brush_on_screen and pixel_size != self._pixel_size:
-            pixels = self._pixels
+        changed, self._pixel_size = pixel_size != self._pixel_size, pixel_size
+        pixels = self._pixels
+        if pixels is None or not self.brush_on_screen:
+            self._pixels = self._brush_size / pixel_size
+        elif changed:
             Labels.brush_size.fset(self, max(1, round(pixels * pixel_size)))
-        self._pixel_size = pixel_size
-        self._pixels = pixels
 
     # Edits.
 
@@ -241,9 +248,9 @@ class OMEZarrLabels(CanvasLabels):
             runs = flood(self.canvas.levels[0], at, axes)
             if runs is None:
                 show_warning(
-                    f"The region is larger than {FILL_BUDGET // 10**6} million voxels;"
-                    " nothing was filled. Outline it with the polygon tool, or close it"
-                    " with the brush first."
+                    "Nothing was filled.\nThe region is larger than"
+                    f" {FILL_BUDGET // 10**6} million voxels: outline it with the"
+                    " polygon tool, or close it with the brush first."
                 )
                 return
             self._edit(Mask(runs), place, new_label, old)
@@ -267,7 +274,7 @@ class OMEZarrLabels(CanvasLabels):
         points = np.stack([np.asarray(a, np.int64).ravel() for a in arrays], axis=1)
         sizes = np.array(self.data.shape)
         if ((points[:, :-1] < -sizes) | (points[:, :-1] >= sizes)).any():
-            msg = f"An index lies outside of labels of shape {self.data.shape}."
+            msg = f"Index outside of labels of shape {self.data.shape}."
             raise IndexError(msg)
         points[:, :-1] %= sizes
         # As in numpy, the last one counts where a voxel is set twice.
@@ -290,7 +297,8 @@ def save_labels(layer: OMEZarrLabels) -> None:
     """Save what was painted into the file that it was opened from."""
     if layer.saver is None:
         reason = layer.read_only or "it was not opened from an OME-Zarr"
-        show_warning(f"{layer.name} cannot be saved in place: {reason}")
+        text = f"{layer.name} cannot be saved in place: {reason}"
+        show_warning(f"Labels are not saved.\n{text}")
     else:
         layer.saver.save()
 

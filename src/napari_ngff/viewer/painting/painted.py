@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.store.arranged import Arranged
-from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.lazy import LazyArray
-from napari_ngff.store.ozx import ZipSource
+from napari_ngff.store.lazy import ArrayWindow, LazyArray
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.resampled import ResampledLevel
+from napari_ngff.store.shown_pixels import ShownPixels
+from napari_ngff.store.write.begin import why_not_written
+from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saving.description import JOINED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.store.lazy import ArraySource, Box
+    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.lazy import ArraySource
     from napari_ngff.viewer.picture import LayerData
 
 __all__ = ["add_sample", "as_layer", "as_layers", "exchange", "why_read_only"]
 
-INSTEAD = "To paint all the same, use File ▸ New Layer ▸ New OME-Zarr labels."
+OVERVIEW = "plate overview, open a field to paint."
 
-COPY = (
-    "To paint on a copy that is kept beside it, use Layers ▸ Annotate ▸ Edit a copy of"
-    " OME-Zarr labels."
-)
+COPY = "To paint on a copy in a sidecar, use Layers ▸ Annotate ▸ Edit a copy of labels."
 
 
 def as_layers(layers: list[LayerData]) -> list[Any]:
@@ -44,8 +43,14 @@ def as_layers(layers: list[LayerData]) -> list[Any]:
     return [as_layer(data) if data[2] == "labels" else data for data in layers]
 
 
-def as_layer(data: LayerData) -> Layer:
-    """Make a layer of what the reader returned; labels so that they can be painted."""
+def as_layer(data: LayerData, read_only: str = "") -> Layer:
+    """Make a layer of what the reader returned; labels so that they can be painted.
+
+    Parameters
+    ----------
+    read_only
+        Why labels shall not be painted; "" where they may.
+    """
     from napari.layers import Layer
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -58,9 +63,16 @@ def as_layer(data: LayerData) -> Layer:
     sources = [_source(level) for level in levels]
     canvas = Canvas(sources)
     canvas.highest = _highest(keywords)
-    layer = OMEZarrLabels(canvas, read_only=why_read_only(sources[0]), **keywords)
+    reason = read_only or _why_read_only(data, sources)
+    layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
     attach(layer)
     return layer
+
+
+def _why_read_only(data: LayerData, sources: Sequence[ArraySource]) -> str:
+    """Explain why labels cannot be edited; new labels always can."""
+    is_new = TARGET in data[1]["metadata"]
+    return "" if is_new else why_read_only(sources[0])
 
 
 def add_sample(
@@ -93,14 +105,14 @@ def add_sample(
         shown = [layer for layer in labels if layer in viewer.layers]
         for layer in shown:
             viewer.layers.move(viewer.layers.index(layer), len(viewer.layers))
-        for layer in shown[:1]:
+        for layer in [one for one in shown if one.visible][:1]:
             viewer.layers.selection.active = layer
 
     run(lambda: None, to_top)
     if any(layer.editable for layer in labels):
         show_info(
-            f"Paint on the labels of this sample as you like: they are saved into"
-            f" {where}. Without that folder, it is drawn anew."
+            "Edits to this sample are saved.\n"
+            f"They are in {where}. Delete that folder to reset the sample."
         )
     return [data for data in layers if data[2] != "labels"]
 
@@ -116,13 +128,13 @@ def exchange(layer: Any, data: LayerData) -> bool:
     Returns
     -------
     bool
-        False where only a new layer can: other axes, a save that is going on, or
-        classes somebody works with. Nothing has changed then.
+        False where only a new layer can: other axes, or a save that is going on.
+        Nothing has changed then.
     """
     from napari.utils import DirectLabelColormap
     from napari.utils.colormaps import label_colormap
 
-    from napari_ngff.viewer.painting.classes import has_classes
+    from napari_ngff.viewer.painting.classes import read_classes_again
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.attachment import attach
 
@@ -131,16 +143,17 @@ def exchange(layer: Any, data: LayerData) -> bool:
     if not isinstance(layer, OMEZarrLabels) or layer.ndim != levels[0].ndim:
         return False
     # A save that has begun reads what the layer shows, and writes it where it began.
-    if has_classes(layer) or (layer.saver is not None and layer.saver.running):
+    if layer.saver is not None and layer.saver.running:
         return False
     if layer.saver is not None:
         layer.saver.keep()
     sources = [_source(level) for level in levels]
     canvas = Canvas(sources)
     canvas.highest = _highest(keywords)
-    layer.metadata[KEY] = keywords["metadata"][KEY]
-    layer.metadata.pop(JOINED, None)  # the features of others come below
-    layer.exchange(canvas, why_read_only(sources[0]))
+    for key in (KEY, TARGET, JOINED):  # the features of others come below
+        layer.metadata.pop(key, None)
+    layer.metadata.update(keywords["metadata"])
+    layer.exchange(canvas, _why_read_only(data, sources))
     if "colormap" in keywords:
         layer.colormap = keywords["colormap"]
     elif isinstance(layer.colormap, DirectLabelColormap):
@@ -148,6 +161,7 @@ def exchange(layer: Any, data: LayerData) -> bool:
     if "features" in keywords or len(layer.features):
         layer.features = keywords.get("features", {})
     attach(layer)
+    read_classes_again(layer)
     return True
 
 
@@ -165,7 +179,7 @@ def _source(level: Any) -> ArraySource:
     window = level.window if isinstance(level, LazyArray) else None
     if window is None:
         return _DaskSource(level)
-    return Arranged(window.source, window.axes)
+    return ArrayWindow(window.source, window.order)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,23 +213,12 @@ def why_read_only(source: ArraySource) -> str:
     source
         Of their level 0.
     """
-    inner = source.source if isinstance(source, Arranged) else source
+    inner = source.source if isinstance(source, ArrayWindow) else source
     if isinstance(inner, ResampledLevel):
         return "a field bends them here; show their own coordinate system to paint."
+    if isinstance(inner, ShownPixels):
+        return f"they are stored as true and false, not as numbers. {COPY}"
     if not isinstance(inner, LevelSource):
-        whole = "this picture is put together from several files"
-        return f"{whole}; open one of them to paint. {INSTEAD}"
-    store = inner.array.source
-    places: tuple[str, ...]
-    if isinstance(store, FolderSource):
-        places = (os.path.join(store.root, inner.array.path),)
-    elif isinstance(store, ZipSource):
-        # It is written anew beside the old one, and renamed.
-        file = os.path.realpath(store.path)
-        places = file, os.path.dirname(file)
-    else:
-        return f"{store.name} cannot be written in place. {COPY}"
-    for path in places:
-        if not os.access(path, os.W_OK):
-            return f"there is no permission to write {path}. {COPY}"
-    return ""
+        return OVERVIEW
+    why = why_not_written(inner.array.source, inner.array.path)
+    return f"{why} {COPY}" if why else ""

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.layers.labels.labels import _LabelsSlicingState
 
-from napari_ngff.labels.cells import hull
+from napari_ngff.store.boxes import hull
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.grid import Box
     from napari_ngff.labels.level import CanvasLevel
+    from napari_ngff.store.boxes import Box
 
-__all__ = ["PaintedSlicing", "Tile"]
+__all__ = ["PaintedSlicing", "ScreenPart"]
 
 MANY_REGIONS = 32
 """More are shown as one, which holds them."""
@@ -30,7 +30,7 @@ PENDING = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class ScreenPart:
     """A rectangle of a level, as it is displayed.
 
     Attributes
@@ -110,7 +110,7 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
         self._asked.clear()
         self._shown = None
 
-    def tile(self, *, arrived: bool = False) -> Tile | None:
+    def tile(self, *, arrived: bool = False) -> ScreenPart | None:
         """Tell what is on the screen; None for nothing, and while a slice is read.
 
         Parameters
@@ -135,7 +135,7 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
             else:
                 plane = int(np.round(planes[axis]))
                 box.append((plane, plane + 1))
-        return Tile(level, tuple(box), displayed)
+        return ScreenPart(level, tuple(box), displayed)
 
     def read_thumbnail(self) -> None:
         """Read the coarsest level again, if it is not what is on the screen."""

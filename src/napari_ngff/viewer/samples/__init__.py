@@ -25,15 +25,15 @@ from napari_ngff.metadata.model import (
     WellReference,
 )
 from napari_ngff.viewer.samples.monolayer import Population, draw_field
-from napari_ngff.viewer.samples.phantom import Picture
-from napari_ngff.viewer.samples.sink import Options, open_sink
+from napari_ngff.viewer.samples.phantom import PhantomPicture
+from napari_ngff.viewer.samples.sink import SampleOptions, open_sink
 from napari_ngff.viewer.samples.spheroid import draw_spheroid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 __all__ = [
-    "Options",
+    "SampleOptions",
     "cells_path",
     "plate_path",
     "stack_path",
@@ -48,7 +48,7 @@ def write_image(
     version: str = "0.5",
     *,
     shape: tuple[int, ...] = (4, 768, 1024),
-    **options: Unpack[Options],
+    **options: Unpack[SampleOptions],
 ) -> Path:
     """Write a time series of drifting cells: DNA, actin, mitochondria and two labels.
 
@@ -62,7 +62,7 @@ def write_image(
         Size in pixels, "tyx" or "yx"; the image has the axes "tcyx" or "cyx", in 0.1
         and 0.2 "tczyx". uint16, 0.325 micrometer and 5 minutes apart.
     **options
-        See `Options`.
+        See `SampleOptions`.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def write_stack(
     version: str = "0.5",
     *,
     shape: tuple[int, int, int] = (32, 320, 320),
-    **options: Unpack[Options],
+    **options: Unpack[SampleOptions],
 ) -> Path:
     """Write a ball of cells: DNA and membranes in optical sections, and two labels.
 
@@ -115,7 +115,7 @@ def write_plate(
     fields: int = 2,
     shape: tuple[int, int] = (256, 256),
     wells: Collection[str] | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[SampleOptions],
 ) -> Path:
     """Write a screening plate: a compound per row, a dose per column.
 
@@ -136,7 +136,7 @@ def write_plate(
     wells
         Names such as "A1" of those to write; all but two if None.
     **options
-        See `Options`.
+        See `SampleOptions`.
 
     Raises
     ------
@@ -247,14 +247,16 @@ def design_plate(
     return Plate("Dose response", rows, columns, wells, runs, fields)
 
 
-def single_frame(picture: Picture) -> Picture:
+def single_frame(picture: PhantomPicture) -> PhantomPicture:
     """Drop the t axis of a picture of one frame."""
-    return Picture(
+    return PhantomPicture(
         picture.channels[0], picture.cells[0], picture.nuclei[0], picture.kinds
     )
 
 
-def cut(picture: Picture, corner: tuple[int, int], shape: tuple[int, int]) -> Picture:
+def cut(
+    picture: PhantomPicture, corner: tuple[int, int], shape: tuple[int, int]
+) -> PhantomPicture:
     """Part of a picture without t axis; its labels are again 1 to n."""
     part = tuple(slice(c, c + n) for c, n in zip(corner, shape, strict=True))
     cells, nuclei = picture.cells[part], picture.nuclei[part]
@@ -262,4 +264,6 @@ def cut(picture: Picture, corner: tuple[int, int], shape: tuple[int, int]) -> Pi
     visible = np.unique(cells[cells > 0])
     table[visible] = np.arange(1, len(visible) + 1)
     kinds = {int(table[old]): picture.kinds[int(old)] for old in visible}
-    return Picture(picture.channels[:, *part], table[cells], table[nuclei], kinds)
+    return PhantomPicture(
+        picture.channels[:, *part], table[cells], table[nuclei], kinds
+    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.viewer.samples.phantom import (
-    Picture,
+    PhantomPicture,
     expose,
     noise,
     renumber,
@@ -55,7 +55,7 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class CellShapes:
     """One entry per cell; lengths in pixels, angles in radians."""
 
     centre: Floats  # (n, 2) as y, x
@@ -72,7 +72,7 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ground:
+class CellGround:
     """To whom each pixel belongs, and where in that cell it is; all "yx"."""
 
     owner: Integers  # index of the cell; 0 also outside
@@ -84,7 +84,7 @@ class Ground:
 
 def draw_field(
     shape: tuple[int, int, int], population: Population, seed: int
-) -> Picture:
+) -> PhantomPicture:
     """Draw a monolayer of drifting cells.
 
     Parameters
@@ -98,7 +98,7 @@ def draw_field(
     """
     rng = np.random.default_rng(seed)
     frames, *size = shape
-    tiles = Tiles.generate(np.random.default_rng(7))
+    tiles = NoiseTiles.generate(np.random.default_rng(7))
     cells = populate((size[0], size[1]), population, rng)
     channels = np.empty((frames, 3, *size), np.uint16)
     labels = np.empty((frames, *size), np.int32)
@@ -113,11 +113,11 @@ def draw_field(
         for c, light in enumerate(stains):
             channels[t, c] = expose(light, (1.0, 1.0), 10.0, rng)
     kinds = renumber(labels, nuclei, cells.kind)
-    return Picture(channels, labels, nuclei, kinds)
+    return PhantomPicture(channels, labels, nuclei, kinds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tiles:
+class NoiseTiles:
     """Periodic noise, mean 0 and variance 1, of `SIDE` by `SIDE` pixels."""
 
     soft: Floats
@@ -127,7 +127,7 @@ class Tiles:
     threads: Floats
 
     @classmethod
-    def generate(cls, rng: np.random.Generator) -> Tiles:
+    def generate(cls, rng: np.random.Generator) -> NoiseTiles:
         """Make all of them."""
         square = (SIDE, SIDE)
         return cls(
@@ -141,7 +141,7 @@ class Tiles:
 
 def populate(
     size: tuple[int, int], population: Population, rng: np.random.Generator
-) -> Cells:
+) -> CellShapes:
     """Throw cells on the ground so that none lies on another."""
     radius = population.radius
     reach = np.array(size) + 2 * radius
@@ -170,7 +170,7 @@ def equip(
     radius: NDArray[np.float64],
     kind: NDArray[np.int64],
     rng: np.random.Generator,
-) -> Cells:
+) -> CellShapes:
     """Give each cell its shape, brightness and way."""
     n = len(centre)
     round_one = kind > 0
@@ -203,20 +203,22 @@ def equip(
         "nucleus": nucleus,
         "ripple": np.stack([amplitude, phase], 2),
     }
-    return Cells(
+    return CellShapes(
         **{key: value.astype(np.float32) for key, value in values.items()},
         origin=rng.integers(0, SIDE, (n, 2), np.int32),
         kind=kind.astype(np.int32),
     )
 
 
-def settle(cells: Cells, size: tuple[int, int], t: int, tiles: Tiles) -> Ground:
+def settle(
+    cells: CellShapes, size: tuple[int, int], t: int, tiles: NoiseTiles
+) -> CellGround:
     """Divide the ground among the cells in frame `t`."""
     y, x = np.indices(size, np.float32)
-    at = (np.indices(size) // 2) % SIDE
+    indices = (np.indices(size) // 2) % SIDE
     pull = 0.11 * float(np.median(cells.radius))
-    y += pull * tiles.soft[at[0], at[1]]
-    x += pull * tiles.soft[at[1], at[0]]
+    y += pull * tiles.soft[indices[0], indices[1]]
+    x += pull * tiles.soft[indices[1], indices[0]]
     near = np.full(size, 9, np.float32)
     second, u, v = near.copy(), np.zeros_like(near), np.zeros_like(near)
     owner = np.zeros(size, np.int32)
@@ -239,10 +241,12 @@ def settle(cells: Cells, size: tuple[int, int], t: int, tiles: Tiles) -> Ground:
         second[part] = np.where(mine, near[part], np.minimum(second[part], far))
         for whole, own in ((near, far), (u, along), (v, across), (owner, i)):
             whole[part] = np.where(mine, own, whole[part])
-    return Ground(owner, near, np.maximum(near, near / second), u, v)
+    return CellGround(owner, near, np.maximum(near, near / second), u, v)
 
 
-def nuclear_distance(ground: Ground, cells: Cells, tiles: Tiles) -> Floats:
+def nuclear_distance(
+    ground: CellGround, cells: CellShapes, tiles: NoiseTiles
+) -> Floats:
     """Distance from the centre of the owner's nucleus, 1 at its outline."""
     u, v, long, wide = np.moveaxis(cells.nucleus[ground.owner], -1, 0)
     dent = 1 + 0.05 * tiles.soft.take(texel(ground, cells))
@@ -250,7 +254,7 @@ def nuclear_distance(ground: Ground, cells: Cells, tiles: Tiles) -> Floats:
     return core
 
 
-def texel(ground: Ground, cells: Cells, zoom: float = 1.0) -> Integers:
+def texel(ground: CellGround, cells: CellShapes, zoom: float = 1.0) -> Integers:
     """Flat index into a texture tile, in the coordinates of each cell, "yx"."""
     scale = np.float32(GRAIN * zoom)
     row = (ground.v * scale).astype(np.int32) + cells.origin[:, 0].take(ground.owner)
@@ -259,18 +263,22 @@ def texel(ground: Ground, cells: Cells, zoom: float = 1.0) -> Integers:
 
 
 def stain(
-    ground: Ground, core: Floats, cells: Cells, tiles: Tiles, population: Population
+    ground: CellGround,
+    core: Floats,
+    cells: CellShapes,
+    tiles: NoiseTiles,
+    population: Population,
 ) -> tuple[Floats, Floats, Floats]:
     """Light of DNA, actin and mitochondria before the microscope, in grey values."""
     kind = cells.kind[ground.owner]
     inside = soft_step(1 - ground.edge, 0.015) * (ground.near < 1.2)
     bright = cells.brightness[ground.owner] * inside
-    here = texel(ground, cells)
-    soft = tiles.soft.take(here)
+    texels = texel(ground, cells)
+    soft = tiles.soft.take(texels)
     body = np.clip(1 - ground.edge**2, 0, 1)
 
-    chromatin = 0.8 + 0.1 * tiles.grain.take(here) + 0.1 * soft
-    nucleoli = soft_step(tiles.spots.take(here) - 1.5, 0.12)
+    chromatin = 0.8 + 0.1 * tiles.grain.take(texels) + 0.1 * soft
+    nucleoli = soft_step(tiles.spots.take(texels) - 1.5, 0.12)
     chromatin = np.where(kind == 0, chromatin * (1 - 0.45 * nucleoli), chromatin)
     condensed = np.array([1, 2.3, 2.6], np.float32)[kind]
     dna = 2600 * bright * soft_step(1 - core, 0.045) * chromatin * condensed
@@ -285,7 +293,7 @@ def stain(
     thick = np.array([0.3, 0.9, 1.1], np.float32)[kind]
     actin = 1500 * bright * (thick * body + 0.6 * fibres + 0.7 * rim)
 
-    threads = np.exp(-((tiles.threads.take(here) / 0.36) ** 2))
+    threads = np.exp(-((tiles.threads.take(texels) / 0.36) ** 2))
     threads *= soft_step(tiles.spots.take(texel(ground, cells, 0.7)) + 0.35, 0.25)
     ring = soft_step(core - 1.05, 0.06) * np.exp(-(((core - 1.15) / 0.95) ** 2))
     diffuse = np.where(kind == 0, 0.06, 0.5) * body

@@ -20,7 +20,7 @@ __all__ = [
     "KINDS",
     "Floats",
     "Integers",
-    "Picture",
+    "PhantomPicture",
     "expose",
     "noise",
     "renumber",
@@ -38,7 +38,7 @@ OFFSET = 112.0  # of the camera with its dark current, in grey values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Picture:
+class PhantomPicture:
     """Pixels and the truth about them.
 
     Attributes

@@ -23,10 +23,10 @@ from napari_ngff.metadata.model import (
     Omero,
     Window,
 )
-from napari_ngff.store.cascade import Cascade, Mean
 from napari_ngff.store.creation import group_documents
 from napari_ngff.store.draft import SINGLE, Draft
-from napari_ngff.store.outline import Outline
+from napari_ngff.store.pyramid_plan import PyramidPlan
+from napari_ngff.store.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.viewer.composing.array_source import PlainSource
 from napari_ngff.viewer.samples.phantom import KINDS
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.viewer.samples.phantom import Integers, Picture
+    from napari_ngff.viewer.samples.phantom import Integers, PhantomPicture
 
-__all__ = ["Options", "Sink", "open_sink"]
+__all__ = ["SampleOptions", "SampleSink", "open_sink"]
 
 Pixels = NDArray[Any]
 
@@ -55,7 +55,7 @@ ALPHA = 100
 """Of label colours, out of 255: the picture stays visible below."""
 
 
-class Options(TypedDict, total=False):
+class SampleOptions(TypedDict, total=False):
     """What every sample takes.
 
     Attributes
@@ -78,7 +78,7 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Sink:
+class SampleSink:
     """A hierarchy being written.
 
     Attributes
@@ -106,7 +106,7 @@ class Sink:
     def write_picture(
         self,
         path: str,
-        picture: Picture,
+        picture: PhantomPicture,
         axes: str,
         spacing: Mapping[str, float],
         name: str,
@@ -128,9 +128,11 @@ class Sink:
         name
             Of the image.
         """
-        place = self.place(spacing, origin or {})
+        placement = self.place(spacing, origin or {})
         omero = describe_channels(name, picture.channels, axes)
-        self.write_image(path, picture.channels, axes, place, Image((), omero), name)
+        self.write_image(
+            path, picture.channels, axes, placement, Image((), omero), name
+        )
         labels = {"nuclei": picture.nuclei, "cells": picture.cells}
         self.create_group(f"{path}/labels", dump_labels(labels, self.version))
         for key, values in labels.items():
@@ -139,7 +141,7 @@ class Sink:
                 f"{path}/labels/{key}",
                 values,
                 axes.replace("c", ""),
-                place,
+                placement,
                 Image((), label=info),
                 key,
             )
@@ -188,10 +190,17 @@ class Sink:
             )
         ]
         reducers = [
-            (Reduction.of(fine, coarse, "mode", step) if is_label else Mean(step), step)
+            (
+                Reduction.of(fine, coarse, "mode", step)
+                if is_label
+                else MeanReducer(step),
+                step,
+            )
             for fine, coarse, step in outline.steps
         ]
-        cascade = Cascade(self.draft, arrays, reducers, self.version, outline.tile)
+        cascade = PyramidWriter(
+            self.draft, arrays, reducers, self.version, outline.tile
+        )
         cascade.write(PlainSource(pixels))
         if self.version == "0.3":
             names = json.dumps({"_ARRAY_DIMENSIONS": list(axes)}).encode()
@@ -200,19 +209,23 @@ class Sink:
 
     def outline(
         self, shape: tuple[int, ...], axes: tuple[Axis, ...], scale: tuple[float, ...]
-    ) -> Outline:
+    ) -> PyramidPlan:
         """Cut into at least three levels, and chunks of 16 planes."""
         ones = (1,) * len(shape)
-        found = Outline.of(shape, axes, scale, ones, sharded=self.shards)
-        if len(found.shapes) < 3:
-            found = Outline.of(shape, axes, scale, ones, sharded=self.shards, levels=3)
+        plan = PyramidPlan.of(shape, axes, scale, ones, sharded=self.shards)
+        if len(plan.shapes) < 3:
+            plan = PyramidPlan.of(
+                shape, axes, scale, ones, sharded=self.shards, levels=3
+            )
         wish = {"z": 16, "y": self.chunk, "x": self.chunk}
         chunk = tuple(wish.get(axis.name, 1) for axis in axes)
-        return replace(found, chunk=chunk, tile=chunk)
+        return replace(plan, chunk=chunk, tile=chunk)
 
 
 @contextmanager
-def open_sink(where: Path, version: str, options: Options) -> Iterator[Sink]:
+def open_sink(
+    where: Path, version: str, options: SampleOptions
+) -> Iterator[SampleSink]:
     """Write a hierarchy aside, and put it at `where` when all of it is there.
 
     Raises
@@ -233,19 +246,19 @@ def open_sink(where: Path, version: str, options: Options) -> Iterator[Sink]:
     if chunk % 2:
         raise ValueError(f"The side of a chunk must be even, not {chunk}.")
     with Draft(where, overwrite=options.get("overwrite", False)) as draft:
-        yield Sink(draft, version, chunk, shards)
+        yield SampleSink(draft, version, chunk, shards)
 
 
 def describe_channels(name: str, channels: Pixels, axes: str) -> Omero:
     """Return names, colours and contrast; the first plane to show is the middle one."""
-    shown = CHANNELS[: channels.shape[axes.index("c")]]
+    names = CHANNELS[: channels.shape[axes.index("c")]]
     if "z" in axes:
-        shown = (shown[0], ("Membrane", shown[1][1], 1700))
+        names = (names[0], ("Membrane", names[1][1], 1700))
     return Omero(
         name,
         tuple(
             Channel(label, color, Window(115, end, 0, 65535), active=True)
-            for label, color, end in shown
+            for label, color, end in names
         ),
         default_t=0,
         default_z=channels.shape[axes.index("z")] // 2 if "z" in axes else 0,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.viewer.samples.phantom import (
-    Picture,
+    PhantomPicture,
     expose,
     noise,
     renumber,
@@ -24,7 +24,7 @@ __all__ = ["draw_spheroid"]
 
 def draw_spheroid(
     shape: tuple[int, int, int], spacing: tuple[float, float, float], seed: int
-) -> Picture:
+) -> PhantomPicture:
     """Draw a ball of cells that fills the stack; it gets dimmer with depth.
 
     Parameters
@@ -61,7 +61,7 @@ def draw_spheroid(
     nuclei = np.where(inside & (core < size), labels, 0).astype(np.int32)
     labels = labels.astype(np.int32)
     kinds = renumber(labels, nuclei, kind.astype(np.int32))
-    return Picture(channels, labels, nuclei, kinds)
+    return PhantomPicture(channels, labels, nuclei, kinds)
 
 
 def fill_ball(

@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.creation import METHOD, create_labels
-from napari_ngff.labels.journal import Journal
+from napari_ngff.labels.kept_edits import address_text, image_of_label
 from napari_ngff.labels.places.home import name_problem
-from napari_ngff.labels.places.sidecar import home_of_new, remember
+from napari_ngff.labels.places.sidecar import home_of_new, name_of, remember
 from napari_ngff.labels.reduce import method_named
+from napari_ngff.labels.saving.journal_records import JournalSubject
 from napari_ngff.labels.writer import LabelWriter
+from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.viewer.label_layers import FIRST_COLORS
+from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saving.description import Description
+from napari_ngff.viewer.saving.report import reported_journal
 from napari_ngff.viewer.saving.saver import LayerSaver
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from napari_ngff.labels.places.home import LabelHome
     from napari_ngff.metadata.model import Multiscale
-    from napari_ngff.store.node import Node
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.saver import Finish
 
@@ -30,18 +31,30 @@ __all__ = ["attach", "attach_new", "ratios_of", "renamed"]
 
 
 def attach(layer: OMEZarrLabels) -> None:
-    """Let a layer that was just made from a file be saved into it.
+    """Let a layer that was just made from a file, or for an image, be saved there.
 
     It stays read-only, with the reason, where that cannot be.
     """
     if layer.read_only:
+        return
+    target = layer.metadata.get(TARGET)
+    if isinstance(target, LabelTarget):
+        attach_new(layer, target)
         return
     origin = layer.metadata.get(KEY)
     if not isinstance(origin, LayerOrigin) or origin.picture is None:
         return
     multiscale = origin.picture.pyramid.multiscale
     place = origin.node.location
-    journal = Journal(place.source.name, place.path, layer.canvas)
+    image = origin.picture.image
+    subject = JournalSubject(
+        image_of_label(origin.node) if image is None else address_text(image.node),
+        origin.node.name if image is None else name_of(origin.node),
+        dtype=layer.canvas.dtype.name,
+    )
+    journal = reported_journal(
+        place.source.name, place.path, layer.canvas, subject=subject
+    )
     try:
         writer = LabelWriter(
             layer.canvas,
@@ -54,43 +67,20 @@ def attach(layer: OMEZarrLabels) -> None:
         layer.editable = False
         return
     layer.saver = LayerSaver(layer, journal, writer)
-    layer.saver.description = Description(layer, origin.picture.label)
+    layer.saver.watch_description(Description(layer, origin.picture.label))
 
 
-def attach_new(
-    layer: OMEZarrLabels,
-    image: Node | None,
-    name: str,
-    level: int,
-    order: Sequence[int | None] | None,
-    home: LabelHome | None = None,
-) -> None:
+def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
     """Let a new layer create its label image when it is saved for the first time.
 
-    Parameters
-    ----------
-    layer
-        Its metadata get a `LayerOrigin` then.
-    image
-        Group of the image; None where it is not of an OME-Zarr.
-    name
-        Of the label image, unless the layer is renamed before it is saved.
-    level
-        Level of the image that is the finest of the labels.
-    order
-        The image's axis for each of the layer, None for a new one; None where the
-        layer shows something else than the image's own voxels.
-    home
-        Where the label image goes; by default where that can be, at the first save.
+    Its metadata get a `LayerOrigin` then. The layer may be renamed before.
     """
+    image, name, order, home = new.node, new.name, new.order, new.home
 
     def create(layer: OMEZarrLabels) -> tuple[LabelWriter, Finish]:
         if image is None or order is None:
-            msg = (
-                f"{layer.name} was made for a picture that is no single OME-Zarr image."
-                " Open the image itself, and make labels for that."
-            )
-            raise UnsupportedError(msg)
+            msg = f"Labels on an overview cannot be stored: {layer.name}."
+            raise UnsupportedError(msg, remedy="Open a field, and make labels there.")
         chosen = renamed(layer.name, name)
         target = home or home_of_new(image, None)
         saver = layer.saver
@@ -99,7 +89,7 @@ def attach_new(
         dtype = layer.canvas.dtype
         if saver.abandon is not None:
             saver.abandon()  # what an attempt that failed has left
-        made = create_labels(image, chosen, dtype, level, target, replace=replace)
+        made = create_labels(image, chosen, dtype, new.level, target, replace=replace)
         saver.abandon = made.abandon
         remember(image, target)
         assert image.metadata.image is not None
@@ -109,32 +99,40 @@ def attach_new(
         )
         files = made.arrays, own
         if chosen != name:
-            saver.keep_at(target.source.name, target.path(chosen))
+            saver.keep_at(target.source.name, target.path(chosen), chosen)
         retained = saver.journal.retained
-        writer = LabelWriter(layer.canvas, retained, METHOD, made.ratios, files)
-
         metadata = layer.metadata
-
-        def register() -> None:
-            info = None if saver is None else saver.info
-            made.register(info)
-
-        writer.register = register
+        writer = LabelWriter(
+            layer.canvas,
+            retained,
+            METHOD,
+            made.ratios,
+            files,
+            lambda: made.register(saver.info),
+        )
 
         def finish() -> None:
             metadata[KEY] = LayerOrigin(target.node(chosen))
 
         return writer, finish
 
-    store, path = "", name
-    if home is not None:
-        store, path = home.source.name, home.path(name)
-    elif image is not None:
-        place = image.location
-        store, path = place.source.name, place.key(f"labels/{name}")
-    journal = Journal(store, path, layer.canvas)
+    address = "" if new.node is None else address_text(new.node)
+    dtype = layer.canvas.dtype.name
+    subject = JournalSubject(address, new.name, new.level, dtype)
+    journal = reported_journal(*_place_of(new), layer.canvas, subject=subject)
     layer.saver = LayerSaver(layer, journal, create=create)
-    layer.saver.description = Description(layer, None)
+    layer.saver.replaces = new.replaces
+    layer.saver.watch_description(Description(layer, LabelInfo(colors=FIRST_COLORS)))
+
+
+def _place_of(new: LabelTarget) -> tuple[str, str]:
+    """Return where new labels will be: the name of the store, and the path in it."""
+    if new.home is not None:
+        return new.home.source.name, new.home.path(new.name)
+    if new.node is None:
+        return "", new.name
+    place = new.node.location
+    return place.source.name, place.key(f"labels/{new.name}")
 
 
 def renamed(shown: str, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_info
 
+from napari_ngff.viewer.notices import shorten
 from napari_ngff.viewer.settings import autosave_minutes
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ LARGE = 256 * 2**20
 """Bytes of an archive, all of which a save writes, that autosave leaves alone."""
 
 LEFT = (
-    "{} is not saved by itself: {} has {} MB, and each save writes all of it anew. Your"
-    " edits are safe in the journal. Press Ctrl+S to save them."
+    "Not saved automatically.\nEach save of {} writes all {} MB of {}. Your edits are"
+    " safe in the journal. Press Ctrl+S to save them."
 )
 
 
@@ -69,7 +70,8 @@ class Autosave:
             layer.saver.save(quiet=True)
         elif layer not in self._told:
             self._told.add(layer)
-            show_info(LEFT.format(layer.name, archive.name, f"{size / 1e6:,.0f}"))
+            name = shorten(layer.name)
+            show_info(LEFT.format(name, f"{size / 1e6:,.0f}", archive.name))
 
 
 def _is_unsaved(layer: Any) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from psygnal import Signal
 
 from napari_ngff.labels.classes import with_classes
 from napari_ngff.metadata.model import LabelInfo
@@ -46,20 +47,29 @@ class Description:
         Of labels.
     info
         What the file says.
-
-    Attributes
-    ----------
-    changed
-        Whether the layer was given others since they were saved.
     """
+
+    changed_turned = Signal()
+    """Emitted when `changed` has."""
 
     def __init__(self, layer: Labels, info: LabelInfo | None) -> None:
         self._layer = weakref.ref(layer)
         self.info = info or LabelInfo()
-        self.changed = False
+        self._changed = False
         self._version = self._said = 0
         layer.events.colormap.connect(self._on_change)
         layer.events.features.connect(self._on_change)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the layer was given others since they were saved."""
+        return self._changed
+
+    @changed.setter
+    def changed(self, changed: bool) -> None:
+        before, self._changed = self._changed, changed
+        if changed != before:
+            self.changed_turned.emit()
 
     def _on_change(self, event: Any = None) -> None:
         """Compare, as napari tells of changes that are none; but not a large table."""

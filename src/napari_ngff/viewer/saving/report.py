@@ -4,20 +4,72 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from napari.utils.notifications import show_error, show_info, show_warning
+from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import NameTakenError
+from napari_ngff.labels.journal import Journal, journal_home
+from napari_ngff.viewer.notices import shorten
 
 if TYPE_CHECKING:
     from napari_ngff.labels.saving.progress import Outcome
     from napari_ngff.metadata.model import LabelInfo, Problem
 
-__all__ = ["Reporter", "SaveResult"]
+__all__ = [
+    "Reporter",
+    "SaveNote",
+    "SaveResult",
+    "report_not_kept",
+    "reported_journal",
+]
+
+AGAIN = "Your edits are kept. Fix the problem and save again."
+
+GOES_ON = "The next save goes on from there."
 
 LISTED = 5
 """Of many blocks or problems, so many are named."""
+
+
+UNPROTECTED = (
+    "Edits are not protected from a crash.\nThey cannot be written into the journal,"
+    " {}: {}. Save them; make room there or allow writing, and they are protected"
+    " again."
+)
+
+NOT_KEPT = (
+    "Not kept: {}.\nThe edits cannot be written into the journal, {}: {}. Save or"
+    " discard them, or make room there."
+)
+
+REPEATED = 60
+"""Seconds in which one cause, which several layers meet at once, is shown once."""
+
+journal_reports: dict[tuple[object, ...], float] = {}
+"""When each cause was shown last."""
+
+
+def report_journal_error(error: Exception) -> None:
+    """Show at once that edits do not come to the journal; called from any thread."""
+    cause, now = (type(error), getattr(error, "errno", None)), time.monotonic()
+    if now - journal_reports.get(cause, -REPEATED) >= REPEATED:
+        journal_reports[cause] = now
+        show_error(UNPROTECTED.format(journal_home(), _reason(error)))
+
+
+reported_journal = partial(Journal, report=report_journal_error)
+"""A `Journal` whose errors are shown."""
+
+
+def report_not_kept(name: str, error: Exception | None) -> None:
+    """Show that edits cannot be kept for later."""
+    show_error(NOT_KEPT.format(shorten(name), journal_home(), _reason(error)))
+
+
+def _reason(error: Exception | None) -> str:
+    return str(getattr(error, "strerror", None) or error).rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +122,35 @@ class SaveResult:
         return whole and self.unsaid is None
 
 
-class Reporter:
-    """Tells of the saves of one layer.
+@dataclass(frozen=True, slots=True)
+class SaveNote:
+    """What a save did, for the line in the controls.
 
-    Of those that nobody asked for only what went wrong is told, and the same only once
-    until one goes well.
+    Attributes
+    ----------
+    text
+        A few words: "Saved 14:03", "No changes", "Not saved 14:03".
+    detail
+        For the tool tip: how many chunks were written, or why not; or "".
+    """
+
+    text: str = ""
+    detail: str = ""
+
+
+class Reporter:
+    """Shows what went wrong in the saves of one layer.
+
+    What went well stands in the controls and the status bar. Of saves that nobody asked
+    for the same failure is shown only once until one goes well.
     """
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
-        self._saved = ""
+        self._shown: set[str] = set()
+        self._saved = SaveNote("No changes", "Nothing to save.")
 
-    def report(self, name: str, result: SaveResult, *, quiet: bool = False) -> str:
-        """Show what there is to know, and return it in a few words for the status.
+    def report(self, name: str, result: SaveResult, *, quiet: bool = False) -> SaveNote:
+        """Show what went wrong; return what the save did.
 
         Parameters
         ----------
@@ -97,60 +165,62 @@ class Reporter:
         outcome = result.outcome
         if outcome is None:
             taken = isinstance(result.error, NameTakenError)
-            hint = " Rename the layer, and save again." if taken else ""
-            text = f"{name} was not saved: {result.error}{hint}"
-            self._tell(text, quiet, failed=True)
-            return f"not saved {now}"
-        trouble = [*_refusals(name, outcome), *_problems(name, outcome.problems)]
+            hint = " Rename the layer and save again." if taken else f" {AGAIN}"
+            text = f"Not saved: {shorten(name)}.\n{_sentence(result.error)}{hint}"
+            self._show(text, quiet, failed=True)
+            return SaveNote(f"Not saved {now}", text)
+        troubles = [*_refusals(name, outcome), *_problems(name, outcome.problems)]
         if result.unsaid is not None:
-            what = "Colours and properties"
-            trouble.append(f"{name}: {what} were not saved: {result.unsaid}")
-        for text in trouble:
-            self._tell(text, quiet)
+            reason, what = _sentence(result.unsaid), "Not saved: colours, properties."
+            troubles.append(f"{what}\n{name}: {reason} {AGAIN}")
+        for text in troubles:
+            self._show(text, quiet)
         if outcome.refused:
-            return f"saved {now} - all but {_blocks(len(outcome.refused))}"
-        note = self._note(result, outcome, now)
-        if not trouble:
-            self._told.clear()
-            if not quiet:
-                show_info(f"{name}: {note}")
-        return note
+            left = _chunks(len(outcome.refused))
+            return SaveNote(f"Saved {now} except {left}", troubles[0])
+        if not troubles:
+            self._shown.clear()
+        return self._note(result, outcome, now)
 
-    def _note(self, result: SaveResult, outcome: Outcome, now: str) -> str:
+    def _note(self, result: SaveResult, outcome: Outcome, now: str) -> SaveNote:
         if result.idle and not outcome.cancelled:
-            return f"nothing to save{self._saved and f', saved {self._saved}'}"
-        what = _blocks(outcome.blocks) if outcome.blocks else result.said
-        word = "cancelled" if outcome.cancelled else "saved"
-        if not outcome.cancelled:
-            self._saved = now
-        return f"{word} {now} - {what}" if what else f"{word} {now}"
+            return self._saved
+        what = _chunks(outcome.blocks) if outcome.blocks else result.said
+        written = f"{what[:1].upper()}{what[1:]} written." if what else ""
+        if outcome.cancelled:
+            return SaveNote(f"Cancelled {now}", f"{written} {GOES_ON}".lstrip())
+        self._saved = SaveNote(f"Saved {now}", written)
+        return self._saved
 
-    def _tell(self, text: str, quiet: bool, failed: bool = False) -> None:
-        if quiet and text in self._told:
+    def _show(self, text: str, quiet: bool, failed: bool = False) -> None:
+        if quiet and text in self._shown:
             return
-        self._told.add(text)
+        self._shown.add(text)
         (show_error if failed else show_warning)(text)
 
 
-def _blocks(count: int) -> str:
-    return f"{count} block{'s' * (count != 1)}"
+def _sentence(error: Exception | None) -> str:
+    text = str(error)
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _chunks(count: int) -> str:
+    return f"{count} chunk{'s' * (count != 1)}"
 
 
 def _refusals(name: str, outcome: Outcome) -> list[str]:
     count = len(outcome.refused)
     if not count:
         return []
-    hint = "Their edits are kept; save again when the cause is mended."
+    hint = AGAIN
     if outcome.conflict:
         hint = (
-            "What others changed was read again, and your edits lie on top of it. Look"
-            " at it; saving again puts them there in the file, too."
+            "Another program changed them. They were read again, with your edits on"
+            " top. Check them, and save again to write your edits."
         )
     more = "\n".join(outcome.refused[:LISTED])
-    were = "was" if count == 1 else "were"
-    return [
-        f"{name}: {_blocks(count)} {were} not saved, all others were. {hint}\n{more}"
-    ]
+    result = f"Not saved: {_chunks(count)}.\nAll others of '{name}' were saved."
+    return [f"{result} {hint}\n{more}"]
 
 
 def _problems(name: str, problems: tuple[Problem, ...]) -> list[str]:
@@ -162,6 +232,6 @@ def _problems(name: str, problems: tuple[Problem, ...]) -> list[str]:
         lines[LISTED:] = [f"... and {more} more"]
     what = "problem" if len(problems) == 1 else "problems"
     return [
-        f"{name} was saved, and its file has {len(problems)} new {what}:\n"
-        + "\n".join(lines)
+        f"Saved, with {len(problems)} new {what}.\nThe file of '{name}' breaks the"
+        " specification now:\n" + "\n".join(lines)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,20 +19,19 @@ from napari_ngff.labels.description import (
     rebased,
     write_label_info,
 )
-from napari_ngff.labels.journal import (
-    Journal,
-    discard,
-    find_journals,
-    read_journal,
-)
 from napari_ngff.labels.saving.progress import ARCHIVE
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.picture import KEY, LayerOrigin
-from napari_ngff.viewer.saving.report import Reporter, SaveResult
+from napari_ngff.viewer.saving.report import (
+    Reporter,
+    SaveResult,
+    report_not_kept,
+    reported_journal,
+)
+from napari_ngff.viewer.saving.signals import OFTEN, SaverSignals
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.saving.progress import Outcome
     from napari_ngff.labels.writer import LabelWriter
     from napari_ngff.metadata.model import LabelInfo
@@ -51,7 +51,7 @@ COPY = (
 )
 
 
-class LayerSaver:
+class LayerSaver(SaverSignals):
     """Saves one layer; not twice at the same time.
 
     Parameters
@@ -67,8 +67,8 @@ class LayerSaver:
 
     Attributes
     ----------
-    note
-        For the status: what the last save did, or how far this one is.
+    note, detail
+        For the controls: what the last save did, or how far this one is; and the rest.
     running
         Whether a save is going on.
     fraction
@@ -105,7 +105,7 @@ class LayerSaver:
         self.journal = journal
         self._settle(writer)
         self._finalizer = weakref.finalize(layer, self.release)
-        self.note = ""
+        self.note = self.detail = ""
         self.running = False
         self.fraction = 0.0
         self.partial = False
@@ -113,11 +113,18 @@ class LayerSaver:
         self.description: Description | None = None
         self.replaces = ""
         self.abandon: Finish | None = None
+        self._dirty = False
+        self._told_at = 0.0
 
     def _settle(self, writer: LabelWriter | None) -> None:
         self.writer = writer
         if writer is not None:
             writer.journal = self.journal
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the layer is a copy of labels, which has no place in a file."""
+        return self.writer is None and self._create is None
 
     def unsaved(self, layer: OMEZarrLabels) -> bool:
         """Whether the file is not what the layer shows, colours included."""
@@ -126,6 +133,19 @@ class LayerSaver:
         there = self.writer is not None or bool(layer.canvas.log.end)
         said = there and self.description is not None and self.description.changed
         return said or self._lacks()
+
+    def watch_description(self, description: Description) -> None:
+        """Save colours and properties, too."""
+        self.description = description
+        description.changed_turned.connect(self.check_dirty)
+
+    def check_dirty(self) -> None:
+        """Emit `dirty_changed` if it has; called after each change of the layer."""
+        layer = self._layer()
+        dirty = layer is not None and not self._released and self.unsaved(layer)
+        if dirty != self._dirty:
+            self._dirty = dirty
+            self.dirty_changed.emit(dirty)
 
     def _lacks(self) -> bool:
         canvas = self.journal.canvas
@@ -136,67 +156,47 @@ class LayerSaver:
 
     # What a crash has left.
 
-    def found(self) -> list[Path]:
-        """List journals of these labels that a crash has left."""
-        found = find_journals(*self.journal.place)
-        shape = self.journal.canvas.shape
-        # Others are of labels on other axes, or of another level.
-        return [one for one in found if read_journal(one).shape == shape]
-
-    def recover(self, folder: Path) -> None:
-        """Take a journal over: its edits are those of the layer, not saved yet.
+    def take_over(self, journal: Journal) -> None:
+        """Make the edits of a journal those of the layer, not saved yet.
 
         Raises
         ------
         UnsupportedError
-            Where the layer has edits of its own.
-        BlockingIOError
-            Where another window has taken it over.
-        OSError
-            Where it cannot be read.
+            Where the layer has edits of its own, or shows something else by now. The
+            journal is left as it was.
         """
         layer = self._layer()
-        if layer is None:
-            return
-        canvas = layer.canvas
-        if canvas.log.end:
-            msg = f"{layer.name} has edits already. Save or undo them first."
-            raise UnsupportedError(msg)
-        mine = self.journal
-        self.journal = Journal(*mine.place, canvas, folder)
+        if layer is None or layer.canvas is not journal.canvas or layer.canvas.log.end:
+            journal.close()
+            name = "The layer" if layer is None else layer.name
+            msg = f"{name} has edits already."
+            raise UnsupportedError(msg, remedy="Save or undo them first.")
+        mine, self.journal = self.journal, journal
         mine.remove()
-        found = self.journal.recovered
         if self.writer is not None:
-            self._settle(self.writer.over(self.journal.retained))
-        for edit in found.edits:
-            layer._validate_label_in_range(edit.label)
-            with layer.block_history():
-                layer._add_edit(edit)
+            self._settle(self.writer.over(journal.retained))
+        layer.restore(journal.recovered.edits)
         if self.writer is not None:
-            self.writer.adopt(found)
-        layer.refresh()
+            self.writer.adopt(journal.recovered)
 
-    def forget(self, folder: Path) -> None:
-        """Delete a journal that a crash has left, and blocks that it left aside.
-
-        Raises
-        ------
-        BlockingIOError
-            Where another window has taken it over.
-        """
-        dead = discard(folder).tokens
-        writer = self.writer
-        if writer is not None and dead:
-            frontend.run(lambda: writer.sweep(dead), lambda _: None)
-
-    def keep_at(self, store: str, path: str) -> None:
+    def keep_at(self, store: str, path: str, name: str) -> None:
         """Journal the edits for another place than was thought."""
         older = self.journal
-        self.journal = Journal(store, path, older.canvas)
-        self.journal.sync()
-        older.remove()
+        self.journal = reported_journal(
+            store, path, older.canvas, subject=replace(older.subject, name=name)
+        )
+        if self.journal.look():
+            older.remove()
 
     # What becomes of the edits when the layer goes.
+
+    def can_keep(self) -> bool:
+        """Write the edits into the journal; return whether it has them, or show why."""
+        if self.journal.look():
+            return True
+        layer = self._layer()
+        report_not_kept("" if layer is None else layer.name, self.journal.trouble)
+        return False
 
     def keep(self) -> None:
         """Leave the edits in the journal, to be recovered, and do nothing more."""
@@ -258,8 +258,9 @@ class LayerSaver:
         self.running = True
         self._cancelled = False
         self._quiet, self._asks = quiet, asks
-        self.fraction = 0.0
-        self.note = "saving 0 %"
+        self.fraction = self._told_at = 0.0
+        self.note, self.detail = "Saving 0 %", ""
+        self.progressed.emit(0.0)
         return None if self.description is None else self.description.said()
 
     def _work(self, said: Said | None) -> SaveResult | None:
@@ -276,7 +277,7 @@ class LayerSaver:
             except Exception as error:  # noqa: BLE001
                 return SaveResult(error=error)
             assert self.writer is not None
-            if outcome.cancelled or self.writer.sink.uncommitted:
+            if outcome.cancelled or self.writer.transaction.uncommitted:
                 return SaveResult(outcome)
             return self._say(layer, outcome)
 
@@ -286,8 +287,9 @@ class LayerSaver:
         assert self.writer is not None
         self.partial = True
         self.writer.follow(layer.canvas)
-        self.writer.describe = partial(self._put, layer)
-        outcome = self.writer.save(self._progress, lambda: self._cancelled)
+        outcome = self.writer.save(
+            self._progress, lambda: self._cancelled, partial(self._put, layer)
+        )
         if self._finish is not None and not (outcome.cancelled or outcome.refused):
             self._finish()
             self._finish = None
@@ -314,7 +316,7 @@ class LayerSaver:
         assert self.writer is not None
         try:
             info = self._describe(layer)
-            self.writer.sink.commit()
+            self.writer.transaction.commit()
         except UNSAID as error:
             return SaveResult(outcome, unsaid=error)
         before = None if self.description is None else self.description.info
@@ -331,7 +333,7 @@ class LayerSaver:
         if info != before:
             assert self.writer is not None
             new = rebased(info, before, read_label_info(origin.node))
-            write_label_info(origin.node, new, self.writer.sink)
+            write_label_info(origin.node, new, self.writer.transaction)
         return info
 
     def _created(self, layer: OMEZarrLabels) -> LabelWriter:
@@ -347,12 +349,17 @@ class LayerSaver:
             sizes = [float(np.prod(array.shape)) for array in self.writer.arrays]
             before, own = sum(sizes[:level]), sizes[level]
             self.fraction = (before + own * self.fraction) / max(sum(sizes), 1)
-        self.note = f"saving {self.fraction:.0%}".replace("%", " %")
+        self.note = f"Saving {self.fraction:.0%}".replace("%", " %")
+        now = time.monotonic()
+        if now - self._told_at >= 1 / OFTEN:
+            self._told_at = now
+            frontend.run_in_main(lambda: self.progressed.emit(self.fraction))
 
     def _done(self, result: SaveResult | None) -> None:
         layer = self._layer()
         if layer is None or result is None:
             self.running = False
+            self.failed.emit(None)
             return
         self._take_note(layer, result)
         chosen = None
@@ -360,14 +367,18 @@ class LayerSaver:
             chosen = frontend.name_taken(layer, result.error)
         again, self._again, self.running = self._again, False, False
         if chosen is None:
-            self.note = self._reporter.report(layer.name, result, quiet=self._quiet)
+            note = self._reporter.report(layer.name, result, quiet=self._quiet)
+            self.note, self.detail = note.text, note.detail
         else:
-            self.note = ""
+            self.note = self.detail = ""
             again = bool(chosen)
             self.replaces = chosen
             layer.name = chosen or layer.name
         if again:
             self.save()
+        self.check_dirty()
+        if not chosen:
+            (self.saved if result.complete else self.failed).emit(result)
 
     def _take_note(self, layer: OMEZarrLabels, result: SaveResult) -> None:
         """Let the layer know what is in the file now."""

@@ -15,10 +15,13 @@ from napari_ngff.labels.places.sidecar import (
     sidecar_home,
     why_elsewhere,
 )
+from napari_ngff.store.location import is_url
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.moving import LOOK
+from napari_ngff.viewer.notices import shorten
+from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.picture import KEY, LayerOrigin, Picture, frame_of, is_joined
 
 if TYPE_CHECKING:
@@ -29,8 +32,16 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.groups import Reading
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
-__all__ = ["LabelCopy", "edit_copy", "home_choices", "with_sidecars"]
+__all__ = [
+    "LabelCopy",
+    "edit_copy",
+    "folder_of",
+    "home_choices",
+    "place_text",
+    "with_sidecars",
+]
 
 
 def with_sidecars(
@@ -54,7 +65,7 @@ def with_sidecars(
         if mine is not None:
             where = mine.node.location.source.name
             reading.messages.append(
-                f"{label.name} is shown as it is in {where}, not as in the image."
+                f"'{label.name}' is shown as edited in {where}, not as in the image."
             )
         shown.append(mine or label)
     return [*shown, *own.values()]
@@ -80,7 +91,7 @@ def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
         return []
     folder, name = os.path.split(place)
     near = os.path.dirname(os.path.realpath(picture.node.location.source.name))
-    known = {near: "beside the image", str(sidecar_folder()): "in your data folder"}
+    known = {near: "next to the image", str(sidecar_folder()): "in your data folder"}
     choices: list[tuple[str, bool | str]] = []
     if not why_elsewhere(picture.node):
         choices.append(("in the image", False))
@@ -128,11 +139,10 @@ class LabelCopy:
         origin = layer.metadata.get(KEY)
         picture = origin.picture if isinstance(origin, LayerOrigin) else None
         if picture is None or picture.image is None or is_joined(picture):
-            msg = (
-                f"{layer.name} is no label image of a single OME-Zarr image. Open the"
-                " image itself, and choose one of its labels."
+            msg = f"{layer.name} is no label image of a single OME-Zarr image."
+            raise UnsupportedError(
+                msg, remedy="Open the image itself, and choose one of its labels."
             )
-            raise UnsupportedError(msg)
         if not getattr(layer, "read_only", ""):
             raise UnsupportedError(f"{layer.name} can be edited where it is.")
         self._viewer, self._layer = weakref.ref(viewer), weakref.ref(layer)
@@ -157,7 +167,7 @@ class LabelCopy:
         viewer = self._viewer()
         if layer is None or viewer is None or layer not in viewer.layers:
             return False
-        layer.read_only = f"it is being copied, {done} of {total} blocks."
+        layer.read_only = f"being copied, {done} of {total} chunks."
         return not self._cancelled
 
     def _work(self) -> Picture | Exception | None:
@@ -186,7 +196,7 @@ class LabelCopy:
         layer.read_only = self._reason
         if isinstance(result, Exception):
             self.error = result
-            show_error(f"{layer.name} was not copied: {result}")
+            show_error(f"Not copied: {shorten(layer.name)}.\n{result}")
         elif result is not None:
             self._replace(viewer, layer, result)
 
@@ -205,8 +215,8 @@ class LabelCopy:
         viewer.layers.selection.active = made
         self.made = made
         show_info(
-            f"{made.name} can be painted. It is saved in"
-            f" {copy.node.location.source.name}; the image stays as it is."
+            f"Ready to paint: {shorten(made.name)}\nChanges are saved in"
+            f" {copy.node.location.source.name}; the image stays unchanged."
         )
 
 
@@ -243,7 +253,30 @@ def edit_copy(
     try:
         copy = LabelCopy(viewer, layer, folder, limit)
     except UnsupportedError as error:
-        show_info(str(error))
+        show_info(f"Not copied: {shorten(layer.name)}.\n{error}")
         return None
     copy.start()
     return copy
+
+
+def place_text(layer: OMEZarrLabels) -> str:
+    """Name the file and the path in it; "" where there is none."""
+    origin, target = layer.metadata.get(KEY), layer.metadata.get(TARGET)
+    if isinstance(origin, LayerOrigin):
+        return str(origin.node)
+    node = getattr(target, "node", None)
+    return f"{node}: new labels '{target.name}', not saved yet" if node else ""
+
+
+def folder_of(layer: OMEZarrLabels) -> str:
+    """Return the folder to look into; "" where there is none on this computer."""
+    origin, target = layer.metadata.get(KEY), layer.metadata.get(TARGET)
+    node = getattr(target, "node", None)
+    if isinstance(origin, LayerOrigin):
+        node = origin.node
+    if node is None or is_url(node.location.source.name):
+        return ""
+    root = node.location.source.name
+    inner = os.path.join(root, node.location.path)
+    around = (inner, root, os.path.dirname(root))
+    return next((folder for folder in around if os.path.isdir(folder)), "")

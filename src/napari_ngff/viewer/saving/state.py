@@ -26,10 +26,9 @@ class SaveState:
     Attributes
     ----------
     text
-        A few words: "clean", "312 blocks changed", "saving 40 %", "saved 14:03 - 312
-        blocks", "nothing to save, saved 14:03".
+        A few words: "No changes", "Unsaved changes", "Saving 40 %", "Saved 14:03".
     detail
-        A sentence, or "".
+        For the tool tip: how many chunks that is, or why not; or "".
     saves
         Whether there is anything to save.
     cancels
@@ -63,23 +62,27 @@ class SaveWatch:
             return SaveState("")
         saver = layer.saver
         if layer.read_only:
-            return SaveState("read-only", layer.read_only)
+            return SaveState("Read-only", layer.read_only)
         if saver is None:
-            return SaveState("not of a file", "Choose File ▸ Save Selected Layers...")
+            return SaveState("Not in a file", "Choose File ▸ Save Selected Layers...")
         if saver.running:
             return SaveState(saver.note, cancels=True)
         if not layer.unsaved:
-            return SaveState(saver.note or "clean")
+            return SaveState(saver.note or "No changes", saver.detail)
         self._recount(layer, saver)
-        return SaveState(self._changes(saver), saver.note, saves=True)
+        text = "Unsaved changes"
+        if saver.journal.trouble is not None:
+            text = "Unsaved changes, not protected from a crash"
+        detail = " ".join([self._changes(saver), f"{saver.note}." * bool(saver.note)])
+        return SaveState(text, detail.strip(), saves=True)
 
     def _changes(self, saver: LayerSaver) -> str:
         if self._count > MOST:
-            return f"over {MOST} blocks changed"
+            return f"Over {MOST} chunks to save."
         if self._count:
-            return f"{self._count} block{'s' * (self._count > 1)} changed"
+            return f"{self._count} chunk{'s' * (self._count > 1)} to save."
         said = saver.description is not None and saver.description.changed
-        return "colours or properties changed" if said else "changes not saved"
+        return "Colours or properties to save." if said else ""
 
     def _recount(self, layer: OMEZarrLabels, saver: LayerSaver) -> None:
         state = layer.canvas.version, saver.note, saver.writer
@@ -99,11 +102,14 @@ class SaveWatch:
         def count() -> int:
             return blocks.count(edits, () if writer is None else writer.unsaved_cells)
 
-        frontend.run(count, self._take)
+        frontend.run(lambda: frontend.attempt(count), self._take)
 
-    def _take(self, count: int) -> None:
+    def _take(self, count: int | str) -> None:
         self._counting = False
-        self._count = count
+        if isinstance(count, str):
+            frontend.show((count,), "Changed chunks cannot be counted.")
+        else:
+            self._count = count
 
 
 def _blocks(layer: OMEZarrLabels, writer: LabelWriter | None) -> ChangedBlocks:

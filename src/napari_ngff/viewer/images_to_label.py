@@ -1,0 +1,149 @@
+"""For which images labels can be made: those shown, and the fields of an overview."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from napari.layers import Image
+
+from napari_ngff.viewer import frontend, session
+from napari_ngff.viewer.browsing.camera import camera_of
+from napari_ngff.viewer.browsing.positions import Position
+from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.browsing.browser import Browser
+
+__all__ = [
+    "field_choices",
+    "image_choices",
+    "open_field",
+    "overview_browser",
+    "position_in_view",
+    "same_image",
+    "well_choices",
+]
+
+
+def image_choices(layers: Iterable[Layer]) -> list[tuple[str, Image]]:
+    """List images by name, each once whatever its number of channels.
+
+    Returns
+    -------
+    list
+        A unique name, and the first layer of the image.
+    """
+    found: dict[str, Image] = {}
+    for layer in layers:
+        if isinstance(layer, Image):
+            found.setdefault(_image_key(layer), layer)
+    counts: Counter[str] = Counter()
+    choices = []
+    for layer in found.values():
+        name = _image_name(layer)
+        counts[name] += 1
+        number = f" [{counts[name]}]" if counts[name] > 1 else ""
+        choices.append((f"{name}{number}", layer))
+    return choices
+
+
+def same_image(layer: Layer, choices: Iterable[tuple[str, Image]]) -> Image | None:
+    """Find the image among `image_choices` that a layer is a channel or label of."""
+    key = _image_key(layer).rsplit("/labels/", 1)[0]
+    return next((image for _, image in choices if _image_key(image) == key), None)
+
+
+def _image_key(layer: Layer) -> str:
+    origin = layer.metadata.get(KEY)
+    known = isinstance(origin, LayerOrigin)
+    return str(origin.node) if known else f"{id(layer)}"
+
+
+def _image_name(layer: Layer) -> str:
+    origin = layer.metadata.get(KEY)
+    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    return layer.name if picture is None else picture.name
+
+
+def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None:
+    """Find the browser that can open a field of an overview.
+
+    Returns
+    -------
+    Browser or None
+        None where the layer shows one image, or an overview that is not browsed.
+    """
+    origin = layer.metadata.get(KEY) if layer is not None else None
+    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    if picture is None or not is_joined(picture):
+        return None
+    browser = session.session_of(viewer).browser
+    return browser if browser is not None and browser.owns(layer) else None
+
+
+def position_in_view(viewer: ViewerModel, browser: Browser) -> Position:
+    """Find the field in the middle of the view of an overview, else the first well."""
+    position = browser.position_at(camera_of(viewer).center[-2:])
+    if position is not None:
+        return position
+    return Position(next(iter(browser.shown_wells), None), "")
+
+
+def well_choices(browser: Browser) -> list[tuple[str, str | None]]:
+    """List the wells by name, with their paths; one unnamed well without a plate."""
+    wells: list[tuple[str, str | None]]
+    wells = [(well.name, well.path) for well in browser.map.wells]
+    return wells or [("", None)]
+
+
+def field_choices(
+    browser: Browser,
+    well: str | None,
+    done: Callable[[list[tuple[str, Position]] | str], None],
+) -> None:
+    """Read the fields of a well in a worker; `done` gets them, or the reason."""
+
+    def work() -> list[tuple[str, Position]] | str:
+        fields = browser.fields_of(well).fields
+        choices = [(one.title, one.position) for one in fields if not one.problem]
+        return choices or "No field of this well can be read."
+
+    frontend.run(partial(frontend.attempt, work), done)
+
+
+def open_field(
+    browser: Browser,
+    position: Position,
+    images: Callable[[], Iterable[Layer]],
+    done: Callable[[Image | None], None],
+) -> None:
+    """Open a field; `done` gets its first layer once all of them are on screen.
+
+    Parameters
+    ----------
+    images
+        Gives the layers of the viewer.
+    done
+        Gets None where the field was not opened; the browser has told why.
+    """
+
+    def finish(busy: bool) -> None:
+        if busy:
+            return
+        browser.busy.disconnect(finish)
+        here = browser.position
+        reached = here is not None and (
+            (here.well, here.field) == (position.well, position.field)
+        )
+        owned = [x for x in images() if isinstance(x, Image) and browser.owns(x)]
+        done(owned[0] if reached and owned else None)
+
+    browser.busy.connect(finish)
+    browser.show_field(position.well, position.field)

@@ -1,0 +1,48 @@
+"""Private names of napari outside of painting, each with its reason and versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["make_current", "qt_viewer_of", "qt_window_of", "select_on_insert"]
+
+
+def qt_window_of(viewer: Any) -> Any:
+    """Give the main window of a viewer; None for a viewer without one, or a closed one.
+
+    Dialogs need a parent, and signs a status bar (napari 0.7 to 0.9).
+    """
+    # Docks get a proxy, which warns of each private name.
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    return getattr(getattr(viewer, "window", None), "_qt_window", None)
+
+
+def qt_viewer_of(viewer: Any) -> Any:
+    """Give the widget around the canvas of a viewer; None without a window.
+
+    It takes what is dropped, and holds the canvas (napari 0.7 to 0.9).
+    """
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    return getattr(getattr(viewer, "window", None), "_qt_viewer", None)
+
+
+def select_on_insert(viewer: Any, selects: bool) -> None:
+    """Say whether the layer that is being inserted becomes the selected one.
+
+    To select it and then another one leaves both marked in the list (napari 0.9).
+    """
+    viewer.layers._activate_on_insert = selects
+
+
+def make_current(viewer: Any) -> None:
+    """Make the OpenGL context of a viewer's canvas the current one, if it has a window.
+
+    napari (0.9.0 to 0.9.2, ``VispyCanvas._clean_and_update_scenegraph``) deletes the
+    textures and buffers of a removed layer at once, in whatever context is current. Out
+    of paint events that may be the one in which Qt composes the window: Mesa's llvmpipe
+    then crashes in a later draw. The way to the canvas is private to napari.
+    """
+    view = qt_viewer_of(viewer)
+    scene = None if view is None else view.canvas._scene_canvas
+    if scene is not None and not scene._closed:
+        scene.set_current()

@@ -1,0 +1,77 @@
+"""Messages as napari shows them: the result in the first line, whole paths last."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "MOST_IN_LINE",
+    "MOST_SHOWN",
+    "counted",
+    "last_part",
+    "notice_text",
+    "shorten",
+    "shortened",
+]
+
+MOST_IN_LINE = 40
+"""Letters of a notification that napari shows without a click."""
+
+SHORT = 24
+"""Letters of a name, beside which a result fits into the first line."""
+
+MOST_SHOWN = 5
+"""So many messages are written out at once; the rest is counted."""
+
+PATH = re.compile(
+    r"(?:\w+://|(?<![\w.])/|\b[A-Za-z]:[\\/])[^\s\"'<>|]*[^\s\"'<>|.,;:)]"
+)
+ROOT = re.compile(r"[^/\\]*\.(?:zarr|ozx|zip)\b.*", re.IGNORECASE)
+LEADING = re.compile(rf"^({PATH.pattern})(?:: | )(?=[A-Z])(.+)$", re.DOTALL)
+
+
+def notice_text(messages: Sequence[str], result: str) -> str:
+    """Write messages as one notification.
+
+    Parameters
+    ----------
+    messages
+        Sentences; paths in them are cut to their last part.
+    result
+        The first line, at most `MOST_IN_LINE` letters.
+    """
+    shown = [shortened(message) for message in messages[:MOST_SHOWN]]
+    lines = [result, *shown]
+    if len(messages) > MOST_SHOWN:
+        lines.append(f"... and {len(messages) - MOST_SHOWN} more")
+    paths = [p for text in messages[:MOST_SHOWN] for p in PATH.findall(text)]
+    whole = [p for p in dict.fromkeys(paths) if last_part(p) != p]
+    return "\n".join([*lines, *whole])
+
+
+def shortened(message: str) -> str:
+    """Put what a message begins with, if that is a path, behind what happened."""
+    leading = LEADING.match(message)
+    if leading is not None:
+        message = f"{leading[2].rstrip()} ({leading[1]})"
+    return PATH.sub(lambda found: last_part(found[0]), message)
+
+
+def shorten(name: str) -> str:
+    """Cut a name to what the first line of a notification has room for."""
+    return name if len(name) <= SHORT else f"{name[: SHORT - 1]}…"
+
+
+def last_part(path: str) -> str:
+    """Return a path from the OME-Zarr on, or its last part."""
+    inside = ROOT.search(path)
+    return inside[0] if inside else re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+
+
+def counted(number: int, noun: str) -> str:
+    """Write "1 problem" or "2 problems"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

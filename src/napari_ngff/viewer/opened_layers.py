@@ -1,0 +1,120 @@
+"""Which layers of an opened file are selected, and hints on layers in memory."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from napari.layers import Labels
+from napari.utils.notifications import show_info
+
+from napari_ngff.store.folder import local_folder
+from napari_ngff.viewer.napari_private import select_on_insert
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.picture import Picture
+
+__all__ = ["keep_selected", "newest_labels", "select_inserted", "show_memory_hint"]
+
+HINT = (
+    "Only in memory: labels without a file.\n"
+    "Save them with File ▸ IO Utilities ▸ Save as…, or use File ▸ New Layer ▸"
+    " New labels… for labels that are stored in the image."
+)
+
+NAME = "Labels"
+"""How the names end that napari gives to labels of its button."""
+
+
+def keep_selected(viewer: ViewerModel, layer: Layer) -> None:
+    """Keep what is selected, though a layer is just being inserted, if that is better.
+
+    napari selects each layer that it adds, after it has told of it. Of one file the
+    first visible channel is to be selected, or its visible labels.
+    """
+    layers = viewer.layers
+    before = layers.selection.active
+    if before is None or before not in layers:
+        return
+    if layer.visible and not (before.visible and _are_channels(before, layer)):
+        return
+    select_on_insert(viewer, False)
+
+
+def select_inserted(viewer: ViewerModel) -> None:
+    """Let napari select the layer that is about to be inserted, as usual."""
+    select_on_insert(viewer, True)
+
+
+def _are_channels(one: Layer, other: Layer) -> bool:
+    """Tell whether two layers are channels of one image."""
+    if {one._type_string, other._type_string} != {"image"}:
+        return False
+    origins = [layer.metadata.get(KEY) for layer in (one, other)]
+    nodes = {str(x.node) for x in origins if isinstance(x, LayerOrigin)}
+    return len(nodes) == 1
+
+
+TOGETHER = 10.0
+"""Seconds; labels whose times differ by less were written together, by a converter."""
+
+MOST_FILES = 200
+"""So many files of the coarsest level are looked at: it rarely has more."""
+
+
+def newest_labels(labels: Sequence[Picture]) -> int:
+    """Find the labels that were changed last; the first where that is not known.
+
+    Only local folders know. A save writes the coarsest level, too, so that its files
+    are as new as the last save.
+    """
+    times = [_changed_at(label) for label in labels] if len(labels) > 1 else []
+    if not times or None in times:
+        return 0
+    known = [time for time in times if time is not None]
+    newest = max(known)
+    return 0 if newest - known[0] < TOGETHER else known.index(newest)
+
+
+def _changed_at(label: Picture) -> float | None:
+    """Time of the newest file of the coarsest level; None where there is no folder."""
+    location = label.node.location
+    levels = label.pyramid.multiscale.levels
+    root = local_folder(location.source)
+    if root is None or not levels:
+        return None
+    folder = Path(root, location.key(levels[-1].path))
+    times = [path.stat().st_mtime for path in islice(_files(folder), MOST_FILES)]
+    return max(times, default=None)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for root, _, names in os.walk(folder):
+        yield from (Path(root, name) for name in names)
+
+
+def is_memory_label(layer: Layer) -> bool:
+    """Tell whether a layer is made by napari's button for new labels."""
+    return (
+        isinstance(layer, Labels)
+        and not hasattr(layer, "saver")
+        and layer.source.path is None
+        and layer.source.widget is None
+        and layer.name.split(" - ")[-1] == NAME
+    )
+
+
+def show_memory_hint(viewer: ViewerModel, layer: Layer) -> bool:
+    """Show that labels are in memory only, beside an OME-Zarr; returns whether."""
+    is_wanted = is_memory_label(layer) and any(KEY in x.metadata for x in viewer.layers)
+    if is_wanted:
+        show_info(HINT)
+    return is_wanted

@@ -1,0 +1,51 @@
+"""Where new labels go; a layer keeps it until its first save."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.places.home import LabelHome
+    from napari_ngff.store.node import Node
+
+__all__ = ["TARGET", "LabelTarget", "Sidecar"]
+
+TARGET = "ome-zarr-target"
+"""Where a layer's ``metadata`` keeps its `LabelTarget`."""
+
+Sidecar = bool | str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTarget:
+    """Where new labels are saved by their first save.
+
+    Attributes
+    ----------
+    node
+        The image's group; None where the image is not of an OME-Zarr.
+    level
+        Level of the image that is the finest of the labels.
+    home
+        The group that will list them; None where there is none.
+    order
+        The image's axis for each of the layer, None for a new one; None where the
+        layer shows something else than the image's own voxels.
+    sidecar
+        As it was asked for, see `new_labels`.
+    replaces
+        Name of the label image that the first save may replace; "" for none.
+    """
+
+    node: Node | None
+    name: str
+    level: int = 0
+    home: LabelHome | None = None
+    order: tuple[int | None, ...] | None = None
+    sidecar: Sidecar = None
+    replaces: str = ""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LabelTarget:
+        return self
