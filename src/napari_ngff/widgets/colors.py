@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from qtpy.QtGui import QColor
 
-__all__ = ["Colors"]
+__all__ = ["ThemeColors"]
 
 STRENGTH = 0.62
 """Share of the text's colour in lines, which have to be seen on `gap`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Colors:
+class ThemeColors:
     """Colours of one theme of napari.
 
     Text stands out from what is behind it by at least 4.5 to 1, and signs by 3 to 1
@@ -32,16 +32,16 @@ class Colors:
     shade: QColor
 
     @classmethod
-    def of(cls, theme: str) -> Colors:
+    def of(cls, theme: str) -> ThemeColors:
         """Take them from a theme by its name."""
         from napari.utils.theme import get_theme
 
-        found = get_theme(theme)
+        napari_theme = get_theme(theme)
 
         def color(name: str) -> QColor:
-            return QColor(*getattr(found, name).as_rgb_tuple()[:3])
+            return QColor(*getattr(napari_theme, name).as_rgb_tuple()[:3])
 
-        dark = found.type == "dark"
+        dark = napari_theme.type == "dark"
         return cls(
             color("background"),
             color("foreground"),

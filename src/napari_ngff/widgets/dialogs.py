@@ -13,8 +13,9 @@ __all__ = [
     "CANCEL",
     "DISCARD",
     "KEEP",
+    "LATER",
     "OVERWRITE",
-    "RECOVER",
+    "RESTORE",
     "SAVE",
     "ask",
     "ask_name",
@@ -22,7 +23,7 @@ __all__ = [
 ]
 
 SAVE, KEEP, DISCARD, CANCEL = "Save", "Keep for later", "Discard", "Cancel"
-RECOVER, OVERWRITE = "Recover", "Overwrite"
+RESTORE, LATER, OVERWRITE = "Restore", "Later", "Overwrite"
 
 TABLES = {"CSV (*.csv)": "csv", "Parquet (*.parquet)": "parquet"}
 """Kinds of files that tables are saved as, with their endings."""
@@ -30,24 +31,32 @@ TABLES = {"CSV (*.csv)": "csv", "Parquet (*.parquet)": "parquet"}
 ROLES = {
     DISCARD: QMessageBox.ButtonRole.DestructiveRole,
     CANCEL: QMessageBox.ButtonRole.RejectRole,
+    LATER: QMessageBox.ButtonRole.RejectRole,
 }
 
 
-def ask(parent: Any, title: str, text: str, answers: Sequence[str]) -> str:
-    """Ask, and return one of the answers; `CANCEL`, which is always one, for Escape.
+def ask(
+    parent: Any, title: str, text: str, answers: Sequence[str], cancel: str = CANCEL
+) -> str:
+    """Ask, and return one of the answers, or the last button's for Escape.
 
     The first is chosen by Enter.
+
+    Parameters
+    ----------
+    cancel
+        Text of the last button.
     """
     box = QMessageBox(QMessageBox.Icon.Question, title, text, parent=parent)
     usual = QMessageBox.ButtonRole.AcceptRole
     buttons: dict[Any, str] = {}
-    for answer in (*answers, CANCEL):
+    for answer in (*answers, cancel):
         buttons[box.addButton(answer, ROLES.get(answer, usual))] = answer
     first, *_, last = buttons
     box.setDefaultButton(first)
     box.setEscapeButton(last)
     box.exec()
-    chosen = buttons.get(box.clickedButton(), CANCEL)
+    chosen = buttons.get(box.clickedButton(), cancel)
     # Else it lives for as long as the window.
     box.deleteLater()
     return chosen

@@ -8,6 +8,8 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
+from napari_ngff.viewer import settings
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ANNOTATE", "Docking", "bring_forward", "full_name", "show_dock"]
 
-ANNOTATE = "OME-Zarr annotate"
+ANNOTATE = "Annotate"
 """The annotate dock, by its name in the manifest."""
 
 
@@ -150,8 +152,9 @@ def show_dock(viewer: Any, title: str, make: Callable[[Any], QWidget]) -> Any:
         What the dock holds.
     """
     docks = viewer.window.dock_widgets
-    # `Window.add_plugin_dock_widget` has the name of the plugin behind the title.
-    widget = next((docks[n] for n in docks if n.partition(" (")[0] == title), None)
+    # The menu names the display name behind the title, a script that of the package.
+    names = full_name(title), f"{title} ({settings.PLUGIN})"
+    widget = next((docks[name] for name in names if name in docks), None)
     if widget is None:
         widget = make(viewer)
         viewer.window.add_dock_widget(widget, name=full_name(title), area="right")

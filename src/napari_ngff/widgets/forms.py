@@ -6,14 +6,32 @@ from typing import TYPE_CHECKING, Any
 
 from magicgui.widgets import Container, Label, LineEdit, PushButton
 from qtpy.compat import isalive
-from qtpy.QtWidgets import QApplication, QMessageBox
+from qtpy.QtWidgets import (
+    QApplication,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QMainWindow,
+    QMessageBox,
+    QPushButton,
+)
 
+from napari_ngff.errors import error_text
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import (
+    is_default_offered,
     is_default_reader,
     make_default_reader,
+    note_default_offered,
+)
+from napari_ngff.widgets.form_dialog import (
+    FormDialog,
+    close_form,
+    is_window_open,
+    main_window,
+    shown_form,
 )
 from napari_ngff.widgets.look import Look, wrap
 from napari_ngff.widgets.workers import run_in_worker
@@ -22,14 +40,20 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.viewer import Viewer
 
-__all__ = ["UrlForm", "ask_default_reader", "show_open_url"]
+__all__ = [
+    "DefaultReaderOffer",
+    "UrlForm",
+    "ask_default_reader",
+    "offer_default_reader",
+    "show_open_url",
+]
 
-TITLE = "Open OME-Zarr URL"
+TITLE = "Open URL"
 HINT = "https://…/image.ome.zarr"
 
 QUESTION = (
     "Open folders and files that end in .zarr or .ozx with OME-Zarr from now on,"
-    " without asking?\n\nOther zarr files are still passed on to other readers. This"
+    " without asking?\n\nOther zarr files are opened by napari's own reader. This"
     " is kept in Preferences ▸ Plugins, where it can be changed."
 )
 
@@ -48,7 +72,6 @@ class UrlForm(Container):  # type: ignore[type-arg]
         super().__init__(widgets=[self.address, self.button, self.status])
         Look(self.native, viewer)
         self.button.changed.connect(self.open)
-        self.address.native.returnPressed.connect(self.open)
 
     def open(self) -> None:
         """Start to open what stands in the form."""
@@ -61,13 +84,14 @@ class UrlForm(Container):  # type: ignore[type-arg]
         run_in_worker(
             lambda: read_node(open_node(url)),
             lambda layers: self._add(url, layers),
-            lambda error: self._finish(str(error)),
+            lambda error: self._finish(error_text(error)),
         )
 
     def _add(self, url: str, layers: list[Any]) -> None:
-        if self._is_alive():
+        if is_window_open(self._viewer):
             session_of(self._viewer).add(layers, url)
-            self._finish(f"Layers opened: {len(layers)}.")
+        if self._is_alive():
+            close_form(self)
 
     def _finish(self, text: str) -> None:
         if self._is_alive():
@@ -75,17 +99,18 @@ class UrlForm(Container):  # type: ignore[type-arg]
             self.status.value = text
 
     def _is_alive(self) -> bool:
-        """Tell whether the window is there; a form closed alone lives on while read."""
+        """Tell whether the form was not closed meanwhile."""
         return bool(isalive(self.native))  # type: ignore[no-untyped-call]
 
 
 def show_open_url(viewer: Viewer) -> UrlForm:
-    """Show the form in the viewer's window, the one that is there if any."""
-    form = viewer.window.dock_widgets.get(TITLE)
+    """Show the form in a dialog, the one that is open if any."""
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    form = shown_form(viewer, TITLE)
     if not isinstance(form, UrlForm):
         form = UrlForm(viewer)
-        viewer.window.add_dock_widget(form, name=TITLE, area="bottom")
-    form.address.native.setFocus()
+        line, button = form.address.native, form.button.native
+        FormDialog(viewer, TITLE, form, line, button).show()
     return form
 
 
@@ -98,3 +123,46 @@ def ask_default_reader() -> bool:
             return False
         make_default_reader()
     return True
+
+
+QUESTION = "Always open OME-Zarr with this plugin?"
+TIP = (
+    "For folders, files and addresses that contain .zarr, and for .ozx. Later in"
+    " Preferences ▸ Plugins, or by File ▸ IO Utilities ▸ Make default reader…"
+)
+
+
+def offer_default_reader(viewer: Any) -> None:
+    """Offer to become the default reader, once for all and without blocking."""
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    if not hasattr(viewer, "window") or not is_window_open(viewer):
+        return
+    if is_default_reader() or is_default_offered():
+        return
+    note_default_offered()
+    DefaultReaderOffer(main_window(viewer))
+
+
+class DefaultReaderOffer(QFrame):
+    """A question with two buttons; goes when it is answered, or with the window."""
+
+    def __init__(self, window: Any) -> None:
+        super().__init__(window)
+        assert isinstance(window, QMainWindow)
+        self.yes = QPushButton("Always", self)
+        self.no = QPushButton("No", self)
+        self.setToolTip(TIP)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(QLabel(QUESTION, self))
+        layout.addWidget(self.yes)
+        layout.addWidget(self.no)
+        self.yes.clicked.connect(self._on_yes)
+        self.no.clicked.connect(self.deleteLater)
+        bar = window.statusBar()
+        assert bar is not None
+        bar.insertPermanentWidget(0, self)
+
+    def _on_yes(self) -> None:
+        make_default_reader()
+        self.deleteLater()

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
 
-from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer.frontend import run
+from napari_ngff.viewer.frontend import attempt, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,10 +44,7 @@ class Questions:
         def look() -> Any:
             if numbers[subject] != number:
                 return None  # another question came before its turn
-            try:
-                return work()
-            except (OMEZarrError, OSError) as error:
-                return str(error)
+            return attempt(work)
 
         def take(found: Any) -> None:
             questions = asked_by()

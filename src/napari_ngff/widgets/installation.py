@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from qtpy.compat import isalive
+
+from napari_ngff.viewer.frontend import set_drawing_hold
+from napari_ngff.viewer.label_layers import usual_colors
+from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.widgets.browser.host import install_browser
-from napari_ngff.widgets.saving.label_controls import install_controls
+from napari_ngff.widgets.browser.names_visual import install_names
+from napari_ngff.widgets.problem_sign import install_problem_sign
+from napari_ngff.widgets.saving.save_controls import install_controls
 from napari_ngff.widgets.saving.unsaved import install_guard
 from napari_ngff.widgets.workers import install_runner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["install"]
 
 
 def install() -> None:
     """Read in worker threads, let painted labels have their controls, and
-    the browser open beside what can be walked.
+    the browser open beside what can be browsed.
     """
+    usual_colors()
     install_runner()
     install_browser()
+    install_names()
+    install_drawing_hold()
+    install_problem_sign()
     install_guard()
     install_controls()
+
+
+def install_drawing_hold() -> None:
+    """Let the canvas of every window wait while layers are exchanged."""
+    set_drawing_hold(hold_canvas)
+
+
+def hold_canvas(viewer: Any) -> Callable[[], None]:
+    """Stop the drawing of a canvas; return a function that goes on with it."""
+    qt_viewer = qt_viewer_of(viewer)
+    if qt_viewer is None or not qt_viewer.canvas.native.updatesEnabled():
+        return lambda: None
+    native = qt_viewer.canvas.native
+    native.setUpdatesEnabled(False)
+
+    def release() -> None:
+        if isalive(native):  # type: ignore[no-untyped-call]
+            native.setUpdatesEnabled(True)
+
+    return release

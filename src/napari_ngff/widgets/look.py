@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QSizePolicy
+from qtpy.QtCore import QEvent, QObject
+from qtpy.QtWidgets import QComboBox, QSizePolicy, QWidget
 
 from napari_ngff.viewer import settings
-from napari_ngff.widgets.colors import Colors, mixed
-from napari_ngff.widgets.popups import Popups
+from napari_ngff.widgets.colors import ThemeColors, mixed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +67,7 @@ class Look(QObject):
         self,
         widget: QWidget,
         viewer: ViewerModel,
-        tell: Callable[[Colors], None] | None = None,
+        tell: Callable[[ThemeColors], None] | None = None,
     ) -> None:
         super().__init__(widget)
         self._widget, self._viewer, self._tell = widget, viewer, tell
@@ -77,13 +76,13 @@ class Look(QObject):
             # made (napari 0.9).
             emitter.disconnect(self)
             emitter.connect(self._follow)
-        Popups(widget)
+        ComboPopups(widget)
         self._follow()
 
     def _follow(self, _: Any = None) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
-        colors = Colors.of(self._viewer.theme)
+        colors = ThemeColors.of(self._viewer.theme)
         names = {name: getattr(colors, name).name() for name in SIGNS}
         hint = mixed(colors.text, colors.background, HINT).name()
         size, font = settings.letter_size(), self._widget.font()
@@ -105,3 +104,35 @@ def wrap(label: Label) -> None:
     usual = QSizePolicy.Policy.Preferred
     label.native.setWordWrap(True)
     label.native.setSizePolicy(usual, usual)
+
+
+class ComboPopups(QObject):
+    """Keeps the popups of a widget's combo boxes from being styled for their end.
+
+    To close a dock, napari first takes the widget out of its window, so that all in it
+    gets another style. What the popup of a combo box looks up then, Qt never forgets: a
+    kilobyte for each box, in a memory page of its own (Qt 6.11).
+
+    Parameters
+    ----------
+    widget
+        What a dock holds.
+    """
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self._widget = widget
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        """Hold back what tells popups of a new style outside of a window."""
+        kind = event.type() if event is not None else None
+        if watched is not self._widget:
+            return kind == QEvent.Type.StyleChange and self._widget.parent() is None
+        if kind == QEvent.Type.ParentAboutToChange and self._widget.parent():
+            for box in self._widget.findChildren(QComboBox):
+                view = box.view()
+                popup = view.parentWidget() if view is not None else None
+                if popup is not None:
+                    popup.installEventFilter(self)
+        return False

@@ -1,8 +1,7 @@
-"""The form for new labels: of which image, how fine, under which name."""
+"""The form for new labels: of which image, under which name; the rest folded away."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from magicgui.types import FileDialogMode
@@ -14,81 +13,111 @@ from magicgui.widgets import (
     LineEdit,
     PushButton,
 )
-from napari.layers import Image
+from qtpy.compat import isalive
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.viewer.images_to_label import (
+    field_choices,
+    image_choices,
+    open_field,
+    overview_browser,
+    position_in_view,
+    same_image,
+    well_choices,
+)
 from napari_ngff.viewer.painting.new_labels import (
-    TARGET,
     free_name,
     is_shown,
     new_labels,
+    storage_problem,
     taken_names,
 )
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.saving.sidecars import home_choices
 from napari_ngff.widgets.dialogs import ask_name
+from napari_ngff.widgets.form_dialog import (
+    FormDialog,
+    MoreOptions,
+    close_form,
+    shown_form,
+)
 from napari_ngff.widgets.look import Look, wrap
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
+    from napari.layers import Image
     from napari.viewer import Viewer
+
+    from napari_ngff.viewer.browsing.browser import Browser
+    from napari_ngff.viewer.browsing.positions import Position
 
 __all__ = ["NewLabelsForm", "show_new_labels"]
 
-TITLE = "New OME-Zarr labels"
+TITLE = "New labels"
 TYPES = ("uint8", "uint16", "uint32")
+READY = "Ready to paint. Nothing is written until you save."
 
 
 class NewLabelsForm(Container):  # type: ignore[type-arg]
-    """Ask for what new labels need, and add them."""
+    """Ask for what new labels need, and add them; closes its dialog then.
+
+    On an overview it asks for a well and a field, and opens that first.
+    """
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
+        self._in_view: Position | None = None
+        self._asked: str | None = None
         self.image = ComboBox(label="Image", choices=self._images)
+        self.well = ComboBox(label="Well", choices=self._wells)
+        self.field = ComboBox(label="Field", choices=[])
         self.called = LineEdit(label="Name")
-        self.level = ComboBox(label="Finest level", choices=self._levels)
+        self.level = ComboBox(label="Resolution", choices=self._levels)
         self.level.tooltip = "A coarser level is quicker to paint and to save."
         self.dtype = ComboBox(label="Type", choices=TYPES, value="uint16")
-        self.dtype.tooltip = "It widens by itself where a label does not fit."
-        self.where = ComboBox(label="Saved", choices=self._homes)
+        self.dtype.tooltip = "A wider type is used where a label does not fit."
+        self.where = ComboBox(label="Save to", choices=self._homes)
         self.where.tooltip = "Labels in a file of their own open with the image, too."
         self.folder = FileEdit(
             label="Folder", mode=FileDialogMode.EXISTING_DIRECTORY, nullable=True
         )
+        self.more = PushButton(text="More options")
         self.button = PushButton(text="Create")
         self.status = Label(value="")
         wrap(self.status)
-        rows = [
-            self.image,
-            self.called,
-            self.level,
-            self.dtype,
-            self.where,
-            self.folder,
-            self.button,
-            self.status,
-        ]
-        super().__init__(widgets=rows)
+        rows = [self.image, self.well, self.field, self.called, self.more]
+        options = [self.level, self.dtype, self.where, self.folder]
+        super().__init__(widgets=[*rows, *options, self.button, self.status])
+        self.folded = MoreOptions(self.more, options)
         Look(self.native, viewer)
-        self.where.changed.connect(self._on_where)
+        self._connect()
+        self.choose(viewer.layers.selection.active)
+        self._on_image()
+
+    def _connect(self) -> None:
+        self.where.changed.connect(self._on_options)
+        self.more.changed.connect(self._on_options)
         self.image.changed.connect(self._on_image)
+        self.well.changed.connect(self._on_well)
         self.button.changed.connect(self.create)
-        layers = viewer.layers.events
+        layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.connect(self._on_layers)
         self.native.destroyed.connect(self._forget)
-        active = viewer.layers.selection.active
-        if isinstance(active, Image):
-            self.image.value = active
-        self._on_image()
+
+    def choose(self, layer: Any) -> None:
+        """Choose the image of a layer, if that is one of an image."""
+        image = None if layer is None else same_image(layer, self._images())
+        if image is not None:
+            self.image.value = image
 
     def _forget(self) -> None:
         layers = self._viewer.layers.events
         for event in (layers.inserted, layers.removed):
             event.disconnect(self._on_layers)
 
-    def _images(self, _: Any = None) -> list[Image]:
-        return [layer for layer in self._viewer.layers if isinstance(layer, Image)]
+    def _images(self, _: Any = None) -> list[tuple[str, Image]]:
+        return image_choices(self._viewer.layers)
 
     def _levels(self, _: Any = None) -> list[tuple[str, int]]:
         image = self.image.value
@@ -105,33 +134,107 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         image = self.image.value
         return [] if image is None else home_choices(image)
 
-    def _on_where(self, _: Any = None) -> None:
-        self.folder.visible = self.where.value == ""
+    def _browser(self) -> Browser | None:
+        """Find who opens a field of the chosen image; None for an image."""
+        return overview_browser(self._viewer, self.image.value)
+
+    def _wells(self, _: Any = None) -> list[tuple[str, str | None]]:
+        browser = self._browser()
+        return [] if browser is None else well_choices(browser)
+
+    def _on_options(self, _: Any = None) -> None:
+        is_open = self.folded.is_open
+        self.where.visible = is_open and bool(self.where.choices)
+        self.folder.visible = is_open and self.where.value == ""
 
     def _on_layers(self, _: Any = None) -> None:
         self.image.reset_choices()
 
     def _on_image(self, _: Any = None) -> None:
+        image, browser = self.image.value, self._browser()
         self.level.reset_choices()
         self.where.reset_choices()
-        self.where.visible = bool(self.where.choices)
-        self._on_where()
-        image = self.image.value
-        self.button.enabled = image is not None
-        self.status.value = "" if image is not None else "Open an image first."
-        if image is not None:
+        self.well.visible = browser is not None and bool(browser.map.wells)
+        self.field.visible = False
+        # An overview has no levels and no place for labels; its field has.
+        self.more.visible = browser is None
+        self._on_options()
+        problem = "Open an image first."
+        if browser is not None:
+            problem = ""
+            self._show_overview(browser)
+        elif image is not None:
+            problem = storage_problem(image)
             self.level.value = 0
             self.called.value = free_name(image, [x.name for x in self._viewer.layers])
+        self.button.enabled = not problem
+        self.status.value = problem
+
+    def _show_overview(self, browser: Browser) -> None:
+        self._in_view = position_in_view(self._viewer, browser)
+        self._asked = None
+        self.called.value = self.called.value or "labels"
+        self.well.reset_choices()
+        if self._in_view.well in self.well.choices:
+            self.well.value = self._in_view.well
+        self._on_well()
+
+    def _on_well(self, _: Any = None) -> None:
+        browser, well = self._browser(), self.well.value
+        if browser is None or (self._asked is not None and self._asked == well):
+            return
+        self._asked = well
+
+        def take(found: list[tuple[str, Position]] | str) -> None:
+            if self._is_alive() and self.well.value == well:
+                self._show_fields(found)
+
+        field_choices(browser, well, take)
+
+    def _show_fields(self, found: list[tuple[str, Position]] | str) -> None:
+        problem = found if isinstance(found, str) else ""
+        self.field.choices = [] if isinstance(found, str) else found
+        self.field.visible = len(self.field.choices) > 1
+        alike = [p for p in self.field.choices if p == self._in_view]
+        if alike:
+            self.field.value = alike[0]
+        self.button.enabled = not problem
+        self.status.value = problem
 
     def create(self) -> None:
-        """Add the labels, or say why not."""
-        image = self.image.value
+        """Add the labels, or show why not."""
+        browser, image = self._browser(), self.image.value
+        if browser is not None and self.field.value is not None:
+            name, layers = self.called.value, self._viewer.layers
+
+            def go_on(image: Image | None) -> None:
+                if self._is_alive():
+                    self._create_in_field(image, name)
+
+            self.button.enabled = False
+            self.status.value = "Opening the field…"
+            open_field(browser, self.field.value, lambda: layers, go_on)
+        elif image is not None and browser is None:
+            self._create(image)
+
+    def _create_in_field(self, image: Image | None, name: str) -> None:
         if image is None:
+            self.button.enabled = True
+            self.status.value = "The field was not opened, and no labels were made."
             return
+        # The same layers show the field now.
+        self.image.reset_choices()
+        self.choose(image)
+        self._on_image()
+        self.called.value = name
+        self._create(image)
+
+    def _create(self, image: Image) -> None:
+        """Add labels for an image that is on screen, or show why not."""
         if self.where.value == "" and self.folder.value is None:
             self.status.value = "Choose the folder."
             return
-        name = self._chosen(image)
+        name = self._free_or_chosen(image)
         if not name:
             return
         try:
@@ -149,40 +252,39 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self._viewer.add_layer(layer)
         self._viewer.layers.selection.active = layer
         layer.mode = "paint"
-        self._on_image()
-        text = f"{layer.name} is there to be painted; it is not saved yet."
-        home = layer.metadata[TARGET].home
-        place = home.source.name if home is not None and home.image else ""
-        if place:
-            text += f"\nIt will be in {os.path.basename(place)}."
-        self.status.value, self.status.tooltip = text, place
+        self._viewer.status = READY
+        close_form(self)
 
     def _sidecar(self) -> Any:
-        """Say where the labels go, as `new_labels` wants it."""
+        """Give where the labels go, as `new_labels` wants it."""
         where = self.where.value
         return self.folder.value if where == "" else where
 
-    def _chosen(self, image: Image) -> str:
+    def _free_or_chosen(self, image: Image) -> str:
         """Ask for another name, or whether to overwrite, where the name is taken."""
         name: str = self.called.value
         if name not in taken_names(image):
             return name
-        place = image.metadata[KEY].node.location
-        shown = is_shown(
-            self._viewer.layers, (place.source.name, place.key(f"labels/{name}"))
+        location = image.metadata[KEY].node.location
+        is_on_screen = is_shown(
+            self._viewer.layers, (location.source.name, location.key(f"labels/{name}"))
         )
         others = [layer.name for layer in self._viewer.layers]
         free = free_name(image, others, name)
-        return ask_name(self.native, name, free, shown=shown)
+        return ask_name(self.native, name, free, shown=is_on_screen)
+
+    def _is_alive(self) -> bool:
+        return bool(isalive(self.native))  # type: ignore[no-untyped-call]
 
 
 def show_new_labels(viewer: Viewer) -> NewLabelsForm:
-    """Show the form in the viewer's window, a new one for the active image."""
-    form = viewer.window.dock_widgets.get(TITLE)
-    if not isinstance(form, NewLabelsForm):
-        form = NewLabelsForm(viewer)
-        viewer.window.add_dock_widget(form, name=TITLE, area="right")
-    active = viewer.layers.selection.active
-    if isinstance(active, Image):
-        form.image.value = active
+    """Show the form in a dialog, for the image of the active layer."""
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    form = shown_form(viewer, TITLE)
+    if isinstance(form, NewLabelsForm):
+        form.choose(viewer.layers.selection.active)
+        return form
+    form = NewLabelsForm(viewer)
+    dialog = FormDialog(viewer, TITLE, form, form.called.native, form.button.native)
+    dialog.show()
     return form

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QTimer
+from qtpy.QtCore import QObject, Qt, QTimer
+from qtpy.QtCore import Signal as QtSignal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
 
+from napari_ngff.errors import error_text
 from napari_ngff.store.remote import resume, stop
 from napari_ngff.viewer.frontend import set_runner, show
 
@@ -34,12 +36,26 @@ def install_runner() -> None:
     app = QApplication.instance()
     if not isinstance(app, QApplication):
         return
-    set_runner(run_in_worker, run_when_calm)
+    calls = app.findChild(_Calls) or _Calls(app)
+    set_runner(run_in_worker, run_when_calm, calls.asked.emit)
     resume()
     if not app.property(KNOWN):
         app.setProperty(KNOWN, True)
         app.lastWindowClosed.connect(_stop_for_a_while)
         app.aboutToQuit.connect(resume)  # after napari, which has connected before
+
+
+class _Calls(QObject):
+    """Calls in the thread that it was made in what other threads ask for."""
+
+    asked = QtSignal(object)
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.asked.connect(self._call, Qt.ConnectionType.QueuedConnection)
+
+    def _call(self, call: Callable[[], Any]) -> None:
+        call()
 
 
 def _stop_for_a_while() -> None:
@@ -59,7 +75,7 @@ def run_in_worker(
     from superqt.utils import create_worker
 
     def tell(error: Exception) -> None:
-        show((str(error),))
+        show((error_text(error),), "Something failed in the background.")
 
     # In a tuple: an error that is returned, superqt takes for one that was raised.
     create_worker(

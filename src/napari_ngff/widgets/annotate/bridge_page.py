@@ -14,7 +14,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.viewer.bridge.handover import plan, results
-from napari_ngff.viewer.bridge.merging import HOW, Merging, prepare, worked_on
+from napari_ngff.viewer.bridge.merging import HOW, PreparedMerge, prepare, worked_on
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
 from napari_ngff.widgets.annotate.export_box import ExportBox
 from napari_ngff.widgets.annotate.region_form import RegionForm, choice_box
@@ -40,7 +40,7 @@ class BridgePage(QWidget):
         self._layer: OMEZarrLabels | None = None
         self._questions = Questions(self)
         self.form = RegionForm(viewer, plan, self)
-        self.take = QPushButton("&Work here", self)
+        self.take = QPushButton("Extract", self)
         self.take.setToolTip(
             "Adds plain layers of the region, which every plugin can work on."
         )
@@ -50,7 +50,7 @@ class BridgePage(QWidget):
             self.how.addItem(text, how)
         self.put = QPushButton("&Merge result", self)
         self.put.setToolTip("Writes the result into the selected labels; undo works.")
-        self.shapes = QPushButton("&Shapes to labels", self)
+        self.shapes = QPushButton("Shapes &to labels", self)
         self.shapes.setToolTip("Paints the shapes of the selected shapes layer.")
         self.export = ExportBox(self)
         self.export.told.connect(self.told)
@@ -59,14 +59,17 @@ class BridgePage(QWidget):
         self.setLayer(None)
 
     def _arrange(self) -> None:
-        out, back = QGroupBox("Take out", self), QGroupBox("Put back", self)
+        out, back = (
+            QGroupBox("1. Extract region", self),
+            QGroupBox("2. Merge back", self),
+        )
         taking = QVBoxLayout(out)
         taking.addWidget(self.form)
         taking.addWidget(self.form.memory)
         taking.addWidget(self.take)
         form = QFormLayout(back)
         form.addRow("R&esult", self.result)
-        form.addRow("&How", self.how)
+        form.addRow("Mode", self.how)
         form.addRow(self.put)
         form.addRow(self.shapes)
         layout = QVBoxLayout(self)
@@ -132,7 +135,7 @@ class BridgePage(QWidget):
         how = self.how.currentData()
         value = int(into.selected_label)
 
-        def work() -> Merging | str:
+        def work() -> PreparedMerge | str:
             try:
                 like = worked_on(result, list(self._viewer.layers))
                 return prepare(result, into, how, value=value, like=like)
@@ -143,7 +146,7 @@ class BridgePage(QWidget):
         self.told.emit(f"Merging {name}…")
         self._questions.ask("merge", work, lambda found: self._merge(name, found))
 
-    def _merge(self, name: str, found: Merging | str) -> None:
+    def _merge(self, name: str, found: PreparedMerge | str) -> None:
         self.refresh()
         if isinstance(found, str):
             self.told.emit(found)
@@ -153,19 +156,19 @@ class BridgePage(QWidget):
         except (OverflowError, ValueError) as error:
             self.told.emit(f"Not merged: {error}")
             return
-        told = f"{name} is merged into {found.into.name}; undo takes it back."
-        self.told.emit(f"{told} Ids from {shift + 1} on." if shift else told)
+        message = f"{name} is merged into {found.into.name}; undo takes it back."
+        self.told.emit(f"{message} Ids from {shift + 1} on." if shift else message)
 
     def paintShapes(self) -> None:
         """Paint the shapes of the selected layer, or of the last one."""
-        found = [x for x in self._viewer.layers if x._type_string == "shapes"]
-        chosen = [x for x in self._viewer.layers.selection if x in found]
+        shapes_layers = [x for x in self._viewer.layers if x._type_string == "shapes"]
+        chosen = [x for x in self._viewer.layers.selection if x in shapes_layers]
         into = self._layer
-        if into is None or not found:
+        if into is None or not shapes_layers:
             self.told.emit("Add a shapes layer, and draw.")
             return
         try:
-            number = shapes_to_labels(self._viewer, (chosen or found)[-1], into)
+            number = shapes_to_labels(self._viewer, (chosen or shapes_layers)[-1], into)
         except (ValueError, OverflowError) as error:
             self.told.emit(str(error))
             return

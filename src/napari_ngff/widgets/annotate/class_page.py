@@ -49,12 +49,12 @@ class ClassPage(QWidget):
         self.over.setAccessibleName("Draw over")
         self.over.setToolTip("What the brush, the bucket and the polygon replace.")
         self.over.activated.connect(self._on_over)
-        self.show_only = QCheckBox("&Show only the selected class", self)
+        self.show_only = QCheckBox("Show onl&y the selected class", self)
         self.show_only.setToolTip("Hides all other labels on the screen.")
         self.show_only.toggled.connect(self._on_show_only)
         self.buttons: dict[str, QPushButton] = {}
         form = QFormLayout()
-        form.addRow("&Draw over", self.over)
+        form.addRow("Draw over", self.over)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
         layout.addWidget(self.table, 1)
@@ -71,7 +71,7 @@ class ClassPage(QWidget):
             ("&Merge into…", "Makes all its voxels another class.", self.merge),
             ("&Up", "The first nine have a number key each.", self.up),
             ("Dow&n", "The first nine have a number key each.", self.down),
-            ("&Count", "Counts the voxels of each class.", self.count),
+            ("Coun&t", "Counts the voxels of each class.", self.count),
             ("E&xport…", "Saves names and colours for other images.", self.export),
             ("I&mport…", "Adds names and colours of other images.", self.load),
         )
@@ -135,15 +135,15 @@ class ClassPage(QWidget):
     def add(self) -> None:
         """Add a class, and let its name be typed."""
         if self.classes is not None:
-            one = self.classes.add()
-            row = self.table.rows.row(one.value)
+            label_class = self.classes.add()
+            row = self.table.rows.row(label_class.value)
             self.table.edit(self.table.rows.index(row, 2))
 
     def remove(self) -> None:
         """Take the selected class off the list."""
-        one = self.table.current()
-        if self.classes is not None and one is not None:
-            self.classes.remove(one.value)
+        label_class = self.table.current()
+        if self.classes is not None and label_class is not None:
+            self.classes.remove(label_class.value)
 
     def up(self) -> None:
         """Move the selected class up."""
@@ -154,10 +154,10 @@ class ClassPage(QWidget):
         self._move(1)
 
     def _move(self, step: int) -> None:
-        one = self.table.current()
-        if self.classes is not None and one is not None:
-            row = self.table.rows.row(one.value)
-            self.classes.move(one.value, max(0, row + step))
+        label_class = self.table.current()
+        if self.classes is not None and label_class is not None:
+            row = self.table.rows.row(label_class.value)
+            self.classes.move(label_class.value, max(0, row + step))
 
     def merge(self) -> None:
         """Ask which class the selected one becomes."""

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.labels.classes import STATES
-from napari_ngff.viewer.painting.classes import KEYS
+from napari_ngff.viewer.painting.classes import KEYS, unit_of_area
 
 if TYPE_CHECKING:
     from napari_ngff.labels.classes import LabelClass
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassModel", "ClassTable"]
 
-COLUMNS = ("Key", "Colour", "Name", "Label", "Shown", "Locked", "State", "Voxels")
+COLUMNS = ("Key", "Colour", "Name", "Label", "Shown", "Locked", "State", "Pixels")
 TITLES = ("", "", *COLUMNS[2:])
 """Columns for the eye: the first two speak for themselves."""
 KEY, COLOR, NAME, VALUE, VISIBLE, LOCKED, STATE, COUNT = range(len(COLUMNS))
@@ -38,7 +38,7 @@ TOOLTIPS = (
     "The number in the pixels.",
     "Untick to hide a class on the screen, not in the file.",
     "No tool paints over a class that is locked.",
-    "Double-click to say how far it is.",
+    "Double-click to change the state.",
     "How much is painted; an estimate of large images.",
 )
 SWATCH = 14
@@ -51,10 +51,15 @@ class ClassModel(QAbstractTableModel):
         super().__init__(parent)
         self.classes: Classes | None = None
         self.counts: dict[int, int] = {}
+        self.unit = COLUMNS[COUNT]
         self._rows: tuple[LabelClass, ...] = ()
 
     def setClasses(self, classes: Classes | None) -> None:
         """Show the classes of another layer."""
+        self.unit = COLUMNS[COUNT]
+        if classes is not None:
+            self.unit = unit_of_area(classes.layer).capitalize()
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, COUNT, COUNT)
         if self.classes is not None:
             self.classes.changed.disconnect(self.refresh)
         self.classes = classes
@@ -103,6 +108,9 @@ class ClassModel(QAbstractTableModel):
         """Name the columns."""
         if orientation != Qt.Orientation.Horizontal:
             return None
+        texts = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole
+        if section == COUNT and role in texts:
+            return self.unit
         if role == Qt.ItemDataRole.DisplayRole:
             return TITLES[section]
         if role == Qt.ItemDataRole.AccessibleTextRole:
@@ -134,7 +142,8 @@ class ClassModel(QAbstractTableModel):
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
             return self._text(one, index.row(), column)
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return f"{COLUMNS[column]}: {self._text(one, index.row(), column)}"
+            title = self.headerData(column, Qt.Orientation.Horizontal, role)
+            return f"{title}: {self._text(one, index.row(), column)}"
         return None
 
     def _text(self, one: LabelClass, row: int, column: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QSize, Qt, QUrl
+from qtpy.QtCore import QSize, Qt, QTimer, QUrl
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -22,7 +22,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.saving.places import folder_of, place_text
+from napari_ngff.viewer.saving.sidecars import folder_of, place_text
 from napari_ngff.widgets.annotate.bridge_page import BridgePage
 from napari_ngff.widgets.annotate.class_page import ClassPage
 from napari_ngff.widgets.annotate.object_page import ObjectPage
@@ -62,9 +62,9 @@ class AnnotateDock(QWidget):
         self.saving: SaveControls | None = None
         self.autosave = QCheckBox("Save every 5 min", self)
         self.autosave.setToolTip(
-            "Saves unsaved edits by itself; the minutes are in the preferences."
+            "Saves automatically; the preferences set the minutes."
         )
-        self.make = QPushButton("New &labels…", self)
+        self.make = QPushButton("New la&bels…", self)
         self.make.setToolTip("Empty labels for an image, painted on at once.")
         self.classes = ClassPage(self)
         self.objects = ObjectPage(napari_viewer, self)
@@ -152,6 +152,7 @@ class AnnotateDock(QWidget):
     def _show(self, layer: OMEZarrLabels | None) -> None:
         if self._layer is not None:
             self._layer.events.name.disconnect(self._on_name)
+            self._layer.events.data.disconnect(self._on_data)
         self._layer = layer
         if self.saving is not None:
             self._head.removeWidget(self.saving)
@@ -159,15 +160,29 @@ class AnnotateDock(QWidget):
             self.saving.deleteLater()
             self.saving = None
         self._on_name()
-        self.path.setPath("" if layer is None else place_text(layer))
-        self.path.setFolder("" if layer is None else folder_of(layer))
+        self._show_place()
         if layer is not None:
             layer.events.name.connect(self._on_name)
+            layer.events.data.connect(self._on_data)
             self.saving = SaveControls(layer, self)
             self._head.insertWidget(1, self.saving)
         self.status.setText("")
         for page in (self.classes, self.objects, self.bridge):
             page.setLayer(layer)
+
+    def _on_data(self, event: Any = None) -> None:
+        # The layer shows labels of another field; what saves those comes next.
+        QTimer.singleShot(0, self._show_place)
+
+    def _show_place(self, _: Any = None) -> None:
+        """Show the file of the labels, which changes with the field and the save."""
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        layer = self._layer
+        self.path.setPath("" if layer is None else place_text(layer))
+        self.path.setFolder("" if layer is None else folder_of(layer))
+        if layer is not None and layer.saver is not None:
+            layer.saver.saved.connect(self._show_place, unique=True)
 
     def _on_make(self) -> None:
         show_new_labels(self._viewer)

@@ -47,7 +47,7 @@ class ExportBox(QGroupBox):
         self.level.setToolTip("A coarser one is faster, and less exact.")
         self.outlines = QPushButton("&Outlines…", self)
         self.outlines.setToolTip("Polygons of all objects as GeoJSON, for QuPath.")
-        self.boxes = QPushButton("&Boxes…", self)
+        self.boxes = QPushButton("Bo&xes…", self)
         self.boxes.setToolTip(
             "Bounding boxes of all labels in micrometres, as a table of regions (CSV)."
         )
@@ -60,7 +60,7 @@ class ExportBox(QGroupBox):
         row.addWidget(self.boxes)
         busy.addWidget(self.progress, 1)
         busy.addWidget(self.cancel)
-        form.addRow("Le&vel", self.level)
+        form.addRow("Level", self.level)
         form.addRow(row)
         form.addRow(busy)
         self.outlines.clicked.connect(self.exportOutlines)

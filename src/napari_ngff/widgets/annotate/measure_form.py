@@ -12,6 +12,7 @@ from qtpy.QtCore import QTimer
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.viewer.painting.measuring import LayerMeasuring, nodes_of
 from napari_ngff.widgets.dialogs import ask_table_file
+from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.look import Look, wrap
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MeasureForm", "show_measure_form"]
 
-TITLE = "Measure OME-Zarr labels"
+TITLE = "Measure labels"
 INTERVAL = 100
 """Milliseconds between two looks at how far it is."""
 
@@ -88,6 +89,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         else:
             count = len(self._measuring.frame)
             self.status.value = f"Labels measured: {count:,}, as features of the layer."
+            self.save_button.native.setDefault(True)
 
     def _on_cancel(self) -> None:
         if self._measuring is not None:
@@ -155,10 +157,12 @@ def is_measurable(layer: Any) -> bool:
 
 def show_measure_form(viewer: Viewer) -> MeasureForm:
     """Show the form in the viewer's window, a new one for the active labels."""
-    form = viewer.window.dock_widgets.get(TITLE)
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    form = shown_form(viewer, TITLE)
     if not isinstance(form, MeasureForm):
         form = MeasureForm(viewer)
-        viewer.window.add_dock_widget(form, name=TITLE, area="right")
+        first, button = form.layer.native, form.button.native
+        FormDialog(viewer, TITLE, form, first, button).show()
     active = viewer.layers.selection.active
     if active in form.layer.choices:
         form.layer.value = active

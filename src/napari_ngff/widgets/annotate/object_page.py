@@ -21,6 +21,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.labels.objects import known_ids
 from napari_ngff.viewer.bridge.regions import label_region
+from napari_ngff.viewer.painting.classes import unit_of_area
 from napari_ngff.viewer.painting.instances import (
     Regrouping,
     absorb,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
-    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.boxes import Box
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = ["ObjectPage"]
@@ -66,7 +67,7 @@ class ObjectPage(QWidget):
         self.id.setKeyboardTracking(False)
         self.show_only = QCheckBox("Show &only this object", self)
         self.show_only.setToolTip("Hides all others on the screen.")
-        self.previous = self._button("&Previous", "To the object with the id before.")
+        self.previous = self._button("Previous", "To the object with the id before.")
         self.next = self._button("&Next", "To the object with the next id.")
         self.unused = self._button("New &id", "Paint with an id that is not used (M).")
         self.jump = self._button("&Go there", "Brings the object into view.")
@@ -74,7 +75,7 @@ class ObjectPage(QWidget):
             "&Join by click", "Each object that is clicked becomes part of this one."
         )
         self.cut = self._button(
-            "&Cut by click", "Click two places of an object: it is cut between them."
+            "Cut &by click", "Click two places of an object: it is cut between them."
         )
         self.join.setCheckable(True)
         self.cut.setCheckable(True)
@@ -92,7 +93,7 @@ class ObjectPage(QWidget):
 
     def _arrange(self) -> None:
         grid = QGridLayout()
-        label = QLabel("O&bject", self)
+        label = QLabel("Object", self)
         label.setBuddy(self.id)
         grid.addWidget(label, 0, 0)
         grid.addWidget(self.id, 0, 1)
@@ -242,7 +243,7 @@ class ObjectPage(QWidget):
         layer.selected_label = label
         show_region(self._viewer, layer, region)
         sizes = " x ".join(str(stop - start) for start, stop in region)
-        self.told.emit(f"Object {label}: {sizes} voxels.")
+        self.told.emit(f"Object {label}: {sizes} {unit_of_area(layer)}.")
 
     # Clicks.
 

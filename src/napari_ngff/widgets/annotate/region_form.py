@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QComboBox, QFormLayout, QLabel, QWidget
 
-from napari_ngff.viewer.bridge.handover import REGIONS, Handover, sources
+from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, sources
 from napari_ngff.viewer.bridge.regions import level_shapes
 from napari_ngff.widgets.inquiry import Questions
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
-    Plan = Callable[[Any, Any, Any, int], Handover]
+    Plan = Callable[[Any, Any, Any, int], RegionHandover]
 
 __all__ = ["RegionForm", "choice_box"]
 
@@ -54,7 +54,7 @@ class RegionForm(QWidget):
         form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
         form.addRow("&Region", self.region)
-        form.addRow("&Level", self.level)
+        form.addRow("Level", self.level)
         self.region.activated.connect(self.measure)
         self.level.activated.connect(self.measure)
 
@@ -66,15 +66,15 @@ class RegionForm(QWidget):
 
     def refresh(self) -> None:
         """Offer the levels that there are."""
-        found = sources(self._viewer)
-        shapes = level_shapes(found[0]) if found else []
+        layers = sources(self._viewer)
+        shapes = level_shapes(layers[0]) if layers else []
         with QSignalBlocker(self.level):
             chosen = max(0, self.level.currentIndex())
             self.level.clear()
             for number, shape in enumerate(shapes):
                 self.level.addItem(f"{number}: {' x '.join(map(str, shape))}", number)
             self.level.setCurrentIndex(min(chosen, self.level.count() - 1))
-        self.possible.emit(bool(found))
+        self.possible.emit(bool(layers))
 
     def measure(self) -> None:
         """Say how large the region is, before anything is read."""
@@ -84,7 +84,7 @@ class RegionForm(QWidget):
         viewer, layers = self._viewer, sources(self._viewer)
         kind, level = self.region.currentData(), self.level.currentData() or 0
 
-        def work() -> Handover | str:
+        def work() -> RegionHandover | str:
             try:
                 return self._plan(viewer, layers, kind, level)
             except ValueError as error:
@@ -95,7 +95,7 @@ class RegionForm(QWidget):
         else:
             done(work())
 
-    def _show_size(self, found: Handover | str) -> None:
+    def _show_size(self, found: RegionHandover | str) -> None:
         self.possible.emit(not isinstance(found, str))
         if isinstance(found, str):
             self.memory.setText(found)
@@ -107,14 +107,14 @@ class RegionForm(QWidget):
     def read(self, done: Callable[[Any], None]) -> None:
         """Read what is chosen, in a worker; `done` gets the plain layers."""
 
-        def take(found: Handover | str) -> None:
+        def take(found: RegionHandover | str) -> None:
             self._show_size(found)
             if not isinstance(found, str):
                 self._read(found, done)
 
         self._ask(take)
 
-    def _read(self, found: Handover, done: Callable[[Any], None]) -> None:
+    def _read(self, found: RegionHandover, done: Callable[[Any], None]) -> None:
         self.told.emit(f"Reading {size_text(found.nbytes)}…")
 
         def work() -> Any:

@@ -1,4 +1,4 @@
-"""The round of annotation: from field to field, and how far it is."""
+"""From field to field, and how far the annotation of each field is."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.classes import STATES
-from napari_ngff.viewer.browsing.annotation import annotate, label_name
+from napari_ngff.viewer import settings
+from napari_ngff.viewer.browsing.annotation import annotate
+from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser.host import browser_of, show_browser
+from napari_ngff.widgets.browser.host import show_browser
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -45,29 +47,32 @@ class RoundBar(QGroupBox):
         super().__init__("Fields", parent)
         self._viewer = viewer
         self.annotation: Annotation | None = None
-        self.begin = QPushButton("Annotate field after &field", self)
+        self.begin = QPushButton("Annotate all fi&elds", self)
         self.begin.setToolTip(
-            "The same labels and classes in every field; each is saved when you go on."
+            "The same labels and classes in every field, and how far each field is."
         )
         self.previous = QPushButton("◀", self)
-        self.previous.setToolTip("Save, and go to the field before.")
-        self.previous.setAccessibleName("Field before")
+        self.previous.setToolTip("Previous field (,)")
+        self.previous.setAccessibleName("Previous field")
         self.next = QPushButton("▶", self)
-        self.next.setToolTip("Save, and go to the next field.")
+        self.next.setToolTip("Next field (.)")
         self.next.setAccessibleName("Next field")
         for button in (self.previous, self.next):
             button.setMinimumWidth(SMALLEST)
-        self.todo = QPushButton("Next to do", self)
-        self.todo.setToolTip("Save, and go to the next field that nobody has begun.")
-        self.browse = QPushButton("Ma&p", self)
+        self.todo = QPushButton("Next unannotated", self)
+        self.todo.setToolTip("Go to the next field that is still to do.")
+        self.browse = QPushButton("Map", self)
         self.browse.setToolTip("Shows the map of the plate, or the list of images.")
         self.state = QComboBox(self)
         self.state.addItems(STATES)
         self.state.setAccessibleName("State of the field")
-        self.state.setToolTip("How far this field is; kept in a file beside the plate.")
-        self.autosave = QCheckBox("Save when going on", self)
-        self.autosave.setChecked(True)
-        self.autosave.setToolTip("Else unsaved edits are asked about.")
+        self.state.setToolTip(
+            "State of this field, saved in a file next to the plate.\n"
+            "Shift+D: done. Shift+F: flagged."
+        )
+        self.autosave = QCheckBox("Save automatically when moving on", self)
+        self.autosave.setChecked(settings.saves_when_moving_on())
+        self.autosave.setToolTip("If off, you are asked each time.")
         self.place = QLabel(self)
         self.bar = QProgressBar(self)
         self.bar.setFormat("%v of %m done")
@@ -104,7 +109,6 @@ class RoundBar(QGroupBox):
             self.annotation.changed.disconnect(self._on_changed)
             self.annotation.close()
             self.annotation = None
-            self._show_progress()
         self.refresh()
 
     def start(self) -> None:
@@ -115,26 +119,17 @@ class RoundBar(QGroupBox):
         except (ValueError, OMEZarrError, OSError) as error:
             self.told.emit(str(error))
             return
-        self.annotation.autosave = self.autosave.isChecked()
         self.annotation.changed.connect(self._on_changed)
         self._on_changed()
 
     def _on_changed(self) -> None:
         self.refresh()
-        self._show_progress()
-
-    def _show_progress(self) -> None:
-        """Show on the map of the browser, if it is open, how far each well is."""
-        browser = browser_of(self._viewer)
-        if browser is not None:
-            found = self.annotation
-            browser.map.setProgress({} if found is None else found.well_progress())
 
     def refresh(self) -> None:
         """Show where the round is."""
-        found = self.annotation
+        annotation = self.annotation
         self.setVisible(session_of(self._viewer).browser is not None)
-        self.begin.setVisible(found is None)
+        self.begin.setVisible(annotation is None)
         for widget in (
             self.previous,
             self.next,
@@ -145,27 +140,27 @@ class RoundBar(QGroupBox):
             self.place,
             self.bar,
         ):
-            widget.setVisible(found is not None)
-        if found is None:
+            widget.setVisible(annotation is not None)
+        if annotation is None:
             return
-        position = found.browser.position
-        title = "" if position is None else found.browser.title(position)
-        self.place.setText(title or "all wells")
+        position = annotation.browser.position
+        title = "" if position is None else annotation.browser.title(position)
+        self.place.setText(title or "Plate overview")
         with QSignalBlocker(self.state):
-            self.state.setCurrentText(found.state)
+            self.state.setCurrentText(annotation.state)
         self.state.setEnabled(position is not None)
-        counts = found.progress
-        self.bar.setMaximum(max(1, len(found.fields)))
+        counts = annotation.progress
+        self.bar.setMaximum(max(1, len(annotation.fields)))
         self.bar.setValue(counts["done"])
         self.bar.setToolTip(", ".join(f"{n} {state}" for state, n in counts.items()))
 
     def goOn(self) -> None:
-        """Save, and go to the next field."""
+        """Go to the next field."""
         if self.annotation is not None:
             self.annotation.step(1)
 
     def goBack(self) -> None:
-        """Save, and go to the field before."""
+        """Go to the previous field."""
         if self.annotation is not None:
             self.annotation.step(-1)
 
@@ -181,5 +176,5 @@ class RoundBar(QGroupBox):
             self.annotation.set_state(STATES[index])
 
     def _on_autosave(self, on: bool) -> None:
-        if self.annotation is not None:
-            self.annotation.autosave = on
+        if on != settings.saves_when_moving_on():
+            settings.set_saves_when_moving_on(on)

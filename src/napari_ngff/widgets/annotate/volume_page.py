@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VolumePage"]
 
-HINT = (
-    "Visible images, and labels that are selected, through the whole depth. Switch back"
-    " to 2D, and all is as before."
-)
+HINT = "Shows visible images and selected labels as a volume. Return to 2D to go back."
 
 
 class VolumePage(QWidget):
@@ -32,7 +29,7 @@ class VolumePage(QWidget):
         self._viewer = viewer
         self.form = RegionForm(viewer, plan_volume, self)
         self.form.region.setToolTip("Which part is shown in 3D.")
-        self.button = QPushButton("&View in 3D", self)
+        self.button = QPushButton("View &in 3D", self)
         self.button.setToolTip("Reads the region at this level, and shows it in 3D.")
         hint = QLabel(HINT, self)
         hint.setWordWrap(True)
@@ -61,6 +58,6 @@ class VolumePage(QWidget):
         self.form.read(self._show)
 
     def _show(self, layers: Any) -> None:
-        shown = show_volume(self._viewer, layers)
-        number = "1 layer is" if len(shown) == 1 else f"{len(shown)} layers are"
+        volume = show_volume(self._viewer, layers)
+        number = "1 layer is" if len(volume) == 1 else f"{len(volume)} layers are"
         self.told.emit(f"{number} shown in 3D.")

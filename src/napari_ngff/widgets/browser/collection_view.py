@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QKeySequence, QShortcut  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QApplication, QVBoxLayout, QWidget
 
 from napari_ngff.widgets.browser.field_map import ImageStrip
 
@@ -17,32 +17,33 @@ if TYPE_CHECKING:
 
 __all__ = ["CollectionView"]
 
+TIP = "Click an image to show it; Shift-click to show it beside the others."
+
 
 class CollectionView(QWidget):
-    """Lists images; the selected ones are opened together."""
+    """Lists images; one is shown at a click, and beside the others with Shift."""
 
-    opened = Signal(tuple)
-    """Images shall be opened: their paths."""
+    chosen = Signal(str)
+    """An image shall be shown: its path."""
+    added = Signal(str)
+    """An image shall be shown beside the others, or taken away: its path."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._titles: dict[str, str] = {}
         self.list = ImageStrip(self, flat=False)
         self.list.setAccessibleName("Images")
-        self.button = QPushButton("&Open selected", self)
-        self.button.setToolTip("Or double-click an image, or press Enter.")
-        self.button.setEnabled(False)
+        self.list.setToolTip(TIP)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.list, 1)
-        layout.addWidget(self.button)
         keys = QShortcut(QKeySequence(Qt.Key.Key_Return), self.list)
         keys.setContext(Qt.ShortcutContext.WidgetShortcut)
-        keys.activated.connect(self._open)
-        self.button.clicked.connect(self._open)
-        # Not `activated`, which is a single click on some desktops.
-        self.list.itemDoubleClicked.connect(self._open)
-        self.list.itemSelectionChanged.connect(self._on_selected)
+        keys.activated.connect(self._show_current)
+        more = QShortcut(QKeySequence("Shift+Return"), self.list)
+        more.setContext(Qt.ShortcutContext.WidgetShortcut)
+        more.activated.connect(self._add_current)
+        self.list.chosen.connect(self._on_clicked)
 
     def setImages(self, images: Iterable[tuple[str, str, str]]) -> None:
         """Show other images: path, title, and what is wrong or ""."""
@@ -51,17 +52,22 @@ class CollectionView(QWidget):
         self.list.setImages(images)
 
     def describe(self, path: str, picture: QImage | None, text: str) -> None:
-        """Tell more of an image: its thumbnail, and its size or what is wrong."""
+        """Show more of an image: its thumbnail, and its size or what is wrong."""
         if picture is not None:
             self.list.setPictures({path: picture})
         title = self._titles.get(path, path)
         # What is wrong may be long: the first line has room here, all in the tip.
         self.list.setText(path, f"{title}\n{text[:80]}", f"{title}\n{text}")
 
-    def _on_selected(self) -> None:
-        self.button.setEnabled(bool(self.list.selected()))
+    def _on_clicked(self, path: str) -> None:
+        shift = Qt.KeyboardModifier.ShiftModifier
+        is_added = bool(QApplication.keyboardModifiers() & shift)
+        (self.added if is_added else self.chosen).emit(path)
 
-    def _open(self) -> None:
-        chosen = self.list.selected()
-        if chosen:
-            self.opened.emit(chosen)
+    def _show_current(self) -> None:
+        for path in self.list.selected():
+            self.chosen.emit(path)
+
+    def _add_current(self) -> None:
+        for path in self.list.selected():
+            self.added.emit(path)

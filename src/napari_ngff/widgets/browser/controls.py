@@ -5,22 +5,23 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QObject, Qt, QTimer, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
+    QApplication,
     QButtonGroup,
-    QComboBox,
     QHBoxLayout,
+    QLabel,
     QLineEdit,
     QMenu,
     QPushButton,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.layout import GEOMETRIES
+from napari_ngff.widgets.browser.choice_box import ChoiceBox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Acquisition
     from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = ["BrowserControls", "Mode", "mode_of"]
+__all__ = ["BrowserControls", "CanvasMode", "WaitingClick", "caption", "mode_of"]
 
 
-class Mode(StrEnum):
+class CanvasMode(StrEnum):
     """What the canvas shows."""
 
     PLATE = "Plate"
@@ -40,31 +41,38 @@ class Mode(StrEnum):
     FIELD = "Field"
 
 
+def caption(text: str, widget: QWidget, parent: QWidget) -> QLabel:
+    """Make the caption of a box, to stand before it."""
+    label = QLabel(text, parent)
+    label.setBuddy(widget)
+    return label
+
+
 TIPS = {
-    Mode.PLATE: "All wells as one picture",
-    Mode.SELECTED: "The selected wells as one picture",
-    Mode.WELL: "All fields of the chosen well as one picture",
-    Mode.FIELD: "One field as ordinary layers",
+    CanvasMode.PLATE: "Overview of all wells",
+    CanvasMode.SELECTED: "Overview of the selected wells",
+    CanvasMode.WELL: "Overview of all fields of the chosen well",
+    CanvasMode.FIELD: "One field as ordinary layers",
 }
 
 
-def mode_of(browser: Browser) -> Mode | None:
+def mode_of(browser: Browser) -> CanvasMode | None:
     """Tell what the canvas shows of what is walked; None for nothing."""
     if browser.position is not None:
-        return Mode.FIELD
+        return CanvasMode.FIELD
     count = len(browser.shown_wells)
     if browser.kind is Kind.WELL or count == 1:
-        return Mode.WELL
+        return CanvasMode.WELL
     if count == len(browser.map.wells):
-        return Mode.PLATE
-    return Mode.SELECTED if count else None
+        return CanvasMode.PLATE
+    return CanvasMode.SELECTED if count else None
 
 
 class BrowserControls(QWidget):
     """Buttons and boxes; tells what the user wants, and shows what is."""
 
     mode_chosen = Signal(object)
-    """A `Mode` was asked for."""
+    """A `CanvasMode` was asked for."""
     acquisitions_chosen = Signal(tuple)
     """Other acquisitions were chosen: their ids, () for all fields together."""
     labels_chosen = Signal(object)
@@ -78,11 +86,11 @@ class BrowserControls(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.buttons: dict[Mode, QPushButton] = {}
+        self.buttons: dict[CanvasMode, QPushButton] = {}
         self._group = QButtonGroup(self)
         modes = QHBoxLayout()
         modes.setSpacing(2)
-        for mode in Mode:
+        for mode in CanvasMode:
             button = QPushButton(mode.value, self)
             button.setCheckable(True)
             button.setToolTip(TIPS[mode])
@@ -100,22 +108,21 @@ class BrowserControls(QWidget):
         self.filter.setAcceptDrops(False)
         self.filter.textChanged.connect(self.filter_changed)
         self.filter.returnPressed.connect(self.filter_applied)
-        self.geometry_box = QComboBox(self)
-        self.geometry_box.setAccessibleName("Geometry")
+        self.geometry_box = ChoiceBox(self)
+        self.geometry_box.setAccessibleName("Layout")
         self.geometry_box.setToolTip("Number of wells of the plate")
         self.geometry_box.addItem("auto", None)
         for count in GEOMETRIES:
             self.geometry_box.addItem(f"{count} wells", count)
         self.geometry_box.activated.connect(self._on_geometry)
-        self.acquisitions = QToolButton(self)
-        self.acquisitions.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.acquisitions.setAccessibleName("Acquisitions")
+        self.acquisitions = QPushButton(self)
+        self.acquisitions.setAccessibleName("Acquisition")
         self.acquisitions.setToolTip("Several are shown as layers of their own.")
         self.menu = QMenu(self.acquisitions)
         self.acquisitions.setMenu(self.menu)
-        self.labels = QComboBox(self)
+        self.labels = ChoiceBox(self)
         self.labels.setAccessibleName("Labels")
-        self.labels.setToolTip("Labels shown on the pictures of many fields")
+        self.labels.setToolTip("Labels shown on overviews")
         self.labels.activated.connect(self._on_labels)
         # A click does not take the keys that walk.
         for widget in (*self.buttons.values(), self.geometry_box, self.labels):
@@ -127,24 +134,37 @@ class BrowserControls(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(modes)
+        self.geometry_caption = caption("Layout:", self.geometry_box, self)
+        self.run_caption = caption("Acquisition:", self.acquisitions, self)
+        self.labels_caption = caption("Labels:", self.labels, self)
         for row in (
-            (self.filter, self.geometry_box),
-            (self.acquisitions, self.labels),
+            (self.filter, self.geometry_caption, self.geometry_box),
+            (
+                self.run_caption,
+                self.acquisitions,
+                self.labels_caption,
+                self.labels,
+            ),
         ):
             line = QHBoxLayout()
+            line.setSpacing(4)
             for widget in row:
                 line.addWidget(widget)
-            line.setStretchFactor(row[0], 1)
             layout.addLayout(line)
+            for widget in (self.filter, self.acquisitions, self.labels):
+                line.setStretchFactor(widget, 1)
 
-    def setMode(self, mode: Mode | None, can_select: bool, has_plate: bool) -> None:
+    def setMode(
+        self, mode: CanvasMode | None, can_select: bool, has_plate: bool
+    ) -> None:
         """Show what the canvas shows, and what it can show."""
         for each, button in self.buttons.items():
             button.setChecked(each is mode)
-        self.buttons[Mode.PLATE].setVisible(has_plate)
-        self.buttons[Mode.SELECTED].setVisible(has_plate)
-        self.buttons[Mode.SELECTED].setEnabled(can_select)
+        self.buttons[CanvasMode.PLATE].setVisible(has_plate)
+        self.buttons[CanvasMode.SELECTED].setVisible(has_plate)
+        self.buttons[CanvasMode.SELECTED].setEnabled(can_select)
         self.filter.setVisible(has_plate)
+        self.geometry_caption.setVisible(has_plate)
         self.geometry_box.setVisible(has_plate)
 
     def setLabels(self, names: Sequence[str], chosen: str | None) -> None:
@@ -153,6 +173,7 @@ class BrowserControls(QWidget):
         self.labels.addItem("no labels", None)
         for name in names:
             self.labels.addItem(name, name)
+        self.labels_caption.setVisible(bool(names))
         self.labels.setVisible(bool(names))
         self.showLabels(chosen)
 
@@ -186,11 +207,12 @@ class BrowserControls(QWidget):
             self.menu.addAction(action)
             if each.id in chosen:
                 titles.append(title)
-        self.acquisitions.setText(", ".join(titles) or "all acquisitions")
+        self.acquisitions.setText(", ".join(titles) or "all")
+        self.run_caption.setVisible(len(acquisitions) > 1)
         self.acquisitions.setVisible(len(acquisitions) > 1)
 
     def _on_mode(self, number: int) -> None:
-        self.mode_chosen.emit(tuple(Mode)[number])
+        self.mode_chosen.emit(tuple(CanvasMode)[number])
 
     def _on_geometry(self, row: int) -> None:
         self.geometry_chosen.emit(self.geometry_box.itemData(row))
@@ -204,3 +226,25 @@ class BrowserControls(QWidget):
     def _on_acquisition(self) -> None:
         ids = [a.data() for a in self.menu.actions() if a.isChecked()]
         self.acquisitions_chosen.emit(tuple(i for i in ids if i is not None))
+
+
+class WaitingClick(QTimer):
+    """Tells what was clicked once no second click can follow."""
+
+    over = Signal(str)
+    """No other click came: the path of what was clicked."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._path = ""
+        self.setSingleShot(True)
+        self.setInterval(QApplication.doubleClickInterval())
+        self.timeout.connect(self._on_timeout)
+
+    def begin(self, path: str) -> None:
+        """Wait for the second click on something."""
+        self._path = path
+        self.start()
+
+    def _on_timeout(self) -> None:
+        self.over.emit(self._path)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
 from qtpy.QtCore import Signal  # type: ignore[attr-defined]
+from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 
 from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.previews.cache import PreviewCache
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.viewer.browsing.browser import WellFields
-from napari_ngff.viewer.browsing.folder import WALKED, ImageFolder, find, read_each
+from napari_ngff.viewer.browsing.folder import BROWSED, find_images
+from napari_ngff.viewer.browsing.positions import Position
+from napari_ngff.viewer.browsing.table_offers import Scope
+from napari_ngff.viewer.browsing.well_states import WellStates, count_states
 from napari_ngff.viewer.browsing.whereabouts import FIELD_KEYS
 from napari_ngff.viewer.inspection import node_of
+from napari_ngff.viewer.reader import browse_folder
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser.controls import Mode, mode_of
+from napari_ngff.widgets.browser.controls import CanvasMode, WaitingClick, mode_of
 from napari_ngff.widgets.browser.panel import BrowserPanel
-from napari_ngff.widgets.browser.waiting_click import WaitingClick
-from napari_ngff.widgets.docking import ANNOTATE, Docking, show_dock
+from napari_ngff.widgets.browser.tables import TableDrops
+from napari_ngff.widgets.browser.well_menu import WellMenu
+from napari_ngff.widgets.docking import ANNOTATE, Docking, bring_forward, show_dock
 from napari_ngff.widgets.inquiry import Questions
 from napari_ngff.widgets.look import Look
 
@@ -28,11 +35,18 @@ if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
     from napari_ngff.store.node import Node
-    from napari_ngff.viewer.browsing.browser import Browser, Position
+    from napari_ngff.viewer.browsing.browser import Browser
 
 __all__ = ["TITLE", "BrowserDock"]
 
-TITLE = "OME-Zarr browser"
+TITLE = "Plate browser"
+
+
+MAP_KEY = "Ctrl+Shift+M"
+"""Leads to the map from wherever the keys are."""
+
+INSPECT = "Inspector"
+"""The inspector, by its name in the manifest."""
 
 
 class BrowserDock(BrowserPanel):
@@ -51,12 +65,15 @@ class BrowserDock(BrowserPanel):
         self._viewer = napari_viewer
         self._session = session_of(napari_viewer)
         self._browser: Browser | None = None
-        self._folder: ImageFolder | None = None
         self._well: str | None = ""  # None is that of what has no wells
         self._listed: str | None = None  # whose fields are there to be clicked
         self._failures: dict[str, str] = {}
         self._questions = Questions(self)
         self._click = WaitingClick(self)
+        self._asked = Position(None, "")
+        self._menu = WellMenu(self)
+        TableDrops(napari_viewer, self.tables)
+        QShortcut(QKeySequence(MAP_KEY), self).activated.connect(self.focusMap)
         self._connect()
         self._follow()
         Docking(self)
@@ -64,18 +81,25 @@ class BrowserDock(BrowserPanel):
 
     def _connect(self) -> None:
         # Through Qt: what is opened may have been read in another thread.
-        self._browsed.connect(self._browse)
+        self._browsed.connect(self.setBrowser)
         self._session.browsing.connect(self._on_browsing)
         self._click.over.connect(self._show_clicked)
         self.dropped.connect(self.showPath)
         self.map.chosen.connect(self.goToWell)
         self.map.approached.connect(self.zoomToWell)
         self.map.pinned.connect(self.pinWell)
+        self.map.menu_wanted.connect(self._on_map_menu)
+        self._menu.open_chosen.connect(self._on_open)
+        self._menu.compare_chosen.connect(self._on_compare)
+        self._menu.measure_chosen.connect(self._on_measure)
+        self._menu.inspect_chosen.connect(self._on_inspect)
+        self._menu.copy_chosen.connect(self._on_copy)
         self.map.stepped.connect(self.stepWell)
         self.map.picked.connect(self._show_mode)
         self.map.hovered.connect(self._on_hovered)
         self.well.chosen.connect(self.goToField)
-        self.images.opened.connect(self.openImages)
+        self.images.chosen.connect(self.showImage)
+        self.images.added.connect(self.addImage)
         self.feed.told.connect(self._on_told)
         self.cancel.clicked.connect(self._on_cancel)
         self.annotate.clicked.connect(self._on_annotate)
@@ -87,7 +111,7 @@ class BrowserDock(BrowserPanel):
     # --- what is walked
 
     def browser(self) -> Browser | None:
-        """Return what is walked; None for a folder, or nothing."""
+        """Return what is browsed; None for nothing."""
         return self._browser
 
     def setBrowser(self, browser: Browser) -> None:
@@ -99,12 +123,17 @@ class BrowserDock(BrowserPanel):
         node = browser.node
         browser.position_changed.connect(self._on_position)
         browser.layers_changed.connect(self._on_layers)
-        browser.approached.connect(self._frame)
+        browser.approached.connect(self._select)
+        browser.clicks.clicked.connect(self._on_canvas_click)
+        browser.clicks.menu_wanted.connect(self._on_menu)
         browser.wells_changed.connect(self._show_problems)
         browser.busy.connect(self._on_busy)
+        browser.states.changed.connect(self._want_states)
         place, alike = node.location, node.kind in (Kind.PLATE, Kind.WELL)
         kept = PreviewCache()
-        reader = PreviewReader(place.source, node.zarr_format, alike=alike, cache=kept)
+        # The images of a folder may be of any version.
+        version = None if node.kind is Kind.SERIES else node.zarr_format
+        reader = PreviewReader(place.source, version, alike=alike, cache=kept)
         self.feed.setReader(reader, place.path)
         plate = node.metadata.plate
         name = (plate.name if plate is not None else "") or node.name
@@ -117,24 +146,14 @@ class BrowserDock(BrowserPanel):
         if node.kind is Kind.PLATE:
             self.map.setFocus()
             self._questions.ask("labels", browser.label_names, self._on_label_names)
+            self._want_states()
         else:
             self._show_well(None)
-
-    def setFolder(self, folder: ImageFolder) -> None:
-        """List the images of a plain folder."""
-        self._leave()
-        self._folder = folder
-        reader = PreviewReader(folder.source, alike=False, cache=PreviewCache())
-        self.feed.setReader(reader)
-        self.title.setText(folder.source.name)
-        self.showPages(None)
-        self.images.setImages((name, name, "") for name in folder.names)
-        self.feed.want()
 
     def showPath(self, path: str) -> None:
         """Walk what lies at a path or an address; show a plate as one picture."""
         self.status.setText("Opening…")
-        self._questions.ask("opened", lambda: find(path), self._on_found)
+        self._questions.ask("opened", lambda: find_images(path), self._on_found)
 
     def _leave(self) -> None:
         browser, self._browser = self._browser, None
@@ -142,25 +161,28 @@ class BrowserDock(BrowserPanel):
             for signal, slot in (
                 (browser.position_changed, self._on_position),
                 (browser.layers_changed, self._on_layers),
-                (browser.approached, self._frame),
+                (browser.approached, self._select),
+                (browser.clicks.clicked, self._on_canvas_click),
+                (browser.clicks.menu_wanted, self._on_menu),
                 (browser.wells_changed, self._show_problems),
                 (browser.busy, self._on_busy),
+                (browser.states.changed, self._want_states),
             ):
                 signal.disconnect(slot, missing_ok=True)
-        self._folder, self._well, self._failures = None, "", {}
+        self._well, self._failures = "", {}
         self._click.stop()
         self._questions.drop("opened")  # it may be why this is left
+        self._questions.drop("states")
         self.tables.setBrowser(self._viewer, None)
         self.clear()
 
     def _follow(self) -> None:
         """Begin with what is walked already, or what the active layer belongs to."""
-        found = self._session.folder or self._session.browser
-        if found is not None:
-            self._browse(found)
+        if self._session.browser is not None:
+            self.setBrowser(self._session.browser)
             return
         node = node_of(self._viewer.layers.selection.active)
-        if node is not None and node.kind in WALKED:
+        if node is not None and node.kind in BROWSED:
             self._session.browse(node)
 
     # --- what the user does
@@ -169,7 +191,7 @@ class BrowserDock(BrowserPanel):
         """Show a well as the canvas shows wells now: a field of it, or all."""
         self._well = "" if path in self.map.problems() else self._well  # ask again
         self._frame(path)
-        if self._mode() is Mode.FIELD:
+        if self._mode() is CanvasMode.FIELD:
             self._show_clicked(path)
         else:
             # The second click of two wants the whole picture to stay.
@@ -187,19 +209,17 @@ class BrowserDock(BrowserPanel):
         if self._browser is not None:
             self._browser.show_field(self._listed, field)
 
-    def openImages(self, paths: tuple[str, ...]) -> None:
-        """Open images of a collection or a folder as further layers."""
-        if self._folder is not None:
-            places = [f"{self._folder.source.name}/{path}" for path in paths]
-        elif self._browser is not None:
-            here = self._browser.node.location
-            places = [str(here.joined(path)) for path in paths]
-        else:
-            return
-        self.status.setText("Opening…")
-        self._questions.ask("opened", lambda: read_each(places), self._on_read)
+    def showImage(self, path: str) -> None:
+        """Show an image of a collection or a folder in place of the one on screen."""
+        if self._browser is not None:
+            self._browser.show_image(path)
 
-    def showMode(self, mode: Mode) -> None:
+    def addImage(self, path: str) -> None:
+        """Show an image beside the one on screen, or take it away again."""
+        if self._browser is not None:
+            self._browser.pin(None, path)
+
+    def showMode(self, mode: CanvasMode) -> None:
         """Show the plate, the selected wells, a well, or a field."""
         self._click.stop()
         browser = self._browser
@@ -207,11 +227,11 @@ class BrowserDock(BrowserPanel):
             return
         wells = self.map.plate().wells
         well = self._well or (wells[0].path if wells else None)
-        if mode is Mode.PLATE:
+        if mode is CanvasMode.PLATE:
             browser.show_mosaic()
-        elif mode is Mode.SELECTED:
+        elif mode is CanvasMode.SELECTED:
             browser.show_mosaic(self.map.selected())
-        elif mode is Mode.WELL:
+        elif mode is CanvasMode.WELL:
             browser.show_mosaic(None if well is None else [well])
         else:
             browser.show_field(well)
@@ -239,6 +259,63 @@ class BrowserDock(BrowserPanel):
         if self._browser is not None:
             self._browser.step_well(rows, columns)
 
+    def focusMap(self) -> None:
+        """Let the keys go to the map, or to the list of images."""
+        bring_forward(self)
+        candidates = (self.map, self.images.list, self)
+        next(w for w in candidates if w.isVisible() or w is self).setFocus()
+
+    # --- the menu of a well or a field
+
+    def _on_canvas_click(self, place: Position) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            self._select(place.well)
+
+    def _on_map_menu(self, path: str) -> None:
+        self._on_menu(Position(path, ""))
+
+    def _on_menu(self, place: Position) -> None:
+        """Offer what can be done with a well or a field."""
+        browser, tables = self._browser, self.tables.tables()
+        if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        self._asked = place
+        labels = tables.labels if tables is not None and place.well else ()
+        compared = any(self._is_asked(one) for one in browser.pinned)
+        self._menu.offer(browser.title(place), labels, is_compared=compared)
+
+    def _is_asked(self, other: Position) -> bool:
+        asked = self._asked
+        return other.well == asked.well and asked.field in ("", other.field)
+
+    def _on_open(self) -> None:
+        self._click.stop()
+        if self._browser is not None:
+            self._browser.show_field(self._asked.well, self._asked.field or None)
+
+    def _on_compare(self) -> None:
+        if self._browser is not None:
+            self._browser.pin(self._asked.well, self._asked.field or None)
+
+    def _on_measure(self, label: str) -> None:
+        tables = self.tables.tables()
+        if tables is not None and self._asked.well is not None:
+            tables.measure(label, Scope.SELECTED, [self._asked.well])
+
+    def _on_inspect(self) -> None:
+        from napari_ngff.widgets.inspector.dock import Inspector
+
+        browser, asked = self._browser, self._asked
+        if browser is not None:
+            path = "/".join(part for part in (asked.well, asked.field) if part)
+            inspector = show_dock(self._viewer, INSPECT, Inspector)
+            inspector.showPath(str(browser.node.location.joined(path)))
+
+    def _on_copy(self) -> None:
+        clipboard = QGuiApplication.clipboard()
+        if clipboard is not None and self._browser is not None:
+            clipboard.setText(self._browser.title(self._asked))
+
     def _on_annotate(self) -> None:
         # Here, since that dock shows this one.
         from napari_ngff.widgets.annotate.dock import AnnotateDock
@@ -260,7 +337,7 @@ class BrowserDock(BrowserPanel):
     def _show_clicked(self, path: str) -> None:
         if self._browser is None:
             return
-        if self._mode() in (Mode.WELL, Mode.SELECTED):
+        if self._mode() in (CanvasMode.WELL, CanvasMode.SELECTED):
             self._browser.show_mosaic([path])
         else:
             self._browser.show_field(path)
@@ -272,15 +349,9 @@ class BrowserDock(BrowserPanel):
 
     # --- what the browser tells
 
-    def _on_browsing(self, found: Browser | ImageFolder) -> None:
+    def _on_browsing(self, browser: Browser) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
-            self._browsed.emit(found)
-
-    def _browse(self, found: Browser | ImageFolder) -> None:
-        if isinstance(found, ImageFolder):
-            self.setFolder(found)
-        else:
-            self.setBrowser(found)
+            self._browsed.emit(browser)
 
     def _on_position(self, position: Position | None) -> None:
         browser = self._browser
@@ -290,9 +361,9 @@ class BrowserDock(BrowserPanel):
         self.well.setCurrent(None)
         if position is None:
             self.status.setText("")
-            if self._mode() is Mode.WELL and browser.shown_wells:
+            if self._mode() is CanvasMode.WELL and browser.shown_wells:
                 self._frame(browser.shown_wells[0])
-            elif self._mode() is Mode.SELECTED and not self.map.selected():
+            elif self._mode() is CanvasMode.SELECTED and not self.map.selected():
                 self.map.setSelected(browser.shown_wells)
             return
         self.status.setText(browser.title(position))
@@ -306,6 +377,12 @@ class BrowserDock(BrowserPanel):
         self.map.setCurrent(well)
         self._show_well(well)
 
+    def _select(self, well: str | None) -> None:
+        """Select a well on the map, and list its fields."""
+        if well is not None:
+            self.map.setSelected([well])
+        self._frame(well)
+
     def _on_layers(self) -> None:
         browser = self._browser
         if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
@@ -313,6 +390,7 @@ class BrowserDock(BrowserPanel):
         self.map.setPinned({p.well for p in browser.pinned if p.well is not None})
         self.controls.setAcquisitions(browser.acquisitions, browser.chosen)
         self.controls.showLabels(browser.labels)
+        self.well.setRuns(browser.chosen)
         self._on_position(browser.position)
 
     def _on_busy(self, busy: bool) -> None:
@@ -322,6 +400,16 @@ class BrowserDock(BrowserPanel):
     def _show_problems(self) -> None:
         if self._browser is not None and isalive(self):  # type: ignore[no-untyped-call]
             self.map.setProblems({**self._failures, **self._browser.problems})
+
+    def _want_states(self) -> None:
+        """Read the states of annotation in a worker, and show them on the map."""
+        browser = self._browser
+        if browser is not None and isalive(self):  # type: ignore[no-untyped-call]
+            work = partial(count_states, browser)
+            self._questions.ask("states", work, self._on_states)
+
+    def _on_states(self, found: dict[str, WellStates] | str) -> None:
+        self.map.setStates({} if isinstance(found, str) else found)
 
     def _on_told(self, told: dict[str, str]) -> None:
         self._failures.update(told)
@@ -367,24 +455,17 @@ class BrowserDock(BrowserPanel):
         if position is not None and position.well == self._well:
             self.well.setCurrent(position.field)
 
-    def _on_found(self, found: Node | ImageFolder | str) -> None:
+    def _on_found(self, found: Node | str) -> None:
         if isinstance(found, str):
             self.status.setText(found)
-        elif isinstance(found, ImageFolder):
-            self.setFolder(found)
-        else:
-            browser = self._session.browse(found)
-            if found.kind in (Kind.PLATE, Kind.WELL):
-                browser.show_mosaic()
-
-    def _on_read(self, found: tuple[list[tuple[str, Any]], list[str]]) -> None:
-        self.status.setText(" ".join(found[1]))
-        for path, layers in found[0]:
-            self._session.add(layers, path)
+            return
+        browser = browse_folder(self._viewer, found)
+        if found.kind in (Kind.PLATE, Kind.WELL):
+            browser.show_mosaic()
 
     # --- what is seen
 
-    def _mode(self) -> Mode | None:
+    def _mode(self) -> CanvasMode | None:
         return None if self._browser is None else mode_of(self._browser)
 
     def _show_mode(self) -> None:
@@ -396,5 +477,5 @@ class BrowserDock(BrowserPanel):
     def _on_hovered(self, path: str) -> None:
         well = self.map.wellOf(path)
         browser = self._browser
-        here = browser.title(browser.position) if browser and browser.position else ""
-        self.status.setText(well.name if well is not None else here)
+        title = browser.title(browser.position) if browser and browser.position else ""
+        self.status.setText(well.name if well is not None else title)

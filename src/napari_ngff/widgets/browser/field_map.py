@@ -9,7 +9,7 @@ from qtpy.QtGui import QIcon, QPainter, QPixmap
 from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem, QToolTip, QWidget
 
 from napari_ngff.widgets.browser.map_painting import cross, fitted, outline
-from napari_ngff.widgets.colors import Colors
+from napari_ngff.widgets.colors import ThemeColors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ class FieldMap(QWidget):
         self._fields: tuple[FieldPlace, ...] = ()
         self._pictures: dict[str, QImage] = {}
         self._current: str | None = None
-        self._colors = Colors.of("dark")
+        self._colors = ThemeColors.of("dark")
         self.setAccessibleName("Field map")
 
     def setFields(self, fields: WellFields) -> None:
@@ -55,7 +55,7 @@ class FieldMap(QWidget):
         self._current = field
         self.update()
 
-    def setColors(self, colors: Colors) -> None:
+    def setColors(self, colors: ThemeColors) -> None:
         """Follow the theme."""
         self._colors = colors
         self.update()
@@ -70,8 +70,8 @@ class FieldMap(QWidget):
 
     def rectOf(self, field: str) -> QRect:
         """Where a field is drawn, in pixels; empty if it is none."""
-        found = (rect for place, rect in self._rects() if place.position.field == field)
-        return next(found, QRect())
+        rects = (rect for place, rect in self._rects() if place.position.field == field)
+        return next(rects, QRect())
 
     def _rects(self) -> list[tuple[FieldPlace, QRect]]:
         fields = self._fields
@@ -80,20 +80,20 @@ class FieldMap(QWidget):
         bottom = max(f.corner[0] + f.size[0] for f in fields)
         right = max(f.corner[1] + f.size[1] for f in fields)
         top = min(f.corner[0] for f in fields)
-        left = min(f.corner[1] for f in fields)
-        height, width = max(bottom - top, 1e-12), max(right - left, 1e-12)
+        left_edge = min(f.corner[1] for f in fields)
+        height, width = max(bottom - top, 1e-12), max(right - left_edge, 1e-12)
         room = self.rect().adjusted(MARGIN, MARGIN, -MARGIN, -MARGIN)
         scale = min(room.width() / width, room.height() / height)
-        x = room.left() + (room.width() - scale * width) / 2 - scale * left
+        x = room.left() + (room.width() - scale * width) / 2 - scale * left_edge
         y = room.top() + (room.height() - scale * height) / 2 - scale * top
-        found = []
+        rects = []
         for field in fields:
             (up, aside), (high, wide) = field.corner, field.size
             first = round(x + scale * aside), round(y + scale * up)
             last = round(x + scale * (aside + wide)), round(y + scale * (up + high))
             size = max(2, last[0] - first[0]), max(2, last[1] - first[1])
-            found.append((field, QRect(*first, *size)))
-        return found
+            rects.append((field, QRect(*first, *size)))
+        return rects
 
     def _field_at(self, point: QPoint) -> FieldPlace | None:
         hit = [field for field, rect in self._rects() if rect.contains(point)]
@@ -113,6 +113,7 @@ class FieldMap(QWidget):
                 outline(painter, rect.adjusted(1, 1, -1, -1), self._colors.line, 1)
             if field.problem:
                 cross(painter, rect, self._colors.broken, self._colors)
+            paint_name(painter, rect, field.position.field, self._colors)
             painter.setPen(self._colors.background)
             painter.drawRect(rect.adjusted(0, 0, -1, -1))
             if field.position.field == self._current:
@@ -139,6 +140,17 @@ class FieldMap(QWidget):
         return bool(super().event(event))
 
 
+def paint_name(painter: QPainter, rect: QRect, name: str, colors: ThemeColors) -> None:
+    """Write the name of a field into its corner, where there is room."""
+    metrics = painter.fontMetrics()
+    wide, high = metrics.horizontalAdvance(name) + 6, metrics.height() + 2
+    if rect.width() >= 2 * wide and rect.height() >= 2 * high:
+        corner = QRect(rect.left() + 1, rect.top() + 1, wide, high)
+        painter.fillRect(corner, colors.background)
+        painter.setPen(colors.text)
+        painter.drawText(corner, Qt.AlignmentFlag.AlignCenter, name)
+
+
 class ImageStrip(QListWidget):
     """Images side by side, or below each other with what is told of them."""
 
@@ -163,8 +175,6 @@ class ImageStrip(QListWidget):
             self.setResizeMode(QListView.ResizeMode.Adjust)
             self.setMovement(QListView.Movement.Static)
             self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        else:
-            self.setSelectionMode(QListWidget.SelectionMode.ExtendedSelection)
         self.itemClicked.connect(self._on_clicked)
         for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
             if bar is not None:
@@ -185,13 +195,13 @@ class ImageStrip(QListWidget):
         """Draw thumbnails, by path; others keep theirs."""
         for path, picture in pictures.items():
             if path in self._items:
-                shown = QPixmap(ICON, ICON)
-                shown.fill(Qt.GlobalColor.black)
-                painter = QPainter(shown)
-                painter.drawImage(fitted(picture, shown.rect()), picture)
+                pixmap = QPixmap(ICON, ICON)
+                pixmap.fill(Qt.GlobalColor.black)
+                painter = QPainter(pixmap)
+                painter.drawImage(fitted(picture, pixmap.rect()), picture)
                 painter.end()
-                icon = QIcon(shown)
-                icon.addPixmap(shown, QIcon.Mode.Selected)  # else it is tinted
+                icon = QIcon(pixmap)
+                icon.addPixmap(pixmap, QIcon.Mode.Selected)  # else it is tinted
                 self._items[path].setIcon(icon)
 
     def setText(self, path: str, title: str, tip: str = "") -> None:

@@ -9,8 +9,10 @@ from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QApplication
 from superqt.utils import ensure_main_thread
 
-from napari_ngff.viewer.browsing.camera import is_fitted
-from napari_ngff.viewer.frontend import set_browser_host
+from napari_ngff.viewer.browsing.camera import MARGIN, OVERVIEW_MARGIN, is_fitted
+from napari_ngff.viewer.frontend import set_browser_host, set_window_check
+from napari_ngff.viewer.napari_private import qt_window_of
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
 from napari_ngff.widgets.docking import bring_forward, full_name
 
@@ -25,6 +27,9 @@ SETTLING = 3000
 def install_browser() -> None:
     """Open the browser in every window where a plate, well or collection is opened."""
     set_browser_host(open_in_window)
+    set_window_check(
+        lambda viewer: not hasattr(viewer, "window") or window_alive(viewer)
+    )
 
 
 def open_in_window(viewer: Any) -> None:
@@ -47,10 +52,10 @@ def open_beside(viewer: Any) -> None:
     fitted = browser_of(viewer) is None and is_fitted(viewer)
     dock = show_browser(viewer)
     if fitted:
-        Refitting(viewer, dock)
+        ViewRefitting(viewer, dock)
 
 
-class Refitting(QObject):
+class ViewRefitting(QObject):
     """Keeps all in view while a new dock takes room from the canvas."""
 
     def __init__(self, viewer: Any, dock: BrowserDock) -> None:
@@ -66,16 +71,23 @@ class Refitting(QObject):
 
     def _fit(self) -> None:
         if window_alive(self._viewer) and is_fitted(self._viewer):
-            self._viewer.reset_view()
+            self._viewer.reset_view(margin=margin_of(self._viewer))
 
     def _end(self) -> None:
         self._viewer.canvas.events.size.disconnect(self._on_resized)
         self.deleteLater()
 
 
+def margin_of(viewer: Any) -> float:
+    """Give the part of the canvas that stays free: more around an overview."""
+    browser = session_of(viewer).browser
+    many = browser is not None and len(browser.well_cells()) > 1
+    return OVERVIEW_MARGIN if many else MARGIN
+
+
 def window_alive(viewer: Any) -> bool:
     """Tell whether a viewer's window was not closed meanwhile."""
-    window = getattr(viewer.window, "_qt_window", None)
+    window = qt_window_of(viewer)
     return window is not None and bool(isalive(window))  # type: ignore[no-untyped-call]
 
 

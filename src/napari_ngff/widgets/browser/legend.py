@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QEvent, QObject, QPoint, Qt, Signal  # type: ignore[attr-defined]
 
-from napari_ngff.widgets.browser.map_painting import legend_height
+from napari_ngff.widgets.browser.legend_painting import ColorScale, legend_height
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QMouseEvent
 
     from napari_ngff.widgets.browser.plate_map import PlateMapView
 
-__all__ = ["Legend"]
+__all__ = ["LegendWatcher"]
 
 Limits = tuple[float, float]
 
 
-class Legend(QObject):
+class LegendWatcher(QObject):
     """Watches the foot of a map, where the legend is drawn.
 
     Pulling from the left half moves the lower limit, from the right half the upper
@@ -38,23 +38,23 @@ class Legend(QObject):
 
     def __init__(self, plate_map: PlateMapView) -> None:
         super().__init__(plate_map)
-        self._limits: Limits | None = None
+        self._scale: ColorScale | None = None
         self._pulled: tuple[int, Limits, bool] | None = None
         port = plate_map.viewport()
         assert port is not None
         self._port = port
         port.installEventFilter(self)
 
-    def setLimits(self, limits: Limits | None) -> None:
-        """Tell what is drawn; None for no legend."""
-        self._limits = limits
-        if limits is None:
+    def setScale(self, scale: ColorScale | None) -> None:
+        """Take the scale that is drawn; None where none has limits."""
+        self._scale = scale
+        if scale is None:
             self._pulled = None
             self._port.unsetCursor()
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
         """Take the mouse on the legend; leave all else to the map."""
-        if self._limits is None or event is None:
+        if self._scale is None or event is None:
             return False
         kinds = QEvent.Type
         if event.type() == kinds.MouseButtonRelease and self._pulled is not None:
@@ -77,25 +77,33 @@ class Legend(QObject):
             self.widened.emit()
         else:
             lower = point.x() < self._port.width() / 2
-            self._pulled = point.x(), self._limits, lower
+            self._pulled = point.x(), self._scale.limits, lower
         return True
 
     def _holds(self, point: QPoint) -> bool:
-        high = legend_height(self._port.fontMetrics())
+        if self._scale is None:
+            return False
+        metrics, width = self._port.fontMetrics(), self._port.width()
+        high = legend_height(metrics, self._scale, width)
         return point.y() >= self._port.height() - high
 
     def _move(self, point: QPoint) -> bool:
-        if self._pulled is None:
+        if self._pulled is None or self._scale is None:
             if self._holds(point):
                 self._port.setCursor(Qt.CursorShape.SizeHorCursor)
             else:
                 self._port.unsetCursor()
             return False
         start, (low, high), lower = self._pulled
-        span = high - low or abs(high) or 1.0
-        moved = (point.x() - start) / max(1, self._port.width()) * span
-        if lower:
-            self.limited.emit(min(low + moved, high), high)
+        part = (point.x() - start) / max(1, self._port.width())
+        if self._scale.is_log:
+            factor = (high / low if high > low else 10.0) ** part
+            pulled = low * factor, high * factor
         else:
-            self.limited.emit(low, max(high + moved, low))
+            moved = part * (high - low or abs(high) or 1.0)
+            pulled = low + moved, high + moved
+        if lower:
+            self.limited.emit(min(pulled[0], high), high)
+        else:
+            self.limited.emit(low, max(pulled[1], low))
         return True

@@ -4,59 +4,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QRect, Qt
-from qtpy.QtGui import QColor, QPainter, QPen
+from qtpy.QtCore import QPoint, QRect, Qt
+from qtpy.QtGui import QColor, QPainter, QPen, QPolygon
 
 from napari_ngff.plate.layout import MapWell, PlateMap
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    import numpy as np
-    from qtpy.QtGui import QFontMetrics, QImage
+    from qtpy.QtGui import QImage
 
-    from napari_ngff.widgets.colors import Colors
+    from napari_ngff.viewer.browsing.well_states import WellStates
+    from napari_ngff.widgets.browser.legend_painting import CategoryScale, ColorScale
+    from napari_ngff.widgets.colors import ThemeColors
 
-__all__ = ["Grid", "MapState", "Scale", "legend_height", "paint_legend", "paint_plate"]
+__all__ = ["CellGrid", "MapState", "paint_plate"]
 
 EMPTY = PlateMap((), (), ())
-PAD = 3
-BAR = 14
-"""Height of the colours of a legend, in pixels."""
 ROOMY = 10
 """Pixels of a cell from which on signs are drawn on a shade."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """Colours for values.
-
-    Attributes
-    ----------
-    limits
-        Values of the first and the last colour.
-    colors
-        uint8, one row of red, green, blue per step.
-    title
-        What the values are, with their unit.
-    """
-
-    limits: tuple[float, float]
-    colors: np.ndarray[Any, Any]
-    title: str = ""
-
-    def color(self, value: float) -> QColor:
-        """Colour of a value; beyond the limits that of the nearer one."""
-        low, high = self.limits
-        part = (value - low) / (high - low) if high > low else 0.5
-        step = round(min(max(part, 0.0), 1.0) * (len(self.colors) - 1))
-        return QColor(*(int(c) for c in self.colors[step][:3]))
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
+class CellGrid:
     """Where cells are, in pixels of the viewport.
 
     Attributes
@@ -116,9 +88,8 @@ class MapState:
     values
         Of a column; with `scale` they take the place of the pictures. None, and wells
         that are not in it, are missing values.
-    progress
-        Share of a well's fields that are annotated, 0-1; wells that are not in it
-        have no bar.
+    states
+        Of the annotation of a well's fields; wells that are not in it have no bar.
     """
 
     map: PlateMap = EMPTY
@@ -131,8 +102,8 @@ class MapState:
     pinned: Collection[str] = ()
     shown: Collection[str] | None = None
     values: Mapping[str, float | None] = field(default_factory=dict)
-    scale: Scale | None = None
-    progress: Mapping[str, float] = field(default_factory=dict)
+    scale: ColorScale | CategoryScale | None = None
+    states: Mapping[str, WellStates] = field(default_factory=dict)
 
     def value(self, path: str) -> float | None:
         """Value of a well; None where it is missing or no number."""
@@ -141,7 +112,7 @@ class MapState:
 
 
 def paint_plate(
-    painter: QPainter, state: MapState, grid: Grid, colors: Colors, area: QRect
+    painter: QPainter, state: MapState, grid: CellGrid, colors: ThemeColors, area: QRect
 ) -> None:
     """Draw the cells in an area, and all headers."""
     painter.fillRect(area, colors.background)
@@ -160,7 +131,7 @@ def paint_plate(
 
 
 def paint_well(
-    painter: QPainter, state: MapState, path: str, rect: QRect, colors: Colors
+    painter: QPainter, state: MapState, path: str, rect: QRect, colors: ThemeColors
 ) -> None:
     """Draw one well: value or picture, then what is said about it."""
     scale = state.scale
@@ -171,8 +142,11 @@ def paint_well(
     picture = state.pictures.get(path)
     if scale is not None:
         value = state.value(path)
-        painter.fillRect(rect, colors.gap if value is None else scale.color(value))
-        crossed = colors.line if value is None else None
+        if value is None:
+            painter.fillRect(rect, colors.gap)
+            crossed = colors.line
+        else:
+            scale.paint(painter, rect, value)
     elif picture is not None and picture.width() == picture.height():
         painter.drawImage(rect, picture)  # by far the most, and there may be 1536
     elif picture is not None:
@@ -187,24 +161,46 @@ def paint_well(
     if crossed is not None:
         cross(painter, rect, crossed, colors)
     painter.setOpacity(1)
-    paint_progress(painter, state.progress.get(path), rect, colors)
     paint_marks(painter, state, path, rect, colors)
+    paint_states(painter, state.states.get(path), rect, colors)
 
 
-def paint_progress(
-    painter: QPainter, share: float | None, rect: QRect, colors: Colors
+def paint_states(
+    painter: QPainter, states: WellStates | None, rect: QRect, colors: ThemeColors
 ) -> None:
-    """Draw how much of a well is annotated, as a bar at its foot."""
-    if share is not None:
-        height = max(2, rect.height() // 8)
-        bar = QRect(rect.left(), rect.bottom() + 1 - height, rect.width(), height)
-        painter.fillRect(bar, colors.gap)
-        bar.setWidth(round(rect.width() * share))
-        painter.fillRect(bar, colors.mark)
+    """Draw how far the annotation of a well is: a bar at its foot, and a flag.
+
+    Fields that are done fill the bar, those in progress its lower half.
+    """
+    if states is None:
+        return
+    if states.share("done") + states.share("in progress"):
+        paint_bar(painter, states, rect, colors)
+    if states.share("flagged"):
+        side = max(5, min(rect.width(), rect.height()) // 3)
+        corner = rect.topLeft()
+        flag = [corner, corner + QPoint(side, 0), corner + QPoint(0, side)]
+        painter.setPen(QPen(colors.shade, 1))
+        painter.setBrush(colors.broken)
+        painter.drawPolygon(QPolygon(flag))
+
+
+def paint_bar(
+    painter: QPainter, states: WellStates, rect: QRect, colors: ThemeColors
+) -> None:
+    """Draw how much of a well is done, and in progress, at its foot."""
+    height = max(4, rect.height() // 6)
+    bar = QRect(rect.left() + 1, rect.bottom() - height, rect.width() - 2, height)
+    painter.fillRect(bar.adjusted(-1, -1, 1, 1), colors.shade)
+    done = round(bar.width() * states.share("done"))
+    begun = round(bar.width() * (states.share("done") + states.share("in progress")))
+    half = bar.bottom() + 1 - height // 2
+    painter.fillRect(bar.left(), half, begun, height // 2, colors.mark)
+    painter.fillRect(bar.left(), bar.top(), done, height, colors.mark)
 
 
 def paint_marks(
-    painter: QPainter, state: MapState, path: str, rect: QRect, colors: Colors
+    painter: QPainter, state: MapState, path: str, rect: QRect, colors: ThemeColors
 ) -> None:
     """Draw which wells are chosen, under the mouse, or pinned."""
     if path in state.selected or path == state.current:
@@ -223,9 +219,9 @@ def paint_marks(
 def fitted(picture: QImage, rect: QRect) -> QRect:
     """Largest rectangle of a picture's proportions in the middle of another."""
     size = picture.size().scaled(rect.size(), Qt.AspectRatioMode.KeepAspectRatio)
-    found = QRect(0, 0, max(1, size.width()), max(1, size.height()))
-    found.moveCenter(rect.center())
-    return found
+    fitting = QRect(0, 0, max(1, size.width()), max(1, size.height()))
+    fitting.moveCenter(rect.center())
+    return fitting
 
 
 def outline(
@@ -245,7 +241,7 @@ def outline(
         painter.drawRect(rect.adjusted(i, i, -1 - i, -1 - i))
 
 
-def cross(painter: QPainter, rect: QRect, color: QColor, colors: Colors) -> None:
+def cross(painter: QPainter, rect: QRect, color: QColor, colors: ThemeColors) -> None:
     """Cross a rectangle out, so that it is seen on a picture of any colour."""
     width = max(1, rect.width() // 14)
     pens = [QPen(color, width)]
@@ -261,7 +257,7 @@ def cross(painter: QPainter, rect: QRect, color: QColor, colors: Colors) -> None
 
 
 def paint_headers(
-    painter: QPainter, plate: PlateMap, grid: Grid, colors: Colors, area: QRect
+    painter: QPainter, plate: PlateMap, grid: CellGrid, colors: ThemeColors, area: QRect
 ) -> None:
     """Draw the names of rows and columns; as many as there is room for."""
     metrics = painter.fontMetrics()
@@ -287,35 +283,3 @@ def paint_headers(
                 y -= (high - grid.side) // 2
                 painter.drawText(QRect(0, y, grid.left, high), center, plate.rows[i])
     painter.fillRect(0, 0, grid.left, grid.top, colors.background)
-
-
-def legend_height(metrics: QFontMetrics) -> int:
-    """Height of a legend, in pixels: colours above a line of text."""
-    return BAR + metrics.height() + 2 * PAD
-
-
-def paint_legend(painter: QPainter, scale: Scale, rect: QRect, colors: Colors) -> None:
-    """Draw the colours of a scale with its limits and its title."""
-    metrics = painter.fontMetrics()
-    painter.fillRect(rect, colors.background)
-    bar = rect.adjusted(PAD, PAD, -PAD, -metrics.height() - PAD)
-    count = len(scale.colors)
-    for i in range(bar.width()):
-        step = i * (count - 1) // max(1, bar.width() - 1)
-        color = QColor(*(int(c) for c in scale.colors[step][:3]))
-        painter.fillRect(bar.left() + i, bar.top(), 1, bar.height(), color)
-    below = QRect(
-        bar.left(), bar.bottom() + 1, bar.width(), rect.bottom() - bar.bottom()
-    )
-    painter.setPen(colors.text)
-    low, high = (f"{limit:.4g}" for limit in scale.limits)
-    sides = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight
-    for text, side in zip((low, high), sides, strict=True):
-        painter.drawText(below, side | Qt.AlignmentFlag.AlignVCenter, text)
-    # Between the limits, in the middle of all.
-    aside = max(metrics.horizontalAdvance(text) for text in (low, high)) + 2 * PAD
-    middle = below.adjusted(aside, 0, -aside, 0)
-    title = metrics.elidedText(
-        scale.title, Qt.TextElideMode.ElideRight, max(0, middle.width())
-    )
-    painter.drawText(middle, Qt.AlignmentFlag.AlignCenter, title)

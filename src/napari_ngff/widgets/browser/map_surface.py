@@ -8,16 +8,19 @@ from qtpy.QtCore import QPoint, QRect, QSize, Qt, Signal  # type: ignore[attr-de
 from qtpy.QtGui import QPainter
 from qtpy.QtWidgets import QAbstractScrollArea, QFrame, QSizePolicy, QWidget
 
-from napari_ngff.widgets.browser.map_painting import (
-    Grid,
-    MapState,
-    Scale,
+from napari_ngff.widgets.browser.legend_painting import (
+    CategoryScale,
+    ColorScale,
     legend_height,
-    outline,
     paint_legend,
+)
+from napari_ngff.widgets.browser.map_painting import (
+    CellGrid,
+    MapState,
+    outline,
     paint_plate,
 )
-from napari_ngff.widgets.colors import Colors
+from napari_ngff.widgets.colors import ThemeColors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from qtpy.QtGui import QImage, QPaintEvent, QResizeEvent, QWheelEvent
 
     from napari_ngff.plate.layout import MapWell, PlateMap
+    from napari_ngff.viewer.browsing.well_states import WellStates
 
 __all__ = ["MapSurface"]
 
@@ -51,7 +55,7 @@ class MapSurface(QAbstractScrollArea):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = MapState()
-        self._colors = Colors.of("dark")
+        self._colors = ThemeColors.of("dark")
         self._zoom = 1.0
         port = self.viewport()
         across, down = self.horizontalScrollBar(), self.verticalScrollBar()
@@ -80,7 +84,7 @@ class MapSurface(QAbstractScrollArea):
         self._zoom = 1.0
         self._arrange()
 
-    def setColors(self, colors: Colors) -> None:
+    def setColors(self, colors: ThemeColors) -> None:
         """Follow the theme."""
         self._colors = colors
         self._port.update()
@@ -122,7 +126,9 @@ class MapSurface(QAbstractScrollArea):
         self._port.update()
 
     def setValues(
-        self, values: Mapping[str, float | None] | None, scale: Scale | None = None
+        self,
+        values: Mapping[str, float | None] | None,
+        scale: ColorScale | CategoryScale | None = None,
     ) -> None:
         """Colour wells by a value instead of showing thumbnails.
 
@@ -132,22 +138,26 @@ class MapSurface(QAbstractScrollArea):
             By path of the well; None, NaN and wells that are not in it are crossed.
             None shows thumbnails again.
         scale
-            Limits and colours; they go into the legend.
+            Colours of numbers, or of categories; they go into the legend.
         """
         self._state.values = {} if values is None else dict(values)
         self._state.scale = None if values is None else scale
         self._arrange()
 
-    def setProgress(self, progress: Mapping[str, float]) -> None:
-        """Draw a bar in wells: how much of each is annotated, 0-1."""
-        self._state.progress = dict(progress)
+    def setStates(self, states: Mapping[str, WellStates]) -> None:
+        """Draw a bar in wells, by path: how far their annotation is."""
+        self._state.states = dict(states)
         self._port.update()
 
     # --- what it tells
 
-    def progress(self) -> dict[str, float]:
-        """Return how much of each well is annotated, as it is shown."""
-        return dict(self._state.progress)
+    def scale(self) -> ColorScale | CategoryScale | None:
+        """Return what the values are coloured by; None for thumbnails."""
+        return self._state.scale
+
+    def states(self) -> dict[str, WellStates]:
+        """Return how far the annotation of each well is, as it is shown."""
+        return dict(self._state.states)
 
     def selected(self) -> tuple[str, ...]:
         """Paths of the selected wells, in reading order."""
@@ -197,12 +207,12 @@ class MapSurface(QAbstractScrollArea):
     def _headers(self) -> tuple[int, int]:
         metrics = self.fontMetrics()
         names = self._state.map.rows or ("A",)
-        left = max(metrics.horizontalAdvance(name) for name in names) + 8
-        return left, metrics.height() + 4
+        header_width = max(metrics.horizontalAdvance(name) for name in names) + 8
+        return header_width, metrics.height() + 4
 
     def _legend(self) -> int:
-        shown = self._state.scale is not None
-        return legend_height(self.fontMetrics()) if shown else 0
+        scale, width = self._state.scale, self._port.width()
+        return 0 if scale is None else legend_height(self.fontMetrics(), scale, width)
 
     def _side(self) -> int:
         rows, columns = self._state.map.shape
@@ -214,11 +224,11 @@ class MapSurface(QAbstractScrollArea):
         )
         return min(max(int(max(fit, LEAST_SIDE) * self._zoom), LEAST_SIDE), MOST_SIDE)
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> CellGrid:
         rows, columns = self._state.map.shape
         left, top = self._headers()
         x, y = self._across.value(), self._down.value()
-        return Grid(rows, columns, self._side(), left, top, x, y)
+        return CellGrid(rows, columns, self._side(), left, top, x, y)
 
     def _cells_area(self) -> QRect:
         left, top = self._headers()

@@ -28,12 +28,15 @@ from napari_ngff.widgets.drops import DropTarget
 if TYPE_CHECKING:
     from qtpy.QtGui import QHideEvent, QShowEvent
 
-    from napari_ngff.widgets.colors import Colors
+    from napari_ngff.widgets.colors import ThemeColors
 
 __all__ = ["BrowserPanel"]
 
-WIDTH = 460
-"""Of a panel with 24 columns, in pixels."""
+WIDTHS = {12: 400, 48: 560}
+"""Of a panel with at most so many columns of wells, in pixels."""
+
+LEAST_WIDTH = 340
+"""With which every page, also of a folder, can be read."""
 
 PATIENCE = 200
 """Milliseconds of reading before it is shown that something is read."""
@@ -48,7 +51,7 @@ class BrowserPanel(DropTarget):
         super().__init__(parent)
         self.title = QLabel(HINT, self)
         self.annotate = QPushButton("A&nnotate", self)
-        self.annotate.setToolTip("Shows what to paint with, and what is done.")
+        self.annotate.setToolTip("Shows classes, tools and saving.")
         self.controls = BrowserControls(self)
         self.map = PlateMapView(self)
         self.tables = TableBar(self.map, self.controls, self)
@@ -57,7 +60,7 @@ class BrowserPanel(DropTarget):
         self.feed = PictureFeed(self.map, self.well, self.images)
         self.splitter = QSplitter(Qt.Orientation.Vertical, self)
         self.progress = QProgressBar(self)
-        self.cancel = QPushButton("&Cancel", self)
+        self.cancel = QPushButton("Cancel", self)
         self.status = QLabel(self)
         self._waited = QTimer(self)
         self._waited.timeout.connect(self._show_progress)
@@ -68,15 +71,18 @@ class BrowserPanel(DropTarget):
             self.controls.acquisitions_chosen,
         ):
             chosen.connect(self._return_keys)
-        self.title.setWordWrap(True)
-        self.status.setWordWrap(True)
+        for label in (self.title, self.status):
+            label.setWordWrap(True)
         self.progress.setRange(0, 0)
         self.progress.setTextVisible(False)
         self.progress.setMaximumHeight(6)
-        for widget, share in ((self.map, 3), (self.well, 1), (self.images, 3)):
+        for widget, share in ((self.map, 3), (self.well, 2), (self.images, 3)):
             self.splitter.addWidget(widget)
             self.splitter.setStretchFactor(self.splitter.indexOf(widget), share)
-        self.splitter.setChildrenCollapsible(False)
+        # The fields may be folded away, for a larger map.
+        for number in range(self.splitter.count()):
+            can_fold = self.splitter.widget(number) is self.well
+            self.splitter.setCollapsible(number, can_fold)
         busy = QHBoxLayout()
         busy.addWidget(self.progress, 1)
         busy.addWidget(self.cancel)
@@ -94,12 +100,13 @@ class BrowserPanel(DropTarget):
         self.showBusy(False)
 
     def sizeHint(self) -> QSize:
-        """Leave room for 24 columns, but most of a small window to the canvas."""
-        width = WIDTH
+        """Leave room for all columns, but most of a small window to the canvas."""
+        columns = len(self.map.plate().columns)
+        width = next((w for most, w in WIDTHS.items() if columns <= most), WIDTHS[48])
         window = self.window()
         if window is not None and window is not self:
-            least = self.minimumSizeHint().width()
-            width = min(width, max(least, window.width() // 3))
+            part = window.width() // (4 if columns <= min(WIDTHS) else 3)
+            width = min(width, max(LEAST_WIDTH, part))
         return QSize(width, 640)
 
     def clear(self) -> None:
@@ -147,7 +154,7 @@ class BrowserPanel(DropTarget):
         self.progress.show()
         self.cancel.show()
 
-    def setColors(self, colors: Colors) -> None:
+    def setColors(self, colors: ThemeColors) -> None:
         """Follow the theme."""
         self.map.setColors(colors)
         self.well.setColors(colors)

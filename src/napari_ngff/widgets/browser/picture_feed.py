@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject, QTimer, Signal  # type: ignore[attr-defined]
 
-from napari_ngff.plate.previews.preview import Place
+from napari_ngff.plate.previews.preview import PreviewPlace
 from napari_ngff.widgets.browser.thumbnails import ThumbnailLoader, image_of
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QImage
 
     from napari_ngff.plate.previews.preview import PreviewReader
-    from napari_ngff.plate.previews.queue import Thumbnail
+    from napari_ngff.plate.previews.queue import WellThumbnail
     from napari_ngff.widgets.browser.collection_view import CollectionView
     from napari_ngff.widgets.browser.plate_map import PlateMapView
     from napari_ngff.widgets.browser.well_view import WellView
@@ -36,7 +36,7 @@ class PictureFeed(QObject):
         self._loader: ThumbnailLoader | None = None
         self._root = ""
         self._well: str | None = None
-        self._done: set[Place] = set()
+        self._done: set[PreviewPlace] = set()
         self._failed: dict[str, str] = {}
         # Laying the window out tells of many changes at once.
         self._soon = QTimer(self)
@@ -70,16 +70,18 @@ class PictureFeed(QObject):
     def _want(self) -> None:
         if self._loader is None:
             return
-        places: list[Place] = []
+        places: list[PreviewPlace] = []
         if self._fields.isVisible():
             paths = self._fields.strip.visibleImages()
-            places += [Place(self._joined(self._well, path)) for path in paths]
+            places += [PreviewPlace(self._joined(self._well, path)) for path in paths]
         if self._images.isVisible():
             paths = self._images.list.visibleImages()
-            places += [Place(self._joined(None, path)) for path in paths]
+            places += [PreviewPlace(self._joined(None, path)) for path in paths]
         if self._map.isVisible():
             paths = self._map.visibleWells()
-            places += [Place(self._joined(None, path), well=True) for path in paths]
+            places += [
+                PreviewPlace(self._joined(None, path), well=True) for path in paths
+            ]
         self._loader.want(place for place in places if place not in self._done)
 
     def _joined(self, well: str | None, path: str) -> str:
@@ -89,14 +91,14 @@ class PictureFeed(QObject):
         above = self._joined(well, "")
         return f"{above}/" if above else ""
 
-    def _on_arrived(self, found: dict[Place, Thumbnail]) -> None:
+    def _on_arrived(self, found: dict[PreviewPlace, WellThumbnail]) -> None:
         # Else the dock is being taken apart.
         if isalive(self._map):  # type: ignore[no-untyped-call]
             held = self._map.window()  # of a dock that is closed Python is the owner
             self._hand_out(found)
             del held
 
-    def _hand_out(self, found: dict[Place, Thumbnail]) -> None:
+    def _hand_out(self, found: dict[PreviewPlace, WellThumbnail]) -> None:
         wells: dict[str, QImage] = {}
         fields: dict[str, QImage] = {}
         told: dict[str, str] = {}

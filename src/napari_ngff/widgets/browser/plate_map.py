@@ -10,16 +10,22 @@ from qtpy.QtWidgets import QApplication, QRubberBand, QToolTip, QWidget
 from napari_ngff.widgets.browser.map_surface import MapSurface
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from qtpy.QtCore import QEvent
-    from qtpy.QtGui import QHelpEvent, QKeyEvent, QMouseEvent
+    from qtpy.QtGui import QContextMenuEvent, QHelpEvent, QKeyEvent, QMouseEvent
 
     from napari_ngff.plate.layout import MapWell
+    from napari_ngff.viewer.browsing.joined_tables import WellDetails
 
 __all__ = ["STEPS", "PlateMapView"]
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 LEFT = Qt.MouseButton.LeftButton
+
+MOST_TOLD = 24
+"""So many columns of a table are in a tool tip."""
 
 STEPS = {
     Qt.Key.Key_Up: (-1, 0),
@@ -45,11 +51,14 @@ class PlateMapView(MapSurface):
     """A well was clicked with Shift."""
     stepped = Signal(int, int)
     """An arrow was pressed: rows and columns to go."""
+    menu_wanted = Signal(str)
+    """A well was clicked with the right button."""
     hovered = Signal(str)
     """The mouse came to a well, or left it: its path or ""."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._details: Callable[[str], WellDetails] | None = None
         self._pressed: QPoint | None = None
         self._band: QRubberBand | None = None
         self._port.setMouseTracking(True)
@@ -101,8 +110,8 @@ class PlateMapView(MapSurface):
             self._band.hide()
             self._band.deleteLater()
             self._band = None
-            found = self._wells_in(area & self._cells_area())
-            self._add([well.path for well in found], event.modifiers())
+            wells = self._wells_in(area & self._cells_area())
+            self._add([well.path for well in wells], event.modifiers())
             return
         well = self._well_at(point)
         if well is None:
@@ -120,6 +129,16 @@ class PlateMapView(MapSurface):
         well = self._well_at(event.position().toPoint()) if event is not None else None
         if well is not None:
             self.approached.emit(well.path)
+
+    def contextMenuEvent(self, event: QContextMenuEvent | None) -> None:
+        """Ask for the menu of a well: the one clicked, or by the key the framed one."""
+        if event is None:
+            return
+        well = self._well_at(event.pos())
+        if event.reason() == event.Reason.Keyboard:
+            well = self.wellOf(self._state.current)
+        if well is not None:
+            self.menu_wanted.emit(well.path)
 
     def leaveEvent(self, event: QEvent | None) -> None:
         """Leave the well that was under the mouse."""
@@ -144,20 +163,34 @@ class PlateMapView(MapSurface):
             return True
         return bool(super().viewportEvent(event))
 
+    def setDetails(self, details: Callable[[str], WellDetails] | None) -> None:
+        """Take what tells the columns of a well, by its path, for the tool tip."""
+        self._details = details
+
     def tipAt(self, point: QPoint) -> str:
-        """Name of the well at a point, its value, and what is wrong with it."""
+        """Name of the well at a point, its values, and what is wrong with it."""
         well = self._well_at(point)
         if well is None:
             return ""
-        lines = [well.name]
-        if self._state.scale is not None:
-            value = self._state.value(well.path)
-            said = "no value" if value is None else f"{value:.6g}"
-            lines.append(f"{self._state.scale.title} {said}".strip())
-        if well.path in self._state.progress:
-            lines.append(f"{self._state.progress[well.path]:.0%} annotated")
+        lines, scale = [well.name], self._state.scale
         if well.path in self._state.problems:
             lines.append(self._state.problems[well.path])
+        if well.path in self._state.states:
+            lines.append(self._state.states[well.path].text)
+        value_text = ""
+        if scale is not None:
+            value = self._state.value(well.path)
+            text = "no value" if value is None else scale.text(value)
+            value_text = f"{scale.title}: {text}"
+            lines.append(value_text)
+        details = self._details(well.path) if self._details is not None else ()
+        for title, columns in details:
+            if len(details) > 1:
+                lines += ["", title]
+            told = [f"{name}: {text}" for name, text in columns[:MOST_TOLD]]
+            lines += [line for line in told if line != value_text]
+            if len(columns) > MOST_TOLD:
+                lines.append(f"and {len(columns) - MOST_TOLD:,} more columns")
         return "\n".join(lines)
 
     def _add(self, paths: list[str], modifiers: Qt.KeyboardModifier) -> None:

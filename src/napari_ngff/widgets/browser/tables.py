@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import Signal  # type: ignore[attr-defined]
-from qtpy.QtGui import QAction  # type: ignore[attr-defined]
+from qtpy.QtCore import QEvent, QObject, Signal  # type: ignore[attr-defined]
+from qtpy.QtGui import (  # type: ignore[attr-defined]
+    QAction,
+    QStandardItemModel,
+)
 from qtpy.QtWidgets import (
-    QComboBox,
+    QCheckBox,
     QFileDialog,
     QHBoxLayout,
     QLabel,
@@ -21,22 +24,25 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.plate.tables.files import SUFFIXES
-from napari_ngff.plate.tables.table import AGGREGATIONS
 from napari_ngff.viewer.browsing.map_values import colors
 from napari_ngff.viewer.browsing.table_offers import Scope
 from napari_ngff.viewer.browsing.tables import Tables
-from napari_ngff.widgets.browser.legend import Legend
-from napari_ngff.widgets.browser.map_painting import Scale
+from napari_ngff.viewer.napari_private import qt_viewer_of
+from napari_ngff.widgets.browser.choice_box import ChoiceBox
+from napari_ngff.widgets.browser.controls import caption
+from napari_ngff.widgets.browser.legend import LegendWatcher
+from napari_ngff.widgets.browser.legend_painting import CategoryScale, ColorScale
 from napari_ngff.widgets.dialogs import ask_table_file
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
+    from qtpy.QtGui import QDropEvent
 
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.widgets.browser.controls import BrowserControls
     from napari_ngff.widgets.browser.plate_map import PlateMapView
 
-__all__ = ["TableBar", "is_table"]
+__all__ = ["TableBar", "TableDrops", "is_table"]
 
 FILES = f"Tables ({' '.join('*' + suffix for suffix in SUFFIXES)})"
 
@@ -69,15 +75,15 @@ class TableBar(QWidget):
         self._map, self._controls = plate_map, controls
         self._tables: Tables | None = None
         self._message = ""
-        self.legend = Legend(plate_map)
-        self.table = QComboBox(self)
-        self.load_button = QPushButton("&Load table…", self)
-        self.measure = QPushButton("&Measure", self)
+        self.legend = LegendWatcher(plate_map)
+        self.table = ChoiceBox(self)
+        self.load_button = QPushButton("Load…", self)
+        self.measure = QPushButton("Measure", self)
         self.menu = QMenu(self.measure)
-        self.column = QComboBox(self)
-        self.how = QComboBox(self)
-        self.save_button = QPushButton("Save table…", self)
-        self.save_button.setToolTip("The chosen table as CSV or Parquet.")
+        self.column = ChoiceBox(self)
+        self.how = ChoiceBox(self)
+        self.log = QCheckBox("log", self)
+        self.save_button = QPushButton("Save…", self)
         self.progress = QProgressBar(self)
         self.cancel = QPushButton("Cancel", self)
         self.note = QLabel(self)
@@ -90,42 +96,74 @@ class TableBar(QWidget):
         self.table.setAccessibleName("Table")
         self.table.setToolTip("Tables that were loaded or found; numbers of labels")
         self.load_button.setToolTip(
-            "CSV or Parquet with a column 'well', or 'row' and 'column'"
+            "Load a table: CSV or Parquet with a column 'well', or 'row' and 'column'"
         )
+        self.save_button.setToolTip("Save the chosen table as CSV or Parquet")
         self.measure.setToolTip("Size, place and intensities of labels")
         self.measure.setMenu(self.menu)
-        self.column.setAccessibleName("Column")
-        self.column.setToolTip("What the map is coloured by")
+        self.column.setAccessibleName("Colour by")
+        self.column.setToolTip("Column that colours the map")
         self.how.setAccessibleName("Value of a well")
+        self.how.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
         self.how.setToolTip("How the rows of a well become one value")
-        self.how.addItems(AGGREGATIONS)
+        self.log.setToolTip(
+            "Logarithmic colours. Set automatically for positive numbers that span"
+            " more than two powers of ten."
+        )
         self.progress.setMaximumHeight(6)
         self.progress.setTextVisible(False)
         self.note.setWordWrap(True)
+        shortest = ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         for box in (self.table, self.column):
             box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-            box.setMinimumContentsLength(8)
+            box.setSizeAdjustPolicy(shortest)
+            box.setMinimumContentsLength(3)
+        for widget in (self.load_button, self.measure, self.save_button):
+            widget.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.Fixed)
 
     def _lay_out(self) -> None:
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        for row in (
-            (self.table, self.load_button, self.measure),
-            (self.column, self.how, self.save_button),
-            (self.progress, self.cancel),
+        self.table_caption = caption("Table:", self.table, self)
+        self.column_caption = caption("Colour:", self.column, self)
+        for row, stretched in (
+            (
+                (
+                    self.table_caption,
+                    self.table,
+                    self.load_button,
+                    self.measure,
+                    self.save_button,
+                ),
+                1,
+            ),
+            ((self.column_caption, self.column, self.how, self.log), 1),
+            ((self.progress, self.cancel), 0),
         ):
             line = QHBoxLayout()
+            line.setSpacing(2)
             for widget in row:
                 line.addWidget(widget)
-            line.setStretchFactor(row[0], 1)
+            line.setStretchFactor(row[stretched], 1)
             layout.addLayout(line)
         layout.addWidget(self.note)
+        for widget in (
+            self.save_button,
+            self.column_caption,
+            self.column,
+            self.how,
+            self.log,
+            self.progress,
+            self.cancel,
+        ):
+            widget.hide()  # else a new dock would be as wide as all of them
 
     def _connect(self) -> None:
         # Methods: lambdas that hold a widget keep it for ever.
         self.table.activated.connect(self._on_table)
         self.column.activated.connect(self._on_column)
         self.how.activated.connect(self._on_column)
+        self.log.clicked.connect(self._on_log)
         self.load_button.clicked.connect(self._on_load)
         self.save_button.clicked.connect(self._on_save)
         self.cancel.clicked.connect(self._on_cancel)
@@ -174,7 +212,12 @@ class TableBar(QWidget):
 
     def _on_column(self, _: int) -> None:
         if self._tables is not None:
-            self._tables.color_by(self.column.currentData(), self.how.currentText())
+            column, how = self.column.currentData(), self.how.currentText()
+            self._tables.color_by_any(column, how)
+
+    def _on_log(self, checked: bool) -> None:
+        if self._tables is not None:
+            self._tables.scale_by_log(checked)
 
     def _on_load(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Load table", "", FILES)
@@ -196,7 +239,7 @@ class TableBar(QWidget):
         tables = self._tables
         for name in tables.labels if tables is not None else ():
             for scope in Scope:
-                action = QAction(f"{name}: {scope.value}", self.menu)
+                action = QAction(f"{name} {scope.value}", self.menu)
                 action.setData((name, scope))
                 if scope is Scope.SELECTED:
                     action.setEnabled(bool(self._map.selected()))
@@ -262,8 +305,10 @@ class TableBar(QWidget):
         if tables is None:
             self._map.setShown(None)
             self._map.setValues(None)
-            self.legend.setLimits(None)
+            self._map.setDetails(None)
+            self.legend.setScale(None)
             return
+        self._map.setDetails(tables.describe_well)
         self.table.clear()
         self.table.addItem("no table", None)
         for offer in tables.offers:
@@ -277,24 +322,88 @@ class TableBar(QWidget):
         self._show_values(tables)
 
     def _show_columns(self, tables: Tables) -> None:
+        """Offer the columns of all tables, below their titles if there are several."""
         self.column.clear()
         self.column.addItem("thumbnails", None)
-        for name in tables.columns:
-            self.column.addItem(name, name)
-        self.column.setCurrentIndex(max(0, self.column.findData(tables.column)))
-        self.how.setCurrentText(tables.how)
+        columns, chosen = tables.all_columns, tables.table_column
+        many = len({column.offer for column in columns}) > 1
+        above = None
+        for column, title in columns.items():
+            if many and column.offer != above:
+                above = column.offer
+                self._add_heading(above.title)
+            self.column.addItem(title, column)
+            if column == chosen:
+                self.column.setCurrentIndex(self.column.count() - 1)
         has_table, has_map = tables.table is not None, bool(tables.wells)
         self.save_button.setVisible(has_table)
-        self.column.setVisible(has_table and has_map)
-        self.how.setVisible(has_table and has_map)
+        for widget in (self.column_caption, self.column):
+            widget.setVisible(has_table and has_map)
+        self.how.clear()
+        self.how.addItems(tables.ways)
+        self.how.setCurrentText(tables.how)
+        self.how.setVisible(has_map and chosen is not None)
+
+    def _add_heading(self, title: str) -> None:
+        """Add a line that cannot be chosen."""
+        self.column.addItem(title, None)
+        model = self.column.model()
+        if isinstance(model, QStandardItemModel):
+            item = model.item(self.column.count() - 1)
+            if item is not None:
+                item.setEnabled(False)
 
     def _show_values(self, tables: Tables) -> None:
         self._map.setShown(tables.shown)
-        found = tables.coloring()
-        if found is None:
+        coloring = tables.coloring()
+        self.log.setVisible(coloring is not None and not coloring.categories)
+        if coloring is None:
             self._map.setValues(None)
-            self.legend.setLimits(None)
+            self.legend.setScale(None)
+        elif coloring.categories:
+            scale = CategoryScale(coloring.categories, coloring.title)
+            self._map.setValues(coloring.values, scale)
+            self.legend.setScale(None)
         else:
-            scale = Scale(found.limits, colors(), found.title)
-            self._map.setValues(found.values, scale)
-            self.legend.setLimits(found.limits)
+            numbers = ColorScale(
+                coloring.limits, colors(), coloring.title, coloring.is_log
+            )
+            self._map.setValues(coloring.values, numbers)
+            self.legend.setScale(numbers)
+            self.log.setChecked(coloring.is_log)
+            known = (value for value in coloring.values.values() if value is not None)
+            self.log.setEnabled(any(value > 0 for value in known))
+
+
+class TableDrops(QObject):
+    """Takes tables from napari, which would open them as layers, or fail to.
+
+    Parameters
+    ----------
+    viewer
+        Of a window; without one nothing is watched.
+    tables
+        Loads them while something is browsed.
+    """
+
+    def __init__(self, viewer: Any, tables: TableBar) -> None:
+        super().__init__(tables)
+        self._tables = tables
+        view = qt_viewer_of(viewer)
+        if view is not None:
+            view.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        """Load a table; leave all other files to napari."""
+        if event is None or event.type() != QEvent.Type.Drop:
+            return False
+        dropped: QDropEvent = event  # type: ignore[assignment]
+        data = dropped.mimeData()
+        urls = data.urls() if data is not None else []
+        paths = [url.toLocalFile() for url in urls]
+        if self._tables.tables() is None or not paths or not all(map(is_table, paths)):
+            return False
+        dropped.acceptProposedAction()
+        for path in paths:
+            self._tables.load(path)
+        return True

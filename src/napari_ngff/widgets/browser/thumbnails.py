@@ -12,8 +12,8 @@ from napari_ngff.plate.previews.queue import PreviewQueue
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.plate.previews.preview import Place, PreviewReader
-    from napari_ngff.plate.previews.queue import Thumbnail
+    from napari_ngff.plate.previews.preview import PreviewPlace, PreviewReader
+    from napari_ngff.plate.previews.queue import WellThumbnail
 
 __all__ = ["ThumbnailLoader", "image_of"]
 
@@ -25,7 +25,7 @@ class ThumbnailLoader(QObject):
     """Asks for thumbnails of one hierarchy; ends with its parent, or `close`."""
 
     arrived = Signal(object)
-    """`Place` -> `Thumbnail` of what was made since."""
+    """`PreviewPlace` -> `WellThumbnail` of what was made since."""
 
     _ready = Signal()
 
@@ -39,7 +39,7 @@ class ThumbnailLoader(QObject):
         self._queue = queue = PreviewQueue(reader, self._tell)
         self.destroyed.connect(lambda: queue.close())
 
-    def want(self, places: Iterable[Place]) -> None:
+    def want(self, places: Iterable[PreviewPlace]) -> None:
         """Ask for thumbnails, the most urgent first, instead of those asked before."""
         self._queue.want(places)
 
@@ -55,12 +55,12 @@ class ThumbnailLoader(QObject):
             self._queue.close()  # the widget went away while the thread was at work
 
     def _deliver(self) -> None:
-        found: dict[Place, Thumbnail] = self._queue.take()
+        found: dict[PreviewPlace, WellThumbnail] = self._queue.take()
         if found:
             self.arrived.emit(found)
 
 
-def image_of(thumbnail: Thumbnail) -> QImage | None:
+def image_of(thumbnail: WellThumbnail) -> QImage | None:
     """Make an image that can be drawn of a thumbnail; None where there is none."""
     pixels = thumbnail.pixels
     if pixels is None:

@@ -1,4 +1,4 @@
-"""One well: the map of its fields, and a strip with a thumbnail of each."""
+"""One well: its fields at their places, or side by side."""
 
 from __future__ import annotations
 
@@ -11,21 +11,51 @@ from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.widgets.browser.field_map import FieldMap, ImageStrip
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from qtpy.QtGui import QImage, QResizeEvent
+    from qtpy.QtGui import QImage
 
-    from napari_ngff.widgets.colors import Colors
+    from napari_ngff.viewer.browsing.browser import FieldPlace
+    from napari_ngff.widgets.colors import ThemeColors
 
 __all__ = ["WellView"]
 
 HINT = "Click a well to see its fields."
 
+MOST_MAPPED = 64
+"""More fields are too small on a map."""
+
+OVERLAP = 0.5
+"""Part of a field by which another may lie over it on a map."""
+
+
+def can_be_mapped(fields: Sequence[FieldPlace]) -> bool:
+    """Tell whether all fields can be seen, and hit, at their places."""
+    if len(fields) > MOST_MAPPED or any(field.problem for field in fields):
+        return False
+    return not any(
+        overlap_of(one, other) > OVERLAP
+        for i, one in enumerate(fields)
+        for other in fields[:i]
+    )
+
+
+def overlap_of(one: FieldPlace, other: FieldPlace) -> float:
+    """Give the part of the smaller of two fields that the other covers, 0-1."""
+    area, smaller = 1.0, 1.0
+    for axis in (0, 1):
+        low = max(one.corner[axis], other.corner[axis])
+        ends = (f.corner[axis] + f.size[axis] for f in (one, other))
+        area *= max(0.0, min(ends) - low)
+        smaller *= min(one.size[axis], other.size[axis])
+    return area / smaller if smaller else 0.0
+
 
 class WellView(QWidget):
-    """Shows the fields of a well side by side, and tells which is clicked.
+    """Shows the fields of a well, and tells which is clicked.
 
-    Before the first well is shown it says how to come to see one.
+    They are shown at their places; side by side where some lie over each other, or
+    cannot be shown. Before the first well is shown there is a hint how to get there.
     """
 
     chosen = Signal(str)
@@ -39,8 +69,11 @@ class WellView(QWidget):
         self.strip = ImageStrip(self)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.map)
+        layout.addWidget(self.map, 1)
         layout.addWidget(self.strip, 1)
+        self._all = WellFields(())
+        self._runs: tuple[int, ...] = ()
+        self._pictures: dict[str, QImage] = {}
         self.hint = QLabel(HINT, self)
         self.hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.hint.setWordWrap(True)
@@ -50,11 +83,6 @@ class WellView(QWidget):
         self.strip.chosen.connect(self.chosen)
         self.strip.scrolled.connect(self.scrolled)
 
-    def resizeEvent(self, event: QResizeEvent | None) -> None:
-        """Keep the map square."""
-        super().resizeEvent(event)
-        self.map.setFixedWidth(min(self.height(), self.width() // 2))
-
     def clear(self) -> None:
         """Show no well."""
         self.setFields(WellFields(()))
@@ -62,21 +90,45 @@ class WellView(QWidget):
 
     def setHint(self, shown: bool) -> None:
         """Say what to do, or leave the room to fields."""
-        for widget in (self.map, self.strip):
-            widget.setVisible(not shown)
+        mapped = can_be_mapped(self.fields().fields)
+        self.map.setVisible(not shown and mapped)
+        self.strip.setVisible(not shown and not mapped)
         self.hint.setVisible(shown)
+
+    def fields(self) -> WellFields:
+        """Return the fields of the chosen acquisitions."""
+        fields = self._all.fields
+        if self._runs:
+            fields = tuple(f for f in fields if f.position.acquisition in self._runs)
+        return WellFields(fields or self._all.fields, self._all.unit)
 
     def setFields(self, fields: WellFields) -> None:
         """Show the fields of another well."""
-        self.setHint(False)
+        self._all, self._pictures = fields, {}
+        self._show()
+
+    def _show(self) -> None:
+        fields = self.fields()
         self.map.setFields(fields)
         self.strip.setImages(
             (place.position.field, place.title, place.problem)
             for place in fields.fields
         )
+        self.map.setPictures(self._pictures)
+        self.strip.setPictures(self._pictures)
+        self.setHint(False)
+
+    def setRuns(self, runs: Sequence[int]) -> None:
+        """Show the fields of some acquisitions, by their ids; () for all."""
+        if tuple(runs) != self._runs:
+            self._runs = tuple(runs)
+            if not self.hint.isVisible():
+                self._show()
+                self.scrolled.emit()
 
     def setPictures(self, pictures: Mapping[str, QImage]) -> None:
         """Draw thumbnails, by the field's path."""
+        self._pictures.update(pictures)
         self.map.setPictures(pictures)
         self.strip.setPictures(pictures)
 
@@ -85,6 +137,6 @@ class WellView(QWidget):
         self.map.setCurrent(field)
         self.strip.setCurrent(field)
 
-    def setColors(self, colors: Colors) -> None:
+    def setColors(self, colors: ThemeColors) -> None:
         """Follow the theme."""
         self.map.setColors(colors)

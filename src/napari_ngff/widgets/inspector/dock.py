@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,11 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.node import open_node
 from napari_ngff.store.repair import REPAIRS
-from napari_ngff.viewer.frontend import run
+from napari_ngff.viewer.frontend import attempt, run
 from napari_ngff.viewer.inspection import (
+    SMALL,
     Details,
     Entry,
     describe,
@@ -39,14 +40,13 @@ from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.docking import Docking
 from napari_ngff.widgets.drops import DropTarget
-from napari_ngff.widgets.inspector.fact_page import FactPage
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
-from napari_ngff.widgets.inspector.json_page import JsonPage
+from napari_ngff.widgets.inspector.pages import FactPage, JsonPage, UndoRepair
 from napari_ngff.widgets.inspector.problem_table import ProblemTable
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
-from napari_ngff.widgets.inspector.undo_repair import UndoRepair
 from napari_ngff.widgets.installation import install
 from napari_ngff.widgets.look import Look
+from napari_ngff.widgets.problem_sign import problem_sign_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ class Inspector(DropTarget):
         self.reload = QPushButton("&Reload", self)
         self.check = QPushButton("Check &all below", self)
         self.undo = UndoRepair(self)
-        self.copyPath = QPushButton("&Copy path", self)
+        self.copyPath = QPushButton("Copy path", self)
         self.copyReport = QPushButton("Copy repor&t", self)
         self._arrange()
         self._connect()
@@ -168,14 +168,7 @@ class Inspector(DropTarget):
 
     def showPath(self, path: str) -> None:
         """Show what lies at a path or an address."""
-
-        def look() -> Node | str:
-            try:
-                return open_node(path)
-            except (OMEZarrError, OSError) as error:
-                return str(error)
-
-        self._ask(look, self._on_opened)
+        self._ask(partial(attempt, partial(open_node, path)), self._on_opened)
 
     def reloadTree(self) -> None:
         """Read the hierarchy and the chosen place again."""
@@ -197,13 +190,10 @@ class Inspector(DropTarget):
         self.destroyed.connect(stop.set)
         self.status.setText("Checking all below…")
 
-        def look() -> tuple[Finding, ...] | str:
-            try:
-                return judge(entry.read(), stop.is_set)
-            except (OMEZarrError, OSError) as error:
-                return str(error)
+        def look() -> tuple[Finding, ...]:
+            return judge(entry.read(), stop.is_set)
 
-        self._ask(look, self._on_checked, stop)
+        self._ask(partial(attempt, look), self._on_checked, stop)
 
     def fix(self, code: str) -> None:
         """Ask, and then repair all problems of a code in the chosen place."""
@@ -211,8 +201,8 @@ class Inspector(DropTarget):
         if entry is None:
             return
         question = (
-            f"Repair all problems {code} in {entry.location} and below?\n\nThis will"
-            f" {REPAIRS[code]}. What is replaced is kept beside until no error is left."
+            f"Repair {entry.location.name}: {REPAIRS[code]}?\n\nThis fixes all problems"
+            f" '{code}' in it and below. A backup is kept until the file is valid."
         )
         if (
             QMessageBox.question(self, "Repair", question)
@@ -222,12 +212,7 @@ class Inspector(DropTarget):
         self.status.setText("Repairing…")
         self.problems.setEnabled(False)
 
-        def work() -> Details | str:
-            try:
-                return fix(entry, code)
-            except (OMEZarrError, OSError) as error:
-                return str(error)
-
+        work = partial(attempt, partial(fix, entry, code))
         run(work, lambda found: self._on_fixed(entry, found))
 
     def openLayers(self) -> None:
@@ -239,13 +224,10 @@ class Inspector(DropTarget):
         self.status.setText("Opening…")
 
         def work() -> tuple[str, Any]:
-            try:
-                node = entry.read()
-                return str(node), read_node(node)
-            except (OMEZarrError, OSError) as error:
-                return "", str(error)
+            node = entry.read()
+            return str(node), read_node(node)
 
-        run(work, self._on_read)
+        run(partial(attempt, work), self._on_read)
 
     # --- answers
 
@@ -302,6 +284,10 @@ class Inspector(DropTarget):
 
     def _show(self, details: Details) -> None:
         self._details = details
+        sign = problem_sign_of(self._viewer)
+        # Of a plate or a collection only the top is judged.
+        if sign is not None and self._entry and self._entry.kind in SMALL:
+            sign.correctCount(details.path, len(details.findings))
         self.facts.setDetails(details)
         self.status.setText(details.error)
         self._show_findings(details.findings)
@@ -338,13 +324,13 @@ class Inspector(DropTarget):
             self.model.refresh(self.tree.currentIndex())
         self.undo.offer(entry, found.kept)
         kept = f" As it was: {', '.join(found.kept)}." if found.kept else ""
-        self.status.setText(f"Repaired. Open layers show it when opened again.{kept}")
+        self.status.setText(f"Repaired. Reopen the image to see the change.{kept}")
 
-    def _on_read(self, found: tuple[str, Any]) -> None:
-        path, layers = found
-        if not path:
-            text = layers
+    def _on_read(self, found: tuple[str, Any] | str) -> None:
+        if isinstance(found, str):
+            text = found
         else:
+            path, layers = found
             self._session.add(layers, path)
             text = f"{len(layers)} layer{'' if len(layers) == 1 else 's'} opened."
         if isalive(self):  # type: ignore[no-untyped-call]
@@ -377,7 +363,7 @@ class Inspector(DropTarget):
             button.setEnabled(on)
 
 
-CHECK, STOP = "Check &all below", "&Stop checking"
+CHECK, STOP = "Check &all below", "Stop checkin&g"
 
 
 def in_row(*widgets: QWidget) -> QHBoxLayout:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal  # type: ignore[attr-defined]
 
-from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer.frontend import run
+from napari_ngff.viewer.frontend import attempt, run
 from napari_ngff.viewer.inspection import Entry, children
 
 __all__ = ["HierarchyModel"]
@@ -19,13 +19,13 @@ NOWHERE = QModelIndex()
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class TreeRow:
     """One row; `asked` once its rows were asked for, `known` once they are there."""
 
     entry: Entry
-    above: Row | None = None
+    above: TreeRow | None = None
     number: int = 0
-    rows: list[Row] = field(default_factory=list)
+    rows: list[TreeRow] = field(default_factory=list)
     asked: bool = False
     known: bool = False
     error: str = ""
@@ -39,12 +39,12 @@ class HierarchyModel(QAbstractItemModel):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._top: Row | None = None
+        self._top: TreeRow | None = None
 
     def setRoot(self, entry: Entry | None) -> None:
         """Show another hierarchy, or the same anew; answers on the way are dropped."""
         self.beginResetModel()
-        self._top = None if entry is None else Row(entry)
+        self._top = None if entry is None else TreeRow(entry)
         self.endResetModel()
 
     def root(self) -> Entry | None:
@@ -160,39 +160,39 @@ class HierarchyModel(QAbstractItemModel):
             return TITLES[section]
         return None
 
-    def _row(self, index: QModelIndex) -> Row | None:
-        row: Row | None = index.internalPointer() if index.isValid() else None
+    def _row(self, index: QModelIndex) -> TreeRow | None:
+        row: TreeRow | None = index.internalPointer() if index.isValid() else None
         return row
 
-    def _index(self, row: Row) -> QModelIndex:
+    def _index(self, row: TreeRow) -> QModelIndex:
         return self.createIndex(row.number, 0, row)
 
-    def _add(self, top: Row | None, row: Row, found: tuple[Entry, ...] | str) -> None:
+    def _add(
+        self, top: TreeRow | None, row: TreeRow, found: tuple[Entry, ...] | str
+    ) -> None:
         """Take over an answer, unless another hierarchy is shown by now."""
         if not isalive(self) or top is not self._top or row.known:  # type: ignore[no-untyped-call]
             return
         if isinstance(found, str):
             row.error, found = found, ()
-        here = self._index(row)
+        index = self._index(row)
         if found:
-            self.beginInsertRows(here, 0, len(found) - 1)
-            row.rows = [Row(entry, row, i) for i, entry in enumerate(found)]
+            self.beginInsertRows(index, 0, len(found) - 1)
+            row.rows = [TreeRow(entry, row, i) for i, entry in enumerate(found)]
             row.known = True
             self.endInsertRows()
         row.known = True
-        self.dataChanged.emit(here, here.siblingAtColumn(1))
+        self.dataChanged.emit(index, index.siblingAtColumn(1))
         self.loaded.emit()
 
 
 def look(entry: Entry) -> tuple[Entry, ...] | str:
     """List what is below an entry, or say why that cannot be read."""
-    try:
-        return children(entry)
-    except (OMEZarrError, OSError) as error:
-        return str(error)
+    found: tuple[Entry, ...] | str = attempt(partial(children, entry))
+    return found
 
 
 def is_towards(entry: Entry, path: str) -> bool:
     """Tell whether a path is an entry, or below it."""
-    here = entry.location.path
-    return path == here or path.startswith(f"{here}/")
+    entry_path = entry.location.path
+    return path == entry_path or path.startswith(f"{entry_path}/")

@@ -58,11 +58,11 @@ class ProblemTable(QTableWidget):
         self.setRowCount(0)
         offered = repairs(findings)
         self.setColumnHidden(REPAIR, not offered)
-        shown = findings[:MOST]
-        self.setRowCount(len(shown) + (len(findings) > MOST))
-        for number, (path, problem) in enumerate(shown):
-            place = " at ".join(p for p in (path or "(root)", problem.where) if p)
-            title = f"{problem.severity}: {problem.code}\n{place}"
+        listed = findings[:MOST]
+        self.setRowCount(len(listed) + (len(findings) > MOST))
+        for number, (path, problem) in enumerate(listed):
+            place_text = " at ".join(p for p in (path or "(root)", problem.where) if p)
+            title = f"{problem.severity}: {problem.code}\n{place_text}"
             for column, text in enumerate((title, problem.text, problem.consequence)):
                 self._put(number, column, text)
             what = offered.pop(problem.code, None)
@@ -70,7 +70,7 @@ class ProblemTable(QTableWidget):
                 self._offer(number, problem.code, what)
         if not findings:
             self.setRowCount(1)
-            self._put(0, 0, "None was found.")
+            self._put(0, 0, "No problems found.")
         if len(findings) > MOST:
             self._put(MOST, 0, f"{len(findings) - MOST} more")
 

@@ -56,7 +56,7 @@ class SystemChooser(QWidget):
         self.save.setToolTip(
             "Writes where the active layer was moved to into its file."
         )
-        label = QLabel("&System", self)
+        label = QLabel("S&ystem", self)
         label.setBuddy(self.systems)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -80,14 +80,14 @@ class SystemChooser(QWidget):
 
     def refresh(self) -> None:
         """List the systems again."""
-        found = self._session.systems()
-        self._systems = list(found)
+        systems = self._session.systems()
+        self._systems = list(systems)
         with QSignalBlocker(self.systems):
             self.systems.clear()
-            for system, left in found.items():
+            for system, left in systems.items():
                 without = f", without {', '.join(left)}" if left else ""
                 self.systems.addItem(system_name(system) + without)
-        self.systems.setEnabled(len(found) > 1)
+        self.systems.setEnabled(len(systems) > 1)
         self._mark()
 
     def _mark(self, _: object = None) -> None:
@@ -130,8 +130,10 @@ class SystemChooser(QWidget):
             self._later.start(0)
 
     def _on_chosen(self, index: int) -> None:
-        left = self._session.show_system(self._systems[index])
-        self.told.emit(f"These stay where they are: {', '.join(left)}." if left else "")
+        staying = self._session.show_system(self._systems[index])
+        self.told.emit(
+            f"These stay where they are: {', '.join(staying)}." if staying else ""
+        )
 
 
 class TransformDialog(QDialog):
@@ -147,7 +149,7 @@ class TransformDialog(QDialog):
         form = QFormLayout()
         form.addRow("&In", self.home)
         text = (
-            f"Where {layer.name} lies is written into the metadata; no pixel changes."
+            f"The position of {layer.name} is written into the metadata; pixels stay."
         )
         if is_named(layer):
             form.insertRow(0, "&Name", self.name)

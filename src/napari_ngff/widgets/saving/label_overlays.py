@@ -52,8 +52,8 @@ class _InPlace:
         """
         displayed = list(self.layer._slice_input.displayed)
         factors = self.factors()
-        at = np.asarray(points, float)[..., displayed]
-        return ((at - (factors - 1) / 2) / factors)[..., ::-1]
+        displayed_points = np.asarray(points, float)[..., displayed]
+        return ((displayed_points - (factors - 1) / 2) / factors)[..., ::-1]
 
 
 class PolygonVisual(_InPlace, VispyLabelsPolygonOverlay):  # type: ignore[misc]
@@ -68,14 +68,14 @@ class PolygonVisual(_InPlace, VispyLabelsPolygonOverlay):  # type: ignore[misc]
         if not isinstance(self.layer, OMEZarrLabels) or not points:
             super()._on_points_change()
             return
-        at = self.on_tile(points)
-        self._polygon.visible = len(at) > 2
-        self._line.visible = len(at) == 2
+        tile_points = self.on_tile(points)
+        self._polygon.visible = len(tile_points) > 2
+        self._line.visible = len(tile_points) == 2
         if self._polygon.visible:
-            self._polygon.pos = at
+            self._polygon.pos = tile_points
         elif self._line.visible:
-            self._line.set_data(pos=at)
-        self._nodes.set_data(pos=at, **self._nodes_kwargs)
+            self._line.set_data(pos=tile_points)
+        self._nodes.set_data(pos=tile_points, **self._nodes_kwargs)
 
     def close(self) -> None:
         """Let go of the layer."""

@@ -89,21 +89,26 @@ def wait_for(parent: Any, savers: Sequence[LayerSaver]) -> None:
     dialog.setWindowModality(Qt.WindowModality.WindowModal)
     dialog.setAutoReset(False)
     dialog.show()
-    loop, timer = QEventLoop(dialog), QTimer(dialog)
+    loop = QEventLoop(dialog)
 
-    def look() -> None:
+    def show(_: object = None) -> None:
         running = [saver for saver in savers if saver.running]
         done = len(savers) - len(running) + sum(saver.fraction for saver in running)
         dialog.setValue(int(100 * done / len(savers)))
-        if dialog.wasCanceled():
-            for saver in running:
-                saver.cancel()
         if not running:
             loop.quit()
 
-    timer.timeout.connect(look)
-    timer.start(INTERVAL // 2)
+    def cancel() -> None:
+        for saver in savers:
+            saver.cancel()
+
+    dialog.canceled.connect(cancel)
+    signals = [s for x in savers for s in (x.progressed, x.saved, x.failed)]
+    for signal in signals:
+        signal.connect(show)
     loop.exec()
-    timer.stop()
+    for signal in signals:
+        signal.disconnect(show)
+    dialog.canceled.disconnect(cancel)
     dialog.close()
     dialog.deleteLater()

@@ -7,31 +7,34 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari.utils.notifications import show_warning
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
-from napari_ngff.labels.journal import read_journal
 from napari_ngff.viewer import frontend
+from napari_ngff.viewer.browsing.field_labels import image_address
+from napari_ngff.viewer.notices import last_part
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.autosave import Autosave
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
-from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, RECOVER, SAVE
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
+from napari_ngff.widgets.saving.restore_dialog import ask_to_restore
 from napari_ngff.widgets.saving.save_progress import SaveProgress, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from napari.components import ViewerModel
     from qtpy.QtGui import QKeyEvent
 
     from napari_ngff.errors import NameTakenError
+    from napari_ngff.labels.kept_edits import KeptEdits
     from napari_ngff.viewer.saving.saver import LayerSaver
 
 __all__ = ["Guard", "install_guard"]
 
-TITLE = "Unsaved labels"
+TITLE = "Unsaved changes"
 
 KEY = Qt.Key.Key_S
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -70,11 +73,12 @@ class Guard(QObject):
         self._autosave.look(time.monotonic())
 
     def close(self, quit_app: bool = False, confirm_need: bool = False) -> Any:
-        """Close the window, as the menu does; ask before."""
-        if confirm_need and not self._may_close():
+        """Close the window, as the menu does; ask before, and napari only else."""
+        asked = confirm_need and self._is_unsaved()
+        if asked and not self._may_close():
             return False
         window: Any = self.parent()
-        return type(window).close(window, quit_app, confirm_need)
+        return type(window).close(window, quit_app, confirm_need and not asked)
 
     def remove(self) -> None:
         """Remove the selected layers, as the button does; ask before."""
@@ -85,11 +89,12 @@ class Guard(QObject):
     def eventFilter(self, watched: Any, event: Any) -> bool:
         """Ask before the window is closed; leave Ctrl+S to painted labels."""
         kind = event.type()
-        if kind == QEvent.Type.Close and event.spontaneous():
-            if not self._may_close():
-                event.ignore()
-                return True
-        elif kind == QEvent.Type.ShortcutOverride and self._is_save(event):
+        if kind == QEvent.Type.Close and event.spontaneous() and self._is_unsaved():
+            event.ignore()
+            # Later, as this event would make napari ask, too.
+            QTimer.singleShot(0, partial(_close, weakref.ref(self)))
+            return True
+        if kind == QEvent.Type.ShortcutOverride and self._is_save(event):
             # Else napari's menu takes it, and asks for the name of a new file.
             event.accept()
             return True
@@ -103,6 +108,10 @@ class Guard(QObject):
         active = viewer.layers.selection.active
         return isinstance(active, OMEZarrLabels) and active.saver is not None
 
+    def _is_unsaved(self) -> bool:
+        viewer = self._viewer()
+        return viewer is not None and bool(_unsaved(viewer.layers))
+
     def _may_close(self) -> bool:
         """Ask; the edits stay in the journal until the window is really gone."""
         viewer = self._viewer()
@@ -110,13 +119,12 @@ class Guard(QObject):
         answer = self._ask(savers)
         if answer == SAVE:
             return self._save(savers)
+        if answer == KEEP and not _can_keep(savers):
+            return False
         for saver in savers.values():
             if answer != CANCEL:
                 saver.cancel()
             saver.wanted = answer != DISCARD
-        if answer == DISCARD:
-            # napari may ask once more, and the window stay.
-            QTimer.singleShot(0, partial(_want_again, weakref.ref(self), savers))
         return answer != CANCEL
 
     def settled(self, layers: Iterable[Any]) -> bool:
@@ -128,6 +136,8 @@ class Guard(QObject):
         answer = self._ask(savers)
         if answer == SAVE:
             return self._save(savers)
+        if answer == KEEP and not _can_keep(savers):
+            return False
         for saver in savers.values():
             if answer == KEEP:
                 saver.keep()
@@ -138,14 +148,13 @@ class Guard(QObject):
     def _ask(self, savers: dict[Any, LayerSaver]) -> str:
         if not savers:
             return KEEP
-        names = ", ".join(layer.name for layer in savers)
-        text = [f"There are edits that are not saved in: {names}."]
+        text = [f"Save changes to {_places(self._viewer(), savers)}?"]
         if any(saver.partial for saver in savers.values()):
-            text.append("Some are in the file already; Save completes them.")
+            text.append("Part of them is in the file already; Save completes it.")
+        text.append("'Keep for later' lets you restore them next time.")
         said = [saver.description for saver in savers.values()]
         if any(one is not None and one.changed for one in said):
-            text.append("Changed colours and properties can only be saved now.")
-        text.append("What is kept for later is offered when the labels are opened.")
+            text.append("Colours and properties cannot be kept for later.")
         return dialogs.ask(self.parent(), TITLE, " ".join(text), [SAVE, KEEP, DISCARD])
 
     def _save(self, savers: dict[Any, LayerSaver]) -> bool:
@@ -153,27 +162,6 @@ class Guard(QObject):
             saver.save()
         wait_for(self.parent(), list(savers.values()))
         return not any(layer.unsaved for layer in savers)
-
-    def offer(self, layer: Any) -> None:
-        """Ask whether edits that a crash has left shall be recovered."""
-        saver = layer.saver
-        for folder in [] if saver is None or layer.canvas.log.end else saver.found():
-            count = read_journal(folder).count
-            text = (
-                f"Recover {count} edit{'s' * (count != 1)} of {layer.name}, not saved"
-                " when napari ended? Discard deletes them; Cancel asks again next time."
-            )
-            answer = dialogs.ask(self.parent(), TITLE, text, [RECOVER, DISCARD])
-            try:
-                if answer == RECOVER:
-                    saver.recover(folder)
-                    return
-                if answer == DISCARD:
-                    saver.forget(folder)
-            except (BlockingIOError, FileNotFoundError):
-                show_warning(
-                    f"Another window has decided on the edits of {layer.name}."
-                )
 
     def name_for(self, layer: Any, error: NameTakenError) -> str:
         """Ask how new labels shall be called whose name is taken."""
@@ -193,12 +181,31 @@ def _unsaved(layers: Iterable[Any]) -> dict[Any, LayerSaver]:
     }
 
 
-def _want_again(guard: weakref.ref[Guard], savers: dict[Any, LayerSaver]) -> None:
+def _places(viewer: Any, layers: Iterable[Any]) -> str:
+    """Write "'a' and 'b' of B3 - field 2, 'c' of cells.ome.zarr"."""
+    names: dict[str, list[str]] = {}
+    for layer in layers:
+        names.setdefault(_image_title(viewer, layer), []).append(f"'{layer.name}'")
+    return ", ".join(f"{' and '.join(some)} of {one}" for one, some in names.items())
+
+
+def _image_title(viewer: Any, layer: Any) -> str:
+    """Name the image of labels: "B3 - field 2", or "cells.ome.zarr"."""
+    browser = session_of(viewer).browser
+    if browser is not None and browser.position is not None and browser.owns(layer):
+        return browser.title(browser.position)
+    return last_part(image_address(layer))
+
+
+def _can_keep(savers: dict[Any, LayerSaver]) -> bool:
+    """Return whether all edits are in journals; why not, is shown."""
+    return all(saver.can_keep() for saver in savers.values())
+
+
+def _close(guard: weakref.ref[Guard]) -> None:
     watching = guard()
-    window: Any = None if watching is None else watching.parent()
-    if window is not None and window.isVisible():
-        for saver in savers.values():
-            saver.wanted = True
+    if watching is not None:
+        watching.close(confirm_need=True)
 
 
 class _WindowAttendant:
@@ -208,11 +215,21 @@ class _WindowAttendant:
         self._progress = SaveProgress(_tell_status)
 
     def welcome(self, viewer: ViewerModel, layer: Any) -> None:
-        """Watch a viewer's window from now on, if it has one; offer what is lost."""
+        """Watch a viewer's window from now on, if it has one."""
+        _guard_of(viewer)
+
+    def offer_edits(
+        self, viewer: Any, found: Sequence[KeptEdits]
+    ) -> tuple[str, Sequence[KeptEdits]]:
+        """Ask what to do with edits that were not saved."""
         watching = _guard_of(viewer)
-        if watching is not None:
-            # When the file is open: nothing has to wait for the answer.
-            QTimer.singleShot(0, partial(watching.offer, layer))
+        if watching is None:
+            return frontend.LATER, ()
+        return ask_to_restore(watching.parent(), found)
+
+    def can_ask(self, viewer: ViewerModel) -> bool:
+        """Tell whether a viewer has a window."""
+        return _guard_of(viewer) is not None
 
     def settle(self, viewer: ViewerModel, layers: Iterable[Any]) -> bool:
         """Ask what to do with unsaved edits of layers that are about to go."""

@@ -54,7 +54,7 @@ def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
         return write(path, layers)
     target = named(path)
     overwrite = target.exists() and _is_asked_by_user() and _may_replace(target)
-    progress = _Progress(target.name)
+    progress = _WriteProgress(target.name)
 
     def work(report: Callable[[int, int], None]) -> Path:
         stopped = progress.stopped.is_set
@@ -81,11 +81,11 @@ def _may_replace(target: Path) -> bool:
 def _main_window() -> QWidget | None:
     """Window to stand before, whose looks a dialog takes over."""
     windows = QApplication.topLevelWidgets()
-    shown = (w for w in windows if isinstance(w, QMainWindow) and w.isVisible())
-    return QApplication.activeWindow() or next(shown, None)
+    windows_shown = (w for w in windows if isinstance(w, QMainWindow) and w.isVisible())
+    return QApplication.activeWindow() or next(windows_shown, None)
 
 
-class _Progress:
+class _WriteProgress:
     """One write while it runs."""
 
     def __init__(self, name: str) -> None:
@@ -128,14 +128,14 @@ class _Progress:
         """Handle events until the work is done, or some time is over."""
         loop = QEventLoop()
         timer = QTimer()
-        left = [longest]
+        remaining = [longest]
 
         def look() -> None:
             if dialog is not None and not self.stopped.is_set():
                 dialog.setValue(int(WHOLE * self.part))
-            if left[0] is not None:
-                left[0] -= STEP
-            if future.done() or (left[0] is not None and left[0] <= 0):
+            if remaining[0] is not None:
+                remaining[0] -= STEP
+            if future.done() or (remaining[0] is not None and remaining[0] <= 0):
                 loop.quit()
 
         timer.timeout.connect(look)

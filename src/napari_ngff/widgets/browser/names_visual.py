@@ -1,0 +1,145 @@
+"""Draws names and gaps over an overview; they cost nothing while it is moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari._vispy.overlays.base import VispySceneOverlay
+from napari._vispy.utils.gl import BLENDING_MODES
+from napari._vispy.utils.visual import overlay_to_visual
+from napari._vispy.visuals.text import Text
+from vispy.scene import Node
+from vispy.scene.visuals import Line
+from vispy.visuals.transforms import STTransform
+
+from napari_ngff.viewer.browsing.overview_names import (
+    NamesOverlay,
+    OverviewNames,
+    PlacedName,
+    allow_names,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["NamesVisual", "install_names"]
+
+GAP = 2
+"""Width of the gaps between wells, in pixels of the screen."""
+
+SIZE = 9
+"""Of letters, in points."""
+
+ASIDE = ((-1, -1), (1, -1), (-1, 1), (1, 1))
+"""Where the shade of a letter is, in pixels of the screen."""
+
+WHITE, BLACK = (1, 1, 1, 1), (0, 0, 0, 1)
+
+MODE = BLENDING_MODES["translucent_no_depth"]
+
+
+class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
+    """Lines and texts in the world; made anew only where a zoom gives other room."""
+
+    overlay: NamesOverlay
+
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(node=Node(), **keywords)
+        self.gaps = Line(pos=np.zeros((2, 2)), connect="segments", width=GAP)
+        self.rows = self._text("right", "center")
+        # Anchors are upside down here: y of the canvas points down.
+        self.columns = self._text("center", "top")
+        # Seen on dark and on light images.
+        self.shades = tuple(self._text("left", "bottom") for _ in ASIDE)
+        self.wells = self._text("left", "bottom")
+        self.images = self._text("left", "top")
+        for shade in self.shades:
+            shade.transform = STTransform()
+        for child in (self.gaps, *self._texts()):
+            child.set_gl_state(**MODE)
+            child.parent = self.node
+        self._drawn: tuple[Any, ...] = ()
+        self.overlay.events.names.connect(self._on_names)
+        self._camera = self.viewer.scene.camera
+        self._camera.events.zoom.connect(self._on_zoom)
+        self.viewer.dims.events.ndisplay.connect(self._on_visible_change)
+        self.viewer.canvas.events.background_color.connect(self._on_names)
+        self._on_names()
+        self._on_visible_change()
+
+    def _text(self, across: str, down: str) -> Text:
+        return Text(
+            text=[""],
+            pos=np.zeros((1, 2)),
+            font_info=self._font_info,
+            font_size=SIZE,
+            anchor_x=across,
+            anchor_y=down,
+        )
+
+    def _texts(self) -> tuple[Text, ...]:
+        return self.rows, self.columns, *self.shades, self.wells, self.images
+
+    def _should_be_visible(self) -> bool:
+        return bool(self.overlay.visible) and self.viewer.dims.ndisplay == 2
+
+    def _on_blending_change(self) -> None:
+        """Blend as it was made; nodes without a drawing of their own have no state."""
+
+    def _on_names(self) -> None:
+        names = self._names()
+        ground = self.viewer.canvas.background_color
+        light = float(np.mean(ground[:3])) > 0.5
+        ink, other = (BLACK, WHITE) if light else (WHITE, BLACK)
+        for text in (self.rows, self.columns, self.images):
+            text.color = ink
+        self.wells.color = WHITE
+        for shade in self.shades:
+            shade.color = BLACK
+        self.gaps.visible = bool(len(names.lines))
+        if len(names.lines):
+            self.gaps.set_data(pos=names.lines.reshape(-1, 2), color=(*other[:3], 1))
+        write(self.images, names.images)
+        self._drawn = ()
+        self._on_zoom()
+
+    def _names(self) -> OverviewNames:
+        names = self.overlay.names
+        return names if isinstance(names, OverviewNames) else OverviewNames()
+
+    def _on_zoom(self) -> None:
+        names = self._names()
+        rows, columns, roomy = names.seen_at(self._camera.zoom)
+        for shade, (x, y) in zip(self.shades, ASIDE, strict=True):
+            shade.transform.translate = x / self._camera.zoom, y / self._camera.zoom
+        drawn = len(rows), len(columns), roomy
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
+        write(self.rows, rows)
+        write(self.columns, columns)
+        wells = [PlacedName(f" {n.text}", n.y, n.x) for n in names.wells]
+        for text in (*self.shades, self.wells):
+            write(text, wells if roomy else ())
+
+    def close(self) -> None:
+        """Let go of the viewer."""
+        self.overlay.events.names.disconnect(self._on_names)
+        self._camera.events.zoom.disconnect(self._on_zoom)
+        self.viewer.dims.events.ndisplay.disconnect(self._on_visible_change)
+        super().close()
+
+
+def write(text: Text, names: Sequence[PlacedName]) -> None:
+    """Show other names."""
+    text.visible = bool(names)
+    if names:
+        text.text = [name.text for name in names]
+        text.pos = np.array([(name.x, name.y) for name in names])
+
+
+def install_names() -> None:
+    """Let napari draw names by this visual from now on."""
+    overlay_to_visual[NamesOverlay] = NamesVisual
+    allow_names()

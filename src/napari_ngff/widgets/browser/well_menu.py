@@ -1,0 +1,74 @@
+"""The menu of a well or a field, on the map and on the canvas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import Signal  # type: ignore[attr-defined]
+from qtpy.QtGui import QAction, QCursor  # type: ignore[attr-defined]
+from qtpy.QtWidgets import QMenu, QWidget
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["WellMenu"]
+
+
+class WellMenu(QMenu):
+    """Offers what can be done with a place; emits what was chosen."""
+
+    open_chosen = Signal()
+    compare_chosen = Signal()
+    measure_chosen = Signal(str)
+    """Name of the labels."""
+    inspect_chosen = Signal()
+    copy_chosen = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._measure = QMenu("Measure", self)
+        self.triggered.connect(self._on_triggered)
+
+    def offer(self, name: str, labels: Sequence[str], *, is_compared: bool) -> None:
+        """Open the menu at the mouse.
+
+        Parameters
+        ----------
+        name
+            Of the place.
+        labels
+            Names of labels that can be measured there.
+        is_compared
+            Whether it is shown for comparison already.
+        """
+        self.clear()
+        self._measure.clear()
+        self._add(f"Open {name}", "open")
+        self._add("Stop comparing" if is_compared else "Compare", "compare")
+        for label in labels:
+            action = QAction(label, self._measure)
+            action.setData(("measure", label))
+            self._measure.addAction(action)
+        if labels:
+            self.addMenu(self._measure)
+        self._add("Inspect", "inspect")
+        self._add("Copy name", "copy")
+        self.popup(QCursor.pos())
+
+    def _add(self, text: str, what: str) -> None:
+        action = QAction(text, self)
+        action.setData((what, ""))
+        self.addAction(action)
+
+    def _on_triggered(self, action: QAction) -> None:
+        what, label = action.data()
+        if what == "measure":
+            self.measure_chosen.emit(label)
+            return
+        chosen = {
+            "open": self.open_chosen,
+            "compare": self.compare_chosen,
+            "inspect": self.inspect_chosen,
+            "copy": self.copy_chosen,
+        }
+        chosen[what].emit()

@@ -1,0 +1,152 @@
+"""A small window around a form: keyboard in the first line, Enter, Escape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.compat import isalive
+from qtpy.QtCore import QEvent, QObject, Qt, QTimer
+from qtpy.QtWidgets import QDialog, QPushButton, QVBoxLayout, QWidget
+
+from napari_ngff.viewer.napari_private import qt_window_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from magicgui.widgets import Container, PushButton
+    from magicgui.widgets import Widget as FormWidget
+
+__all__ = [
+    "FormDialog",
+    "MoreOptions",
+    "close_form",
+    "is_window_open",
+    "main_window",
+    "shown_form",
+]
+
+WIDTH = 380
+"""In pixels, so that a sentence has room."""
+
+
+class FormDialog(QDialog):
+    """Shows a form in a window of its own, so that napari's window never grows.
+
+    It has the keyboard until it is closed: no key typed in it reaches napari.
+
+    Parameters
+    ----------
+    viewer
+        In front of its window.
+    title
+        Of the dialog.
+    form
+        Lives as long as the dialog.
+    first
+        Gets the keyboard.
+    button
+        What Enter presses.
+    """
+
+    def __init__(
+        self,
+        viewer: Any,
+        title: str,
+        form: Container,  # type: ignore[type-arg]
+        first: QWidget,
+        button: QPushButton,
+    ) -> None:
+        super().__init__(main_window(viewer))
+        self.form = form
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(title)
+        self.setMinimumWidth(WIDTH)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 6)
+        layout.addWidget(form.native)
+        button.setDefault(True)
+        for other in self.findChildren(QPushButton):
+            if other is not button:
+                other.setAutoDefault(False)
+        self._first = first
+        form.native.installEventFilter(self)
+
+    def showEvent(self, event: Any) -> None:
+        """Take the keyboard."""
+        super().showEvent(event)
+        self.activateWindow()
+        self._first.setFocus(Qt.FocusReason.TabFocusReason)
+        self._fit()
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        """Become as high as the form wants, when rows of it come and go."""
+        if event is not None and event.type() == QEvent.Type.LayoutRequest:
+            QTimer.singleShot(0, self._fit)
+        return False
+
+    def _fit(self) -> None:
+        layout = self.layout() if isalive(self) else None  # type: ignore[no-untyped-call]
+        if layout is not None:
+            layout.activate()
+            high = layout.totalHeightForWidth(self.width())
+            self.resize(self.width(), high if high > 0 else layout.sizeHint().height())
+
+
+class MoreOptions:
+    """Folds rows of a form away, behind a button.
+
+    Parameters
+    ----------
+    button
+        Shows them, and hides them again.
+    rows
+        Of the form.
+    """
+
+    def __init__(self, button: PushButton, rows: Sequence[FormWidget]) -> None:
+        self._button, self._rows = button, rows
+        self.is_open = False
+        button.native.setFlat(True)
+        button.changed.connect(self.toggle)
+        self._show()
+
+    def toggle(self) -> None:
+        """Show the rows, or hide them."""
+        self.is_open = not self.is_open
+        self._show()
+
+    def _show(self) -> None:
+        self._button.text = "▾ Fewer options" if self.is_open else "▸ More options"
+        for row in self._rows:
+            row.visible = self.is_open
+
+
+def main_window(viewer: Any) -> QWidget:
+    """Find napari's window of a viewer."""
+    # napari hands commands a proxy, which hides what is private.
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    window: QWidget = viewer.window._qt_window
+    return window
+
+
+def is_window_open(viewer: Any) -> bool:
+    """Tell whether napari's window of a viewer was not closed meanwhile."""
+    window = qt_window_of(viewer)
+    return window is not None and bool(isalive(window))  # type: ignore[no-untyped-call]
+
+
+def shown_form(viewer: Any, title: str) -> Any:
+    """Find the form whose dialog is open in front of a viewer's window; else None."""
+    for dialog in main_window(viewer).findChildren(FormDialog):
+        if dialog.windowTitle() == title and dialog.isVisible():
+            dialog.activateWindow()
+            dialog.raise_()
+            return dialog.form
+    return None
+
+
+def close_form(form: Container) -> None:  # type: ignore[type-arg]
+    """Close the dialog around a form, if there is one."""
+    window = form.native.window()
+    if isinstance(window, FormDialog):
+        window.accept()

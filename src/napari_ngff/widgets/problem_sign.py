@@ -1,0 +1,176 @@
+"""A sign in the status bar for files with problems; notices wait for the window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from napari.utils.notifications import show_warning
+from qtpy.compat import isalive
+from qtpy.QtCore import QEvent, QObject, QThread, QTimer
+from qtpy.QtWidgets import QApplication, QMainWindow, QPushButton
+from superqt.utils import ensure_main_thread
+
+from napari_ngff.viewer.frontend import set_problem_host
+from napari_ngff.viewer.napari_private import qt_window_of
+from napari_ngff.viewer.notices import counted
+from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.widgets.docking import show_dock
+
+if TYPE_CHECKING:
+    from napari.components import ViewerModel
+
+__all__ = [
+    "ProblemSign",
+    "install_problem_sign",
+    "is_event_loop_running",
+    "is_window_shown",
+    "problem_sign_of",
+]
+
+INSPECTOR = "Inspector"
+"""The dock, by its name in the manifest."""
+
+SETTLED = 500
+"""Milliseconds after which a new window has drawn itself."""
+
+
+def install_problem_sign() -> None:
+    """Show notices once there is a window, and problems in its status bar."""
+    set_problem_host(notify, show_sign)
+
+
+def notify(text: str) -> None:
+    """Show a notification, in the main thread; later where no window is shown yet."""
+    if QApplication.instance() is None:
+        show_warning(text)
+    else:
+        ensure_main_thread(notify_in_window)(text)
+
+
+def notify_in_window(text: str) -> None:
+    """Show a notification as soon as the window is there in which it is seen."""
+    window = hidden_window()
+    if window is None:
+        show_warning(text)
+    else:
+        LaterNotice(window, text)
+
+
+def hidden_window() -> QMainWindow | None:
+    """Find the window of napari that is about to be shown for the first time."""
+    import napari
+
+    viewer = napari.current_viewer()
+    window = qt_window_of(viewer)
+    is_hidden = window is not None and isalive(window) and not window.isVisible()  # type: ignore[no-untyped-call]
+    return window if is_hidden else None
+
+
+class LaterNotice(QObject):
+    """Shows one notification when a window has been shown."""
+
+    def __init__(self, window: QMainWindow, text: str) -> None:
+        super().__init__(window)
+        self._text = text
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        """Wait for the window."""
+        if event is not None and event.type() == QEvent.Type.Show:
+            if watched is not None:
+                watched.removeEventFilter(self)
+            QTimer.singleShot(SETTLED, self._show)
+        return False
+
+    def _show(self) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            show_warning(self._text)
+            self.deleteLater()
+
+
+def is_window_shown(viewer: Any) -> bool:
+    """Tell whether the window of a viewer is on the screen."""
+    window = qt_window_of(viewer)
+    return window is not None and bool(isalive(window)) and window.isVisible()  # type: ignore[no-untyped-call]
+
+
+def is_event_loop_running() -> bool:
+    """Tell whether a user did what goes on: a script runs outside of the event loop."""
+    thread = QThread.currentThread()
+    return thread is not None and thread.loopLevel() > 0
+
+
+def show_sign(viewer: Any, path: str, count: int) -> None:
+    """Show, in the main thread, that a file has problems."""
+    if QApplication.instance() is not None:
+        ensure_main_thread(add_problems)(viewer, path, count)
+
+
+def add_problems(viewer: Any, path: str, count: int) -> None:
+    """Add problems of a file to the sign of a window, if there is one."""
+    window = qt_window_of(viewer)
+    if window is None or not isalive(window):  # type: ignore[no-untyped-call]
+        return
+    sign = problem_sign_of(viewer) or ProblemSign(viewer, window)
+    sign.addProblems(path, count)
+
+
+def problem_sign_of(viewer: Any) -> ProblemSign | None:
+    """Find the sign of a viewer's window."""
+    window = qt_window_of(viewer)
+    found: ProblemSign | None = (
+        None if window is None else window.findChild(ProblemSign)
+    )
+    return found
+
+
+class ProblemSign(QPushButton):
+    """Counts the problems of the files that are open; a click opens the inspector."""
+
+    def __init__(self, viewer: ViewerModel, window: QMainWindow) -> None:
+        super().__init__(window)
+        self._viewer = viewer
+        self._counts: dict[str, int] = {}
+        self.setFlat(True)
+        self.setToolTip("Show the problems of the open files in the inspector.")
+        self.clicked.connect(self.showProblems)
+        viewer.layers.events.removed.connect(self._on_removed)
+        bar = window.statusBar()
+        assert bar is not None
+        bar.addPermanentWidget(self)
+
+    def addProblems(self, path: str, count: int) -> None:
+        """Note how many problems a file has."""
+        self._counts[path] = count
+        self._refresh()
+
+    def correctCount(self, path: str, count: int) -> None:
+        """Take over how many problems the inspector lists of a file."""
+        if path in self._counts:
+            self.addProblems(path, count)
+
+    def showProblems(self) -> None:
+        """Open the inspector on the file that was opened last."""
+        from napari_ngff.widgets.inspector.dock import PROBLEMS, Inspector
+
+        inspector = show_dock(self._viewer, INSPECTOR, Inspector)
+        inspector.showPath(next(reversed(self._counts)))
+        inspector.tabs.setCurrentIndex(PROBLEMS)
+
+    def _on_removed(self, event: Any = None) -> None:
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        origins = [layer.metadata.get(KEY) for layer in self._viewer.layers]
+        # A label, or a field of a plate, lies below what was opened.
+        opened = [f"{one.node}/" for one in origins if isinstance(one, LayerOrigin)]
+        self._counts = {
+            path: count
+            for path, count in self._counts.items()
+            if any(node.startswith(f"{path}/") for node in opened)
+        }
+        self._refresh()
+
+    def _refresh(self) -> None:
+        total = sum(self._counts.values())
+        self.setText(counted(total, "problem"))
+        self.setVisible(total > 0)

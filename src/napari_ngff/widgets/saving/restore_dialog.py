@@ -1,0 +1,109 @@
+"""Asks what to do with edits that were not saved before napari closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QLabel,
+    QListWidget,
+    QListWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer.saving.recovery import describe_edits
+from napari_ngff.widgets import dialogs
+from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.labels.kept_edits import KeptEdits
+
+__all__ = ["RestoreDialog", "ask_to_restore"]
+
+TITLE = "Unsaved changes"
+
+ONE = "napari closed before {} {} saved. Restore {}?"
+
+SEVERAL = "napari closed before edits of {} label images were saved. Restore them?"
+
+LOST = {RESTORE: frontend.RESTORE, DISCARD: frontend.DISCARD, LATER: frontend.LATER}
+
+
+class RestoreDialog(QDialog):
+    """Lists several label images with edits; all are chosen at first.
+
+    Attributes
+    ----------
+    answer
+        `RESTORE`, `DISCARD` or `LATER`, when it is closed.
+    """
+
+    def __init__(self, parent: QWidget | None, rows: Sequence[str]) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(TITLE)
+        self.answer = LATER
+        text = QLabel(SEVERAL.format(len(rows)), self)
+        self.list = QListWidget(self)
+        self.list.setAccessibleName("Label images with unsaved edits")
+        for row in rows:
+            item = QListWidgetItem(row, self.list)
+            item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
+            item.setCheckState(Qt.CheckState.Checked)
+        hint = QLabel("Edits that are not ticked are offered again later.", self)
+        for label in (text, hint):
+            label.setWordWrap(True)
+        self.box = QDialogButtonBox(self)
+        roles = QDialogButtonBox.ButtonRole
+        self._buttons = {
+            self.box.addButton(RESTORE, roles.AcceptRole): RESTORE,
+            self.box.addButton(DISCARD, roles.DestructiveRole): DISCARD,
+            self.box.addButton(LATER, roles.RejectRole): LATER,
+        }
+        first = next(iter(self._buttons))
+        if first is not None:
+            first.setDefault(True)
+            first.setFocus()
+        self.box.clicked.connect(self._on_click)
+        column = QVBoxLayout(self)
+        for widget in (text, self.list, hint, self.box):
+            column.addWidget(widget)
+        self.resize(520, min(480, 160 + 20 * len(rows)))
+
+    def _on_click(self, button: Any) -> None:
+        self.answer = self._buttons[button]
+        self.accept()
+
+    @property
+    def chosen(self) -> list[int]:
+        """Rows that are ticked."""
+        items = [self.list.item(row) for row in range(self.list.count())]
+        ticked = Qt.CheckState.Checked
+        return [
+            row
+            for row, item in enumerate(items)
+            if item and item.checkState() == ticked
+        ]
+
+
+def ask_to_restore(
+    parent: Any, found: Sequence[KeptEdits]
+) -> tuple[str, Sequence[KeptEdits]]:
+    """Ask in one dialog; see `frontend.offer_edits`."""
+    rows = [describe_edits(kept) for kept in found]
+    if len(found) == 1:
+        was, them = ("was", "it") if found[0].count == 1 else ("were", "them")
+        text = ONE.format(rows[0], was, them)
+        answer = dialogs.ask(parent, TITLE, text, [RESTORE, DISCARD], LATER)
+        return LOST[answer], found
+    dialog = RestoreDialog(parent, rows)
+    dialog.exec()
+    answer, chosen = dialog.answer, [found[row] for row in dialog.chosen]
+    dialog.deleteLater()
+    return LOST[answer], chosen
