@@ -17,20 +17,27 @@ from napari_ngff.commands.check import add_check
 from napari_ngff.commands.export import add_export
 from napari_ngff.commands.measure import add_measure
 from napari_ngff.commands.merge import add_merge
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits
 from napari_ngff.store.node import Node, open_node
 from napari_ngff.store.summary import branches, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from napari_ngff.metadata.model import JSON
 
 __all__ = ["main"]
 
+WINDOW = 1400, 900
+"""Width and height of the window where the screen has room, in pixels."""
+
 SETTLED, PATIENCE = 1.0, 20.0
 """Seconds before a picture is taken of a window, at least and at most."""
+
+
+DRIFT = "level-misplaced"
+"""Code of the problem that all coarser levels have where translations are missing."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     code: int | None = None
     try:
-        code = options.run(options)
+        with beyond_limits():
+            code = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # what reads our output, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -57,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    info = commands.add_parser("info", help="say what something is, and its problems")
+    info = commands.add_parser("info", help="show what a path holds, and its problems")
     info.add_argument("path", metavar="PATH", help="folder, group in it, .ozx or URL")
     info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=_info)
@@ -76,18 +84,33 @@ def _parser() -> argparse.ArgumentParser:
 
     view = commands.add_parser("view", help="open in napari")
     view.add_argument("paths", metavar="PATH", nargs="+")
-    view.add_argument("--screenshot", metavar="FILE", help="save a picture and close")
+    view.add_argument(
+        "--screenshot", metavar="FILE", help="save a screenshot and close"
+    )
     view.set_defaults(run=_view)
 
     demo = commands.add_parser("demo", help="make a sample plate and open it in napari")
     demo.add_argument("folder", metavar="DIR", help="where to put it")
-    demo.add_argument("--screenshot", metavar="FILE", help="save a picture and close")
+    demo.add_argument(
+        "--screenshot", metavar="FILE", help="save a screenshot and close"
+    )
     demo.set_defaults(run=_demo)
     return parser
 
 
 def _info(options: argparse.Namespace) -> None:
-    found = summary(open_node(options.path))
+    try:
+        node = open_node(options.path)
+    except NotOMEZarrError:
+        from napari_ngff.viewer.browsing.folder import image_folder
+
+        folder = image_folder(options.path)
+        if folder is None or folder.first_image() is None or options.json:
+            raise
+        print(f"{options.path}\nfolder of {len(folder.names)} images, as napari lists")
+        print("\n".join(f"  {name}" for name in folder.names))
+        return
+    found = summary(node)
     print(json.dumps(found, indent=2) if options.json else "\n".join(_lines(found)))
 
 
@@ -113,22 +136,39 @@ def _lines(found: JSON) -> list[str]:
         lines.append(f"systems  {', '.join(systems) or 'none of its own'}")
     if "labels" in found:
         lines.append(f"labels   {', '.join(found['labels']) or 'none'}")
-    lines.append(f"problems {len(found['problems']) or 'none'}")
-    for problem in found["problems"]:
+    return lines + _problem_lines(found)
+
+
+def _problem_lines(found: JSON) -> list[str]:
+    """List the problems; of those that all levels have, the worst once."""
+    problems = list(found["problems"])
+    unread = [found["image"]["error"]] if "error" in found.get("image", {}) else []
+    drifts = [p for p in problems if p["code"] == DRIFT]
+    others = [p for p in problems if p["code"] != DRIFT]
+    count = len(others) + len(unread) + bool(drifts)
+    lines = [f"problems {count or 'none'}"]
+    lines += [f"  error image-unreadable: {text}" for text in unread]
+    for problem in others + drifts[-1:]:
         place = f"{problem['severity']} {problem['code']} at {problem['where']}"
         text = f"{problem['text']} {problem['consequence']}"
+        if problem["code"] == DRIFT:  # of pyramids of many writers, and of no harm
+            place = f"info {problem['code']} at {problem['where']}"
+            text += f" (levels: {len(drifts)})" if len(drifts) > 1 else ""
         lines.append(f"  {place.rstrip(':')}: {text}".rstrip())
     return lines
 
 
 def _image_lines(image: JSON) -> list[str]:
     if "error" in image:
-        return [f"image    {image['error']}"]
+        return []
     axes = image["axes"]
-    sizes = (
-        f"{axis['name']} {size:g} {axis['unit'] or ''}".strip()
-        for axis, size in zip(axes, image["physical_size"], strict=True)
-    )
+    finest = image["levels"][0]
+    sizes = []
+    for i, axis in enumerate(axes):
+        size = f"{image['physical_size'][i]:g}"
+        if axis["type"] == "time":
+            size = f"{finest['shape'][i]} x {finest['scale'][i]:g}"
+        sizes.append(f"{axis['name']} {size} {axis['unit'] or ''}".strip())
     names = "".join(axis["name"] for axis in axes)
     lines = [f"axes     {names}", f"size     {', '.join(sizes)}"]
     for level in image["levels"]:
@@ -193,28 +233,70 @@ def _demo(options: argparse.Namespace) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_plate(path, "0.5")
     print(f"Sample plate: {path}")
-    _show([str(path)], options.screenshot)
+    _show([str(path)], options.screenshot, _show_first_field)
 
 
-def _show(paths: Sequence[str | Path], screenshot: str | None) -> None:
+def _show_first_field(viewer: Any) -> None:
+    """Begin with the cells of one field; the plate is beside it, as a map."""
+    from napari_ngff.viewer.session import session_of
+
+    browser = session_of(viewer).browser
+    if browser is not None:
+        browser.show_field(browser.map.wells[0].path)
+
+
+def _show(
+    paths: Sequence[str | Path],
+    screenshot: str | None,
+    begin: Callable[[Any], None] | None = None,
+) -> None:
     try:
         import napari
     except ImportError as error:
         msg = "napari is not installed. Run: pip install 'napari-ngff[all]'"
         raise OMEZarrError(msg) from error
     viewer: Any = napari.Viewer()
+    _fit_window(viewer)
     for path in paths:
-        viewer.open(path, plugin="napari-ngff")
+        if os.path.exists(path) or "://" in str(path):
+            viewer.open(path, plugin="napari-ngff")
+        else:  # inside an archive, where napari looks for a file
+            _add(viewer, str(path))
+    if begin is not None:
+        begin(viewer)
     if screenshot is None:
         napari.run()
         return
-    viewer.window.resize(1400, 900)
     _wait(viewer)
     viewer.reset_view()  # the browser beside a plate takes some of the room
     _wait(viewer)
     viewer.screenshot(screenshot, canvas_only=False, flash=False)
     viewer.close()
     print(f"Screenshot: {screenshot}")
+
+
+def _fit_window(viewer: Any) -> None:
+    """Give the window its size; on a smaller screen it fills the screen."""
+    window = viewer.window._qt_window
+    room = window.screen().availableGeometry()
+    width, height = min(WINDOW[0], room.width()), min(WINDOW[1], room.height())
+    viewer.window.resize(width, height)
+    if (width, height) != WINDOW:
+        window.showMaximized()
+
+
+def _add(viewer: Any, path: str) -> None:
+    """Add the layers of a place that napari does not take for a path."""
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.painting.painted import as_layers
+    from napari_ngff.viewer.reader import read
+    from napari_ngff.widgets.installation import install
+
+    install()
+    for data in as_layers(read(path)):
+        layer = data if isinstance(data, Layer) else Layer.create(*data)
+        viewer.add_layer(layer)
 
 
 def _wait(viewer: Any) -> None:

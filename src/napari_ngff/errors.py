@@ -20,6 +20,13 @@ Broken *metadata* of readable data is no exception but a
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 __all__ = [
     "AccessError",
     "ChunkError",
@@ -31,15 +38,46 @@ __all__ = [
     "OMEZarrError",
     "ServerError",
     "UnsupportedError",
+    "beyond_limits",
+    "error_text",
     "may_pass",
+    "remedy_of",
 ]
 
 AGAIN = "Ask for it again."
+RESTORE = "Restore it from a copy."
 """What to do where it helps."""
+
+RESTORE_CHUNK = "Restore it from a copy; without it this part stays empty."
 
 
 class OMEZarrError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base of every error that this package raises on purpose.
+
+    Parameters
+    ----------
+    remedy
+        What to do; the text of the error ends with it.
+    """
+
+    def __init__(self, *arguments: object, remedy: str = "") -> None:
+        super().__init__(*arguments)
+        self.remedy = remedy
+
+    @property
+    def message(self) -> str:
+        """What failed, and where."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".rstrip()
+
+    @classmethod
+    def of(cls, error: Exception, place: str) -> Self:
+        """Say also where another error occurred; the remedy stays."""
+        if isinstance(error, OMEZarrError):
+            return cls(f"{place}: {error.message}", remedy=error.remedy)
+        return cls(f"{place}: {error}")
 
 
 class NotOMEZarrError(OMEZarrError, ValueError):
@@ -66,12 +104,14 @@ class ServerError(OMEZarrError, ConnectionError):
     """
 
     def __init__(self, address: str, reason: str) -> None:
-        super().__init__(address, reason)
+        super().__init__(address, reason, remedy=AGAIN)
         self.address = address
         self.reason = reason
 
-    def __str__(self) -> str:
-        return f"{self.address} did not come from the server: {self.reason}. {AGAIN}"
+    @property
+    def message(self) -> str:
+        """What failed, and where."""
+        return f"{self.address} did not come from the server: {self.reason}."
 
 
 class CorruptDataError(OMEZarrError, ValueError):
@@ -88,24 +128,27 @@ class ChunkError(CorruptDataError):
     key
         Of the object, relative to the root, such as ``"A/1/0/0/c/0/0"``.
     reason
-        What is wrong with it.
+        What is wrong with it: a text, or the error.
     """
 
-    def __init__(self, source_name: str, key: str, reason: str) -> None:
-        super().__init__(source_name, key, reason)
+    def __init__(self, source_name: str, key: str, reason: str | Exception) -> None:
+        given = remedy_of(reason) if isinstance(reason, Exception) else ""
+        text = str(reason)
+        if isinstance(reason, OMEZarrError) and given in (AGAIN, RESTORE):
+            text = reason.message
+        remedy = AGAIN if given == AGAIN else RESTORE_CHUNK
+        super().__init__(source_name, key, text, remedy=remedy)
         self.source_name = source_name
         self.key = key
-        self.reason = reason
+        self.reason = text
 
-    def __str__(self) -> str:
-        if self.reason.endswith(AGAIN):
+    @property
+    def message(self) -> str:
+        """What failed, and where."""
+        if self.remedy == AGAIN:
             return self.reason  # which names the object, too
-        # What was wrong with a well may say already what to do.
-        reason = self.reason.removesuffix(" Restore it from a copy.").rstrip(".")
-        return (
-            f"{self.source_name}/{self.key} cannot be read: {reason}. "
-            "Restore it from a copy; without it this part stays empty."
-        )
+        reason = self.reason.rstrip(".")
+        return f"{self.source_name}/{self.key} cannot be read: {reason}."
 
 
 class ConflictError(OMEZarrError, OSError):
@@ -142,3 +185,38 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(cause, ServerError) or (
         isinstance(cause, OSError) and not isinstance(cause, lasting)
     )
+
+
+def remedy_of(error: BaseException) -> str:
+    """Give what to do about an error, "" where it does not say."""
+    return error.remedy if isinstance(error, OMEZarrError) else ""
+
+
+def error_text(error: BaseException) -> str:
+    """Say why something failed; of a mistake of a program also what kind it is.
+
+    That one is logged with its traceback, since its text alone says too little.
+    """
+    if isinstance(error, OMEZarrError | OSError) and str(error):
+        return str(error)
+    if isinstance(error, ValueError):
+        return str(error)  # what is wrong with an input
+    logging.getLogger(__name__).error("Unexpected error", exc_info=error)
+    if isinstance(error, MemoryError):
+        return "There is not enough memory. Close other images, and try again."
+    return f"Unexpected {type(error).__name__}: {error}".rstrip(": ")
+
+
+@contextmanager
+def beyond_limits() -> Iterator[None]:
+    """Turn what Python cannot hold or count into a message; of claims in a file.
+
+    Raises
+    ------
+    UnsupportedError
+        In place of these errors.
+    """
+    try:
+        yield
+    except (MemoryError, OverflowError, RecursionError) as error:
+        raise UnsupportedError(f"This cannot be read. {error_text(error)}") from error

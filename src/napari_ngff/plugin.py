@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import reader
 
 if TYPE_CHECKING:
@@ -24,8 +25,11 @@ __all__ = [
     "sample_cells",
     "sample_plate",
     "sample_stack",
+    "save_as",
+    "show_more_channels",
     "view_region",
     "write_layers",
+    "write_single_file",
 ]
 
 
@@ -37,23 +41,91 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
     use_workers()
     read = reader.get_reader(path)
     if read is None:
+        from napari_ngff.viewer.reader import plain_reader
+
+        viewer = reader.current_viewer()
+        read = None if viewer is None else plain_reader(viewer, path)
+    if read is None:
         return None
     from napari_ngff.viewer.painting.painted import as_layers
 
-    # npe2's word for what was read without layers to add: a folder that is listed.
-    return lambda given: as_layers(read(given)) or [(None,)]
+    def read_layers(given: Any) -> list[Any]:
+        try:
+            layers = as_layers(read(given))
+        except (OMEZarrError, OSError) as error:
+            if not reported_in_window(given, error):
+                raise
+            layers = []
+        else:
+            offer_default()
+        # npe2's word for what was read without layers to add: a folder that is listed.
+        return layers or [(None,)]
+
+    return read_layers
+
+
+def offer_default() -> None:
+    """Offer the user who just opened a file to be asked for no reader any more."""
+    viewer = reader.current_viewer()
+    if viewer is None:
+        return
+    from napari_ngff.widgets.forms import offer_default_reader
+    from napari_ngff.widgets.problem_sign import is_event_loop_running, is_window_shown
+
+    if is_event_loop_running() or not is_window_shown(viewer):
+        offer_default_reader(viewer)
+
+
+def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
+    """Show why a path was not opened, where a user opened it; a script gets the error.
+
+    For an error napari asks for another reader, with a traceback.
+    """
+    viewer = reader.current_viewer()
+    if viewer is None:
+        return False
+    from napari_ngff.viewer.frontend import show, show_problems
+    from napari_ngff.viewer.notices import last_part, shorten
+    from napari_ngff.widgets.problem_sign import is_event_loop_running, is_window_shown
+
+    first = path if isinstance(path, str) else path[0]
+    is_user = is_event_loop_running()
+    if is_user or not is_window_shown(viewer):
+        show((str(error),), f"Not opened: {shorten(last_part(first))}")
+        show_problems(viewer, first, 1)
+    return is_user
 
 
 def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
     """Write layers for napari, which waits for it; see `viewer.writer.write`."""
     use_workers()
-    if "qtpy" in sys.modules:
-        from napari_ngff.widgets.saving.writing import write_in_window
+    if "qtpy" not in sys.modules:
+        from napari_ngff.viewer.writer import write
 
-        return [str(write_in_window(path, layers))]
-    from napari_ngff.viewer.writer import write
+        return [str(write(path, layers))]
+    from napari.utils.notifications import show_info
 
-    return [str(write(path, layers))]
+    from napari_ngff.viewer.notices import shorten
+    from napari_ngff.widgets.saving.writing import write_in_window
+
+    written = write_in_window(path, layers)
+    show_info(f"Saved {shorten(written.name)}")
+    return [str(written)]
+
+
+def write_single_file(path: str, layers: Sequence[LayerData]) -> list[str]:
+    """Write layers as `write_layers`, an ``.ozx`` where no ending is typed."""
+    from napari_ngff.viewer.writer import with_ending
+
+    return write_layers(str(with_ending(path, ".ozx")), layers)
+
+
+def save_as(viewer: Viewer) -> None:
+    """Ask for a name, and save the selected or the visible layers as an OME-Zarr."""
+    from napari_ngff.widgets.save_as import save_as as ask_and_save
+
+    use_workers()
+    ask_and_save(viewer)
 
 
 def use_workers() -> None:
@@ -87,6 +159,14 @@ def edit_copy(viewer: Viewer) -> None:
 
     use_workers()
     start(viewer)
+
+
+def show_more_channels(viewer: Viewer) -> None:
+    """Add the next channels of an image that has very many."""
+    from napari_ngff.viewer.session import show_more_channels as show
+
+    use_workers()
+    show(viewer)
 
 
 def view_region(viewer: Viewer) -> None:

@@ -17,6 +17,7 @@ from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.parse import parse
 from napari_ngff.metadata.rules import check_attributes
 from napari_ngff.store.check import walk
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.location import METADATA_NAMES
 from napari_ngff.store.node import open_node
 from napari_ngff.store.repair import REPAIRS, repair
@@ -43,7 +44,7 @@ def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         description="Exit code: 0 valid, 1 not, 2 the call was wrong.",
         epilog="Repairs: "
         + "; ".join(f"{code}: {what}" for code, what in REPAIRS.items())
-        + ". Each keeps what it replaces beside it until the check passes.",
+        + ". Each keeps a backup of what it replaces until the check passes.",
     )
     check.add_argument(
         "paths",
@@ -121,7 +122,7 @@ def check_document(file: Path) -> list[Problem]:
         Where nothing of OME-Zarr is in it.
     """
     try:
-        attributes = json.loads(file.read_bytes())
+        attributes = parse_json(file.read_bytes())
     except (ValueError, RecursionError) as error:
         raise CorruptDataError(f"{file} is not valid JSON: {error}.") from error
     zarr_format = 2
@@ -145,9 +146,9 @@ def message(findings: Sequence[Finding]) -> str | None:
     """Put what was found into one line; None where nothing was."""
     rows = []
     for path, problem in findings[:MOST]:
-        place = "/".join(part for part in (path, problem.where) if part)
+        place_text = "/".join(part for part in (path, problem.where) if part)
         text = problem.text.rstrip(".")
-        rows.append(f"{problem.code} at {place or 'the root'}: {text}")
+        rows.append(f"{problem.code} at {place_text or 'the root'}: {text}")
     if len(findings) > MOST:
         rows.append(f"{len(findings) - MOST} more")
     return "; ".join(rows) or None

@@ -51,13 +51,13 @@ def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(options: argparse.Namespace) -> int:
     """Export; returns the exit code."""
     if not options.geojson and not options.boxes:
-        print("napari-ngff: say --geojson FILE or --boxes FILE", file=sys.stderr)
+        print("napari-ngff: give --geojson FILE or --boxes FILE", file=sys.stderr)
         return 2
     node = open_node(options.labels)
     image = node.metadata.image
     if image is None or image.label is None:
-        msg = f"{node} is no label image. Name one, such as IMAGE/labels/NAME."
-        raise NotOMEZarrError(msg)
+        msg = f"{node} is no label image."
+        raise NotOMEZarrError(msg, remedy="Name one, such as IMAGE/labels/NAME.")
     pyramid = open_pyramid(node)
     canvas = Canvas(pyramid.levels)
     axes = "".join(pyramid.multiscale.axis_names)

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     # Nothing is read twice: keeping it would only take memory.
     limit, cache.limit = cache.limit, 0
     try:
-        found = measure(
+        result = measure(
             open_node(options.path),
             options.label,
             scheduler=options.scheduler,
@@ -52,14 +52,14 @@ def run(options: argparse.Namespace) -> int:
         )
     finally:
         cache.limit = limit
-    assert found is not None
-    write_frame(found.frame, options.out)
-    print(f"{len(found.frame)} labels -> {options.out}")
-    if found.without:
-        print(f"{found.without} images have no labels {options.label}")
-    for problem in found.problems:
+    assert result is not None
+    write_frame(result.frame, options.out)
+    print(f"{len(result.frame)} labels -> {options.out}")
+    if result.without:
+        print(f"{result.without} images have no labels {options.label}")
+    for problem in result.problems:
         print(f"napari-ngff: left out: {problem}", file=sys.stderr)
-    return 1 if found.problems else 0
+    return 1 if result.problems else 0
 
 
 def _shown(done: int, total: int) -> bool:

@@ -41,7 +41,7 @@ def add_merge(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "--overwrite", action="store_true", help="replace labels of the same name"
     )
     command.add_argument(
-        "--remove", action="store_true", help="remove from the sidecar what is merged"
+        "--remove", action="store_true", help="remove merged labels from the sidecar"
     )
     command.set_defaults(run=run)
 
