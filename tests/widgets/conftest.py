@@ -67,7 +67,10 @@ def screen() -> None:
 
 @pytest.fixture
 def viewer(
-    screen: None, make_napari_viewer: Callable, monkeypatch: pytest.MonkeyPatch
+    screen: None,
+    quick_windows: None,
+    make_napari_viewer: Callable,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator:
     """A napari window on the screen, with our reader as the default."""
     from napari_ngff.viewer import frontend

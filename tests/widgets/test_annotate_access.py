@@ -29,7 +29,7 @@ TARGET = 20
 @pytest.fixture
 def dock(viewer, tmp_path):
     """The dock, with all that it shows in a round of annotation."""
-    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     path = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 2), fields=2)
     viewer.open(str(path), plugin="napari-ngff")
     browser = session_of(viewer).browser

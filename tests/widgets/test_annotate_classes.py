@@ -13,9 +13,10 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QColorDialog, QFileDialog, QInputDialog, QLineEdit
 
 from mouse import camera, canvas, click, drag, pump, until
-from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.widgets.annotate.class_table import (
     COLOR,
+    COUNT,
     LOCKED,
     NAME,
     STATE,
@@ -39,7 +40,7 @@ def path(sample, tmp_path):
 @pytest.fixture
 def dock(viewer):
     """The dock as napari opens it, which hands it a proxy of the viewer."""
-    _, widget = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    _, widget = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     pump(50)
     return widget
 
@@ -99,6 +100,21 @@ def add(dock, *names):
         QTest.mouseClick(dock.classes.buttons["Add class"], LEFT)
         pump()
         type_name(dock, name)
+
+
+def test_areas_are_counted_in_pixels_and_those_of_stacks_in_voxels(viewer, tmp_path):
+    image = write_image(tmp_path / "flat.ome.zarr", shape=(64, 64))
+    stack = write_stack(tmp_path / "stack.ome.zarr", shape=(4, 64, 64))
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    titles = []
+    for path in (image, stack):
+        viewer.layers.clear()
+        viewer.open(str(path), plugin="napari-ngff")
+        viewer.layers.selection.active = viewer.layers["nuclei"]
+        until(lambda: dock.classes.classes is not None)
+        rows = dock.classes.table.rows
+        titles.append(rows.headerData(COUNT, Qt.Orientation.Horizontal))
+    assert titles == ["Pixels", "Voxels"]
 
 
 def names(dock):

@@ -40,7 +40,7 @@ def path(sample, tmp_path):
 @pytest.fixture
 def dock(viewer, path):
     viewer.open(str(path), plugin="napari-ngff")
-    _, widget = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    _, widget = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     return widget
 
 
@@ -210,7 +210,7 @@ def test_labels_are_exported_with_what_is_not_saved(
 
 
 def test_closing_leaves_nothing_behind(viewer):
-    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     layer = viewer.add_layer(OMEZarrLabels(Canvas([Empty((64, 64))]), name="labels"))
     pump(50)
     assert dock.title.text() == "labels"

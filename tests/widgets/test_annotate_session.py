@@ -12,8 +12,9 @@ import shutil
 import numpy as np
 import pytest
 import zarr
-from qtpy.QtGui import QCursor
-from qtpy.QtWidgets import QApplication, QLineEdit, QScrollArea
+from qtpy.QtCore import QPoint
+from qtpy.QtGui import QCursor, QPainter
+from qtpy.QtWidgets import QApplication, QDialog, QLineEdit, QScrollArea
 
 from mouse import canvas, drop_on_canvas, on_canvas, pump, until
 from napari_ngff.cli import main
@@ -23,6 +24,7 @@ from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import NAME
 from napari_ngff.widgets.browser.host import browser_of
+from napari_ngff.widgets.form_dialog import shown_form
 from pointer import x
 
 pytestmark = [
@@ -61,11 +63,19 @@ def picture(viewer, name):
     folder = os.environ.get("ANNOTATE_PICTURES")
     if folder:
         pump(400)
-        viewer.window._qt_window.grab().save(os.path.join(folder, f"{name}.png"))
+        window = viewer.window._qt_window
+        grabbed = window.grab()
+        painter = QPainter(grabbed)
+        for dialog in window.findChildren(QDialog):
+            if dialog.isVisible():
+                place = window.mapFromGlobal(dialog.mapToGlobal(QPoint()))
+                painter.drawPixmap(place, dialog.grab())
+        painter.end()
+        grabbed.save(os.path.join(folder, f"{name}.png"))
 
 
 def show_dock(viewer):
-    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     viewer.window.resize(1500, 900)
     viewer.window._qt_window.raise_()
     viewer.window._qt_window.activateWindow()
@@ -146,18 +156,15 @@ def begin(viewer, dock, browser):
     until(lambda: browser.position is not None)
     viewer.layers.selection.active = viewer.layers[0]
     press(dock.make)
-    until(lambda: "New OME-Zarr labels" in viewer.window.dock_widgets)
-    form = viewer.window.dock_widgets["New OME-Zarr labels"]
-    press(form.called.native)
-    x("key", "ctrl+a")
+    until(lambda: shown_form(viewer, "New labels") is not None)
+    form = shown_form(viewer, "New labels")
+    until(lambda: QApplication.focusWidget() is form.called.native)
     x("type", "--delay", "20", NAME_OF_LABELS)
     until(lambda: form.called.value == NAME_OF_LABELS)
     picture(viewer, "2-form")
-    # On a small screen the window ends below it.
-    form.button.native.setFocus()
-    x("key", "space")
+    x("key", "Return")
     until(lambda: NAME_OF_LABELS in viewer.layers)
-    form.native.parent().destroyOnClose()
+    assert shown_form(viewer, "New labels") is None
     pump(200)
     viewer.window.resize(1500, 900)
     pump(200)
@@ -226,8 +233,10 @@ def test_a_plate_is_annotated_closed_and_opened_again(
     dock, browser = opened(viewer, path)
     picture(viewer, "1-dropped")
     walked = annotate_fields(viewer, dock, browser)
-    shown = browser_of(viewer).map.progress()
-    assert shown[browser.map.wells[0].path] == pytest.approx(1 / 3)
+    first = browser.map.wells[0].path
+    until(lambda: first in browser_of(viewer).map.states())
+    shown = browser_of(viewer).map.states()
+    assert shown[first].share("done") == pytest.approx(1 / 3)
     viewer.close()
     pump(200)
 

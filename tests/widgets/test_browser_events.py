@@ -11,14 +11,17 @@ from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
-from mouse import until
+from mouse import pump, until
+from napari_ngff import open_node
+from napari_ngff.labels.states import FieldStates
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.picture import KEY
-from napari_ngff.widgets.browser.controls import Mode
-from napari_ngff.widgets.browser.host import show_browser
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.controls import CanvasMode
+from napari_ngff.widgets.browser.host import browser_of, show_browser
 from plates import pixels, write_image, write_plate
 
 pytestmark = pytest.mark.slow
@@ -65,7 +68,7 @@ def test_keys_go_on_walking_when_a_button_was_clicked(viewer, dock, qtbot):
     viewer.window.activate()
     click_well(dock, "B/2")
     qtbot.waitUntil(dock.map.hasFocus, timeout=PATIENCE)
-    QTest.mouseClick(dock.controls.buttons[Mode.FIELD], LEFT)
+    QTest.mouseClick(dock.controls.buttons[CanvasMode.FIELD], LEFT)
     qtbot.waitUntil(lambda: shows(dock, "B/2", "0"), timeout=PATIENCE)
     assert dock.map.hasFocus()
     QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Left)
@@ -100,13 +103,13 @@ def test_wells_stay_selected_until_another_is_gone_to(dock, qtbot):
 
 def test_arrows_frame_the_well_of_a_mosaic_that_they_lead_to(dock, qtbot):
     dock.browser().show_mosaic()
-    qtbot.waitUntil(lambda: dock._mode() is Mode.PLATE, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: dock._mode() is CanvasMode.PLATE, timeout=PATIENCE)
     QTest.mouseDClick(dock.map.viewport(), LEFT, pos=dock.map.rectOf("B/2").center())
     for key, well in ((Qt.Key.Key_Right, "B/3"), (Qt.Key.Key_Up, "A/3")):
         QTest.keyClick(dock.map, key)
         assert dock.map.current() == well
         qtbot.waitUntil(lambda w=well: dock._listed == w, timeout=PATIENCE)
-        assert dock._mode() is Mode.PLATE
+        assert dock._mode() is CanvasMode.PLATE
 
 
 def test_labels_of_wells_that_were_seen_are_offered(viewer, tmp_path, qtbot):
@@ -174,7 +177,7 @@ def test_enter_selects_what_the_filter_leaves(viewer, dock, qtbot):
     QTest.keyClicks(line, "B A1")
     QTest.keyClick(line, Qt.Key.Key_Return)
     assert set(dock.map.selected()) == {"A/1", "B/1", "B/2", "B/3", "B/4"}
-    QTest.mouseClick(dock.controls.buttons[Mode.SELECTED], LEFT)
+    QTest.mouseClick(dock.controls.buttons[CanvasMode.SELECTED], LEFT)
     qtbot.waitUntil(lambda: len(dock.browser().shown_wells) == 5, timeout=PATIENCE)
 
 
@@ -191,7 +194,7 @@ def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeyp
 
     qtbot.waitUntil(lambda: any(o.endswith(shown) for o in origins()), timeout=PATIENCE)
     messages = []
-    monkeypatch.setattr(frontend, "show", messages.extend)
+    monkeypatch.setattr(frontend, "show", lambda found, _: messages.extend(found))
     browser.pin("A/2", "77")
     qtbot.waitUntil(lambda: told[-1:] == [False], timeout=PATIENCE)
     assert "no image 77" in messages[0]
@@ -221,9 +224,8 @@ def click_well(dock, path, modifier=Qt.KeyboardModifier.NoModifier):
 
 
 def click_field(dock, path):
-    strip = dock.well.strip
-    place = strip.visualItemRect(strip._items[path]).center()
-    QTest.mouseClick(strip.viewport(), LEFT, pos=place)
+    view = dock.well.map
+    QTest.mouseClick(view, LEFT, pos=view.rectOf(path).center())
 
 
 def test_a_hint_stands_where_the_fields_of_a_well_will_be(dock, qtbot):
@@ -261,9 +263,9 @@ def test_fields_have_thumbnails_however_quickly_one_comes_back(dock, gate, qtbot
 def test_a_click_gives_way_to_what_is_done_after_it(dock, qtbot):
     click_well(dock, "A/2")
     assert dock._click.isActive()  # a second click may follow
-    QTest.mouseClick(dock.controls.buttons[Mode.PLATE], LEFT)
+    QTest.mouseClick(dock.controls.buttons[CanvasMode.PLATE], LEFT)
     qtbot.wait(dock._click.interval() + 100)
-    qtbot.waitUntil(lambda: dock._mode() is Mode.PLATE, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: dock._mode() is CanvasMode.PLATE, timeout=PATIENCE)
     assert dock.browser().position is None
 
 
@@ -313,3 +315,35 @@ def test_a_dock_does_not_go_while_thumbnails_arrive(viewer, tmp_path, monkeypatc
         gc.enable()
     assert seen == [True]
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_states_of_annotation_are_on_the_map_before_a_round_begins(
+    viewer, tmp_path, qtbot
+):
+    where = write_plate(tmp_path / "p.ome.zarr", grid=(2, 3), fields=2)
+    states = FieldStates(open_node(str(where)))
+    states.set("A/1/0", "done")
+    states.set("A/2/1", "flagged")
+    viewer.open(str(where), plugin="napari-ngff")
+    until(lambda: browser_of(viewer) is not None)
+    view = browser_of(viewer).map
+    until(lambda: set(view.states()) == {"A/1", "A/2"})
+    assert view.tipAt(view.rectOf("A/1").center()) == "A1\n2 fields: 1 done"
+    view.setCurrent("A/1")  # its frame does not hide the bar
+    pump()
+    mark = view._colors.mark
+    picture = view.viewport().grab().toImage()
+    rect = view.rectOf("A/1")
+    at = [
+        picture.pixelColor(rect.left() + 4, y) for y in range(rect.top(), rect.bottom())
+    ]
+    assert mark in at
+    end = [
+        picture.pixelColor(rect.right() - 6, y)
+        for y in range(rect.top(), rect.bottom())
+    ]
+    assert mark not in end
+    corner = view.rectOf("A/2").topLeft()
+    assert picture.pixelColor(corner.x() + 2, corner.y() + 2) == view._colors.broken
+    session_of(viewer).browser.states.set("B/3/0", "in progress")
+    until(lambda: "B/3" in view.states())

@@ -33,14 +33,16 @@ from mouse import pump, until
 from napari_ngff.metadata.model import Plate, WellReference
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.viewer.browsing.map_values import colors as map_colors
+from napari_ngff.viewer.browsing.well_states import WellStates
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
-from napari_ngff.widgets.browser.map_painting import Scale
+from napari_ngff.widgets.browser.legend_painting import ColorScale
 from napari_ngff.widgets.browser.plate_map import PlateMapView
-from napari_ngff.widgets.colors import Colors
+from napari_ngff.widgets.colors import ThemeColors
 from napari_ngff.widgets.docking import ANNOTATE, bring_forward
+from napari_ngff.widgets.form_dialog import close_form
 from napari_ngff.widgets.new_labels_form import show_new_labels
 
 THEMES = "dark", "light"
@@ -218,7 +220,7 @@ GROUNDS = "black", "#777777", "white", "#fde725", "#440154"
 def plate_map(qtbot, qapp, request):
     view = PlateMapView()
     qtbot.addWidget(view)
-    view.setColors(Colors.of(request.param))
+    view.setColors(ThemeColors.of(request.param))
     view.resize(200, 200)
     view.setMap(map_plate(Plate("plate", ("A", "B"), ("1", "2"), WELLS)))
     view.show()
@@ -262,7 +264,8 @@ def mark(view, sign, path):
     elif sign == "broken":
         view.setProblems(dict.fromkeys(found, "broken"))
     else:
-        view.setProgress(dict.fromkeys(found, 0.5))
+        half = WellStates({"done": 1}, 2)
+        view.setStates(dict.fromkeys(found, half))
     pump(10)
 
 
@@ -278,7 +281,7 @@ def test_wells_without_a_picture_are_told_from_empty_places(plate_map):
 
 def test_names_missing_values_and_the_legend_are_seen(plate_map):
     values = {well.path: float(i) for i, well in enumerate(WELLS[1:])}
-    scale = Scale(
+    scale = ColorScale(
         (0.0, 1234.5), map_colors(), "area of all nuclei in square micrometres"
     )
     header = pixels(plate_map.viewport(), QRect(0, 0, plate_map.viewport().width(), 14))
@@ -342,7 +345,7 @@ def test_forms_follow_letters_and_show_the_focus(viewer, docks):
     get_settings().appearance.font_size = 20
     pump(200)
     assert line.fontInfo().pointSize() == 20
-    viewer.window.remove_dock_widget(form.native)
+    close_form(form)
 
 
 def test_luminance_is_that_of_the_standard():

@@ -96,7 +96,7 @@ def test_tabs_say_which_is_which(viewer, tmp_path):
     until(tabs)
     (bar,) = tabs()
     texts = {bar.tabText(number) for number in range(2)}
-    assert texts == {"OME-Zarr browser", "OME-Zarr annotate"}
+    assert texts == {"Plate browser", "Annotate"}
     for number in range(2):
         room = bar.tabRect(number).width()
         assert room > bar.fontMetrics().horizontalAdvance(bar.tabText(number))
@@ -105,7 +105,7 @@ def test_tabs_say_which_is_which(viewer, tmp_path):
 def test_the_button_and_the_menu_show_the_same_dock(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)
     QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
-    names = ["OME-Zarr annotate (OME-Zarr)", "OME-Zarr browser (OME-Zarr)"]
+    names = ["Annotate (OME-Zarr)", "Plate browser (OME-Zarr)"]
     until(lambda: sorted(viewer.window.dock_widgets) == names)
     menus = {a.text(): a.menu() for a in viewer.window.layers_menu.actions()}
     menus["Annotate"].aboutToShow.emit()

@@ -13,13 +13,14 @@ import pytest
 from napari._app_model import get_app_model
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from qtpy.QtCore import Qt, QThreadPool
-from qtpy.QtWidgets import QMessageBox
+from qtpy.QtWidgets import QApplication, QMessageBox
 
 from mouse import pump, until
 from napari_ngff.viewer import session
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.settings import is_default_reader
 from napari_ngff.widgets.annotate.measure_form import MeasureForm
+from napari_ngff.widgets.form_dialog import shown_form
 from napari_ngff.widgets.forms import TITLE, UrlForm
 from napari_ngff.widgets.new_labels_form import NewLabelsForm
 
@@ -61,13 +62,16 @@ def trigger(viewer: Viewer, text: str) -> None:
 
 
 def url_form(viewer: Viewer) -> UrlForm:
-    trigger(viewer, "Open OME-Zarr URL… (OME-Zarr)")
-    return viewer.window.dock_widgets[TITLE]
+    trigger(viewer, "Open URL… (OME-Zarr)")
+    form = shown_form(viewer, TITLE)
+    assert isinstance(form, UrlForm)
+    return form
 
 
 def close(form: UrlForm) -> None:
-    """Do what the cross of a dock does."""
-    form.native.parent().destroyOnClose()
+    """Do what the cross of its window does."""
+    form.native.window().close()
+    pump(50)
 
 
 def test_address_typed_into_the_form_is_opened(
@@ -75,11 +79,11 @@ def test_address_typed_into_the_form_is_opened(
 ) -> None:
     form = url_form(viewer)
     url = f"{address}/cells.ome.zarr"
+    until(lambda: QApplication.focusWidget() is form.address.native)
     qtbot.keyClicks(form.address.native, url)
     qtbot.keyClick(form.address.native, Qt.Key.Key_Return)
     assert not form.button.enabled
-    until(lambda: form.button.enabled)
-    assert form.status.value == "Layers opened: 5."
+    until(lambda: shown_form(viewer, TITLE) is None)
     assert [layer.name for layer in viewer.layers][-2:] == ["nuclei", "cells"]
     assert {layer.source.path for layer in viewer.layers} == {url}
     assert {layer.source.reader_plugin for layer in viewer.layers} == {"napari-ngff"}
@@ -109,7 +113,7 @@ def test_form_that_is_closed_while_it_reads_still_opens(
 
 def test_form_is_shown_once(viewer: Viewer) -> None:
     assert url_form(viewer) is url_form(viewer)
-    assert list(viewer.window.dock_widgets) == [TITLE]
+    assert not viewer.window.dock_widgets
 
 
 def test_viewer_keeps_its_session_when_the_form_is_gone(
@@ -149,7 +153,7 @@ def test_default_reader_is_set_on_consent_alone(
         return "", False
 
     monkeypatch.setattr(QtReaderDialog, "get_user_choices", choose)
-    trigger(viewer, "Make OME-Zarr the default reader… (OME-Zarr)")
+    trigger(viewer, "Make default reader… (OME-Zarr)")
     assert len(questions) == 1
     assert is_default_reader() == (answer == "Yes")
     assert get_settings().plugins.extension2reader["*.tif"] == "napari"

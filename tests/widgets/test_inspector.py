@@ -22,7 +22,7 @@ from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.inspector.dock import JSON_TAB, Inspector
 from napari_ngff.widgets.inspector.system_chooser import TransformDialog
 
-TITLE = "OME-Zarr inspector"
+TITLE = "Inspector"
 
 
 @pytest.fixture(scope="module")
@@ -358,10 +358,10 @@ def test_an_unlisted_label_is_listed_on_consent(
         assert ome(folder / "labels")["labels"] == ["nuclei"]
         return
     until(lambda: "Repaired." in inspector.status.text())
-    assert "when opened again" in inspector.status.text()
+    assert "Reopen the image" in inspector.status.text()
     assert inspector.undo.isHidden(), "nothing is kept where no error is left"
     assert ome(folder / "labels")["labels"] == ["nuclei", "cells"]
-    assert cells(inspector.problems)[0][0] == "None was found."
+    assert cells(inspector.problems)[0][0] == "No problems found."
     labels = row(inspector, "labels")
     inspector.tree.expand(labels)
     until(lambda: names(inspector, labels) == ["nuclei", "cells"])
@@ -373,7 +373,7 @@ def test_all_below_a_plate_is_checked_when_asked(viewer, inspector, plate, tmp_p
     shutil.rmtree(where / "B" / "2" / "1")
     inspector.showPath(str(where))
     settle(inspector)
-    assert cells(inspector.problems)[0][0] == "None was found."
+    assert cells(inspector.problems)[0][0] == "No problems found."
     inspector.check.click()
     until(lambda: "problem" in inspector.status.text())
     ((problem, _, _),) = cells(inspector.problems)

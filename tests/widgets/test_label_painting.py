@@ -10,6 +10,7 @@ from qtpy.QtCore import QEvent, QPointF, Qt
 from qtpy.QtTest import QTest
 
 from mouse import (
+    CONTROL,
     LEFT,
     NONE,
     RIGHT,
@@ -29,6 +30,7 @@ from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.painting import brush, canvas_labels, paint
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.widgets.form_dialog import close_form, shown_form
 from painting import Empty, pyramid
 
 SIDE = 100_000
@@ -236,6 +238,44 @@ def test_a_brush_in_screen_pixels_keeps_its_size_there(viewer, labels):
     assert labels.brush_size == 400
 
 
+def test_the_brush_of_new_labels_looks_the_same_at_every_zoom(viewer):
+    image = viewer.add_image(np.zeros((4000, 4000), "u2"), contrast_limits=(0, 1))
+    labels = viewer.add_layer(new_labels(image))
+    labels.mode = "paint"
+    use_workers()
+    pump(100)
+    for zoom in (0.1, 1.0, 4.0):
+        at = look(viewer, zoom)
+        move(viewer, at(0, 0))
+        assert labels.brush_size == round(16 / zoom)
+    # The first colours are seen on black.
+    for value in range(1, 8):
+        assert max(labels.colormap.map(value)[:3]) > 0.6
+
+
+def test_ctrl_erases_as_alt_does(viewer, labels):
+    at = look(viewer, 1.0)
+    labels.mode, labels.brush_size, labels.selected_label = "paint", 20, 5
+    line = [at(0, 0), at(0, 40)]
+    drag(viewer, line)
+    place = tuple(int(v) for v in labels.world_to_data(at(0, 20)))
+    before = np.asarray(labels.data[0][place]).item()
+    assert before == 5
+    for modifiers in (CONTROL, Qt.KeyboardModifier.AltModifier):
+        drag(viewer, line, modifiers=modifiers)
+        assert np.asarray(labels.data[0][place]).item() == 0
+        drag(viewer, line)
+        assert np.asarray(labels.data[0][place]).item() == 5
+
+
+def test_one_click_of_the_bucket_warns_once(viewer, labels, told):
+    at = look(viewer, 1.0)
+    labels.mode, labels.selected_label = "fill", 4
+    click(viewer, at(0, 0))
+    assert len(told) == 1
+    assert told[0].startswith("Nothing was filled.")
+
+
 def test_hidden_labels_say_once_why_they_take_no_paint(viewer, labels, monkeypatch):
     at = look(viewer, 1.0)
     told = []
@@ -244,7 +284,7 @@ def test_hidden_labels_say_once_why_they_take_no_paint(viewer, labels, monkeypat
     labels.visible = False
     drag(viewer, line)
     drag(viewer, line)
-    assert told == ["'labels' is hidden: show it to paint."]
+    assert told == ["These labels are hidden.\nShow 'labels' to paint."]
     assert not labels.unsaved
     labels.visible = True
     assert labels.mode == "paint"
@@ -336,7 +376,7 @@ def drag_at(viewer, pixel):
 def test_the_form_makes_labels_for_the_active_image(viewer):
     image = viewer.add_image(np.zeros((3, 40, 60), "u1"), scale=(2, 0.5, 0.5))
     show_form(viewer)
-    form = viewer.window.dock_widgets["New OME-Zarr labels"]
+    form = shown_form(viewer, "New labels")
     assert form.called.value == "labels"
     form.called.value = "a/b"
     form.create()
@@ -347,17 +387,17 @@ def test_the_form_makes_labels_for_the_active_image(viewer):
     assert isinstance(layer, OMEZarrLabels)
     assert layer.data.shape == image.data.shape
     assert viewer.layers.selection.active is layer
-    viewer.window.remove_dock_widget(form.native)
+    assert shown_form(viewer, "New labels") is None
 
 
 def test_no_image_no_labels(viewer):
     show_form(viewer)
-    form = viewer.window.dock_widgets["New OME-Zarr labels"]
+    form = shown_form(viewer, "New labels")
     assert not form.button.enabled
     viewer.add_image(np.zeros((40, 60), "u1"))
     form.reset_choices()
     assert form.button.enabled
-    viewer.window.remove_dock_widget(form.native)
+    close_form(form)
 
 
 def test_new_labels_of_any_size_take_no_time_and_memory(viewer):

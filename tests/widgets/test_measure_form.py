@@ -18,6 +18,7 @@ from napari_ngff.cli import main
 from napari_ngff.plugin import measure_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.annotate.measure_form import TITLE
+from napari_ngff.widgets.form_dialog import shown_form
 from plates import write_plate
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 def form_of(viewer):
     measure_labels(viewer)
-    return viewer.window.dock_widgets[TITLE]
+    return shown_form(viewer, TITLE)
 
 
 def name_file(name, *, kind, folder):
@@ -110,6 +111,5 @@ def test_measuring_ends_with_the_form(viewer, tmp_path, monkeypatch):
     form = form_of(viewer)
     form.button.changed.emit(True)
     until(begun.is_set)
-    viewer.window.remove_dock_widget(form.native)
-    form.native.deleteLater()
+    form.native.window().close()
     until(ended.is_set)

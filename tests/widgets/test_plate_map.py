@@ -12,9 +12,9 @@ from qtpy.QtWidgets import QApplication
 from napari_ngff.metadata.model import Plate, WellReference
 from napari_ngff.plate.layout import map_plate, row_letters
 from napari_ngff.viewer.browsing.well_filter import matching
-from napari_ngff.widgets.browser.map_painting import Scale
+from napari_ngff.widgets.browser.legend_painting import ColorScale
 from napari_ngff.widgets.browser.plate_map import PlateMapView
-from napari_ngff.widgets.colors import Colors
+from napari_ngff.widgets.colors import ThemeColors
 
 LEFT = Qt.MouseButton.LeftButton
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -152,14 +152,14 @@ def test_the_mouse_tells_where_it_is(view, qtbot):
         move(view, centre(view, "B/3"))
     assert told.args == ["B/3"]
     view.setProblems({"B/3": "The well is gone."})
-    assert view.tipAt(centre(view, "B/3")) == "B03\nThe well is gone."
-    assert view.tipAt(centre(view, "B/4")) == "B04"
+    assert view.tipAt(centre(view, "B/3")) == "B3\nThe well is gone."
+    assert view.tipAt(centre(view, "B/4")) == "B4"
     rect = view.rectOf("D/4")
     assert view.tipAt(rect.center() + QPoint(rect.width(), 0)) == ""
 
 
 def test_wells_gaps_and_pictures_are_told_apart(view):
-    colors = Colors.of("light")
+    colors = ThemeColors.of("light")
     view.setColors(colors)
     rect = view.rectOf("D/4")
     image = view.viewport().grab().toImage()
@@ -180,7 +180,7 @@ def test_wells_gaps_and_pictures_are_told_apart(view):
 def test_values_colour_wells(view, qtbot):
     ramp = np.linspace(0, 255, 256, dtype=np.uint8)
     colors = np.stack([ramp, 0 * ramp, 255 - ramp], axis=1)
-    scale = Scale((10.0, 20.0), colors, "cells")
+    scale = ColorScale((10.0, 20.0), colors, "cells")
     view.setPictures({"A/1": picture("#00ff00")})
     values = {"A/1": 10.0, "A/2": 25.0, "A/3": None, "A/4": float("nan")}
     view.setValues(values, scale)
@@ -188,8 +188,8 @@ def test_values_colour_wells(view, qtbot):
     assert pixel(view, "A/2") == QColor(255, 0, 0)
     for missing in ("A/3", "A/4", "B/1"):
         assert pixel(view, missing, (0.5, 0.5)) == view._colors.line
-    assert view.tipAt(centre(view, "A/1")) == "A01\ncells 10"
-    assert view.tipAt(centre(view, "A/4")) == "A04\ncells no value"
+    assert view.tipAt(centre(view, "A/1")) == "A1\ncells: 10"
+    assert view.tipAt(centre(view, "A/4")) == "A4\ncells: no value"
     legend = view.viewport().grab().toImage()
     y = view.viewport().height() - 25
     assert legend.pixelColor(10, y).blue() > 240

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -66,6 +67,27 @@ def test_the_wells_of_a_dropped_plate_come_in(viewer, root):
         shown = np.asarray(layer._slice.image.raw)
         assert np.count_nonzero(shown) > 0.99 * shown.size
     assert browser.labels == "cells"
+
+
+def test_code_gets_whole_wells_while_they_come_in(viewer, root, monkeypatch):
+    get = FolderSource.get
+
+    def get_late(*arguments):
+        time.sleep(0.01)
+        return get(*arguments)
+
+    monkeypatch.setattr(FolderSource, "get", get_late)
+    viewer.open(str(root), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    stream = browser._display._stream
+    layer, labels = viewer.layers[0], viewer.layers[-1]
+    assert stream._running  # nothing was drawn yet
+    at_once = [np.asarray(one.data[-1]) for one in (layer, labels)]
+    assert np.count_nonzero(at_once[0]) > 0.99 * at_once[0].size
+    assert np.count_nonzero(np.asarray(layer.data[0])) > 0.99 * layer.data[0].size
+    settled(viewer, browser)
+    for one, before in zip((layer, labels), at_once, strict=True):
+        np.testing.assert_array_equal(before, np.asarray(one.data[-1]))
 
 
 def corners(viewer):
@@ -139,7 +161,7 @@ def test_arrows_and_points_walk_with_the_canvas_focused(viewer, browser, qtbot):
     assert list(viewer.layers[:2]) == images
     assert tuple(images[0].contrast_limits) == (5, 500)
     assert viewer.layers[-1].name == "cells"
-    assert viewer.canvas.overlays.text.text == "A03 - field 0 - acquisition 0"
+    assert viewer.canvas.overlays.text.text == "A3 - field 0"
 
 
 @pytest.fixture
@@ -213,7 +235,7 @@ def test_the_next_field_takes_one_picture(viewer, browser, monkeypatch):
     go(browser, lambda: browser.step_field(1))
     pump(300)
     canvas.events.draw.disconnect(draw)
-    assert [text for text, _, _ in drawn] == ["A02 - field 1 - acquisition 0"]
+    assert [text for text, _, _ in drawn] == ["A2 - field 1"]
     (_, levels, shown), *_ = drawn
     assert levels == before == [0, 0, 0]
     for layer, picture in zip(viewer.layers, shown, strict=True):

@@ -18,7 +18,7 @@ FIELDS = ["A/1/0", "A/1/1", "A/2/0", "A/2/1"]
 def begin(viewer, path):
     """Browse a plate, and begin a round in its first field."""
     viewer.open(str(path), plugin="napari-ngff")
-    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "OME-Zarr annotate")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     browser = session_of(viewer).browser
     browser.show_field("A/1", "0")
     until(lambda: browser.position is not None)
@@ -65,3 +65,28 @@ def test_forth_back_and_to_what_is_to_do(viewer, tmp_path):
         FIELDS[3]: "in progress",
     }
     assert bar.place.text()
+
+
+def test_states_are_set_by_keys(viewer, tmp_path):
+    path = write_plate(
+        tmp_path / "plate.ome.zarr", grid=(1, 2), fields=2, shape=(32, 32)
+    )
+    bar = begin(viewer, path)
+    canvas = viewer.window._qt_viewer.canvas.native
+    shift = Qt.KeyboardModifier.ShiftModifier
+
+    def press(key, *, modifier=shift):
+        QTest.keyClick(canvas, key, modifier)
+
+    press(Qt.Key.Key_D)
+    until(lambda: bar.bar.text() == "1 of 4 done")
+    press(Qt.Key.Key_Period, modifier=Qt.KeyboardModifier.NoModifier)
+    until(lambda: bar.annotation.here == FIELDS[1])
+    assert bar.state.currentText() == "to do"
+    press(Qt.Key.Key_F)
+    until(lambda: bar.state.currentText() == "flagged")
+    press(Qt.Key.Key_F)
+    until(lambda: bar.state.currentText() == "in progress")
+    stored = json.loads(next(tmp_path.glob("*.annotation.json")).read_text())
+    states = {field: entry["state"] for field, entry in stored["fields"].items()}
+    assert states == {FIELDS[0]: "done", FIELDS[1]: "in progress"}

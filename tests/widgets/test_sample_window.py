@@ -69,5 +69,5 @@ def test_labels_of_the_plate_say_where_to_paint(viewer, told):
     assert len(labels) == 2
     assert not any(layer.editable for layer in labels)
     status = labels[0].get_status((0,) * labels[0].ndim)["coordinates"]
-    assert painted.INSTEAD in status
+    assert painted.OVERVIEW in status
     assert not told

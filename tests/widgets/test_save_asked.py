@@ -16,6 +16,7 @@ import zarr
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt, QTimer
+from qtpy.QtGui import QCloseEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
@@ -28,7 +29,7 @@ from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import report as save_report
 from napari_ngff.widgets import dialogs
-from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, RECOVER, SAVE
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.new_labels_form import show_new_labels
 
 
@@ -104,15 +105,17 @@ def test_kept_for_later_it_is_offered_when_opened_and_recovered(viewer, folder):
     user = Answer(KEEP)
     viewer.layers.remove_selected()
     text, buttons = user.asked[0]
-    assert "not saved in: nuclei" in text
+    assert "Save changes to 'nuclei' of cells.ome.zarr?" in text
     assert set(buttons) == {SAVE, KEEP, DISCARD, CANCEL}
     assert layer not in viewer.layers
     assert (stored(folder) == before).all()
     viewer.layers.clear()
-    user = Answer(RECOVER)
+    user = Answer(RESTORE)
     again = opened(viewer, folder)
-    pump(200)
-    assert "Recover 1 edit of nuclei, not saved" in user.asked[0][0]
+    until(lambda: again.unsaved)
+    text, buttons = user.asked[0]
+    assert "napari closed before 1 edit of 'nuclei' (cells.ome.zarr, today " in text
+    assert buttons == [RESTORE, DISCARD, LATER]
     assert (np.asarray(again.data[0]) == pixels).all()
     user = Answer(SAVE)
     viewer.layers.remove_selected()
@@ -155,26 +158,40 @@ def test_the_window_stays_where_saving_fails(viewer, folder, monkeypatch):
     assert window.isVisible()
     assert "No space left" in told[0]
     assert layer.unsaved
-    user = Answer(SAVE, CANCEL)  # then napari asks, too
+    user = Answer(SAVE)
     monkeypatch.undo()
+    window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     window.close(quit_app=False, confirm_need=True)
-    assert len(user.asked) == 2
+    assert not window.isVisible(), "napari does not ask, too"
     assert "in the file already" in user.asked[0][0]
     assert not layer.unsaved
     assert (stored(folder) == 77).any()
 
 
-def test_discarded_and_the_window_stays_all_the_same_edits_are_kept(viewer, folder):
+@pytest.mark.parametrize("by_frame", [False, True])
+def test_closing_asks_one_question(viewer, folder, by_frame):
     layer = opened(viewer, folder)
     paint(viewer, layer)
-    user = Answer(DISCARD, CANCEL)  # napari asks, too
     window = viewer.window._qt_window
-    window.close(quit_app=False, confirm_need=True)
-    assert window.isVisible()
-    assert len(user.asked) == 2
+    window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+
+    def close():
+        if by_frame:  # the window system asks the handle
+            QApplication.sendEvent(window.windowHandle(), QCloseEvent())
+        else:
+            window.close(quit_app=False, confirm_need=True)
+
+    user = Answer(CANCEL)
+    close()
+    until(lambda: user.asked)
     pump(50)
+    assert window.isVisible()
+    user = Answer(DISCARD)
+    close()
+    until(lambda: not window.isVisible())
+    assert len(user.asked) == 1
     layer.saver.release()
-    assert len(journals(folder)) == 1
+    assert journals(folder) == []
 
 
 def image_of(viewer):
@@ -194,6 +211,7 @@ def test_a_taken_name_can_be_overwritten_or_another_taken(viewer, folder):
     assert viewer.layers["nuclei-2"].saver.replaces == ""
     old = viewer.layers["nuclei"]
     viewer.layers.remove(old)
+    form = show_new_labels(viewer)
     form.called.value = "nuclei"
     user = Answer(dialogs.OVERWRITE)
     form.create()
@@ -242,7 +260,7 @@ def test_two_windows_on_one_label_lose_nothing(viewer, folder, make_napari_viewe
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(save_report, "show_warning", told.append)
         assert not yours.saver.save_now()
-    assert "What others changed was read again" in told[0]
+    assert "Another program changed them. They were read again" in told[0]
     assert "changed by another program" in told[0]
     assert (stored(folder) == np.asarray(mine.data[0])).all()
     # What was read again lies below the edits, and is there to be looked at.
@@ -302,10 +320,10 @@ def test_edits_come_to_the_disk_and_outlive_a_killed_napari(viewer, folder):
     (found,) = journals(folder)
     assert read_journal(found).count == 4
     assert not (stored(folder) == 77).any()
-    user = Answer(RECOVER)
+    user = Answer(RESTORE)
     layer = opened(viewer, folder)
-    pump(200)
-    assert "Recover 4 edits of nuclei, not saved" in user.asked[0][0]
+    until(lambda: layer.unsaved)
+    assert "napari closed before 4 edits of 'nuclei'" in user.asked[0][0]
     assert (np.asarray(layer.data[0]) == 77).sum() > 1000
     assert layer.saver.save_now()
     assert (stored(folder) == np.asarray(layer.data[0])).all()

@@ -62,16 +62,19 @@ def stored(folder):
 
 
 def test_the_button_saves_and_the_state_is_told(viewer, layer, folder):
+    notification_manager.records.clear()  # of windows of other tests
     row = controls(viewer, layer)
     assert row.isVisible()
-    assert row.state.text() == "clean"
+    assert row.state.text() == "No changes"
     assert not row.save.isEnabled()
     paint(viewer, layer)
-    until(lambda: re.fullmatch(r"\d+ blocks? changed", row.state.text()))
+    until(lambda: row.state.text() == "Unsaved changes")
+    until(lambda: re.match(r"\d+ chunks? to save\.", row.state.toolTip()))
     assert row.save.isEnabled()
     QTest.mouseClick(row.save, LEFT)
-    saved = r"saved \d\d:\d\d - \d+ blocks?"
-    until(lambda: re.fullmatch(saved, row.state.text()))
+    until(lambda: re.fullmatch(r"Saved \d\d:\d\d", row.state.text()))
+    assert re.fullmatch(r"\d+ chunks? written\.", row.state.toolTip())
+    assert not [one for one in notification_manager.records if "aved" in one.message]
     assert not row.save.isEnabled()
     assert (stored(folder) == 77).any()
     layer.undo()
@@ -86,8 +89,7 @@ def test_the_status_bar_tells_of_a_save_wherever_the_mouse_is(viewer, layer, ove
     viewer.status = "something else"
     layer.saver.save()
     until(lambda: not layer.saver.running)
-    until(lambda: "saved" in str(viewer.status))
-    assert re.search(r"saved \d\d:\d\d - \d+ blocks?", str(viewer.status))
+    until(lambda: re.search(r"Saved \d\d:\d\d", str(viewer.status)))
 
 
 @pytest.fixture
@@ -123,7 +125,7 @@ def test_a_save_that_takes_long_shows_how_far_it_is_and_can_be_cancelled(
     all_over(layer)
     until(lambda: row.save.isEnabled())
     QTest.mouseClick(row.save, LEFT)
-    until(lambda: re.fullmatch(r"saving [1-9]\d? %", row.state.text()))
+    until(lambda: re.fullmatch(r"Saving [1-9]\d? %", row.state.text()))
     assert row.cancel.isVisible()
     assert not row.save.isVisible()
     until(lambda: bars(viewer))
@@ -133,7 +135,7 @@ def test_a_save_that_takes_long_shows_how_far_it_is_and_can_be_cancelled(
     button = row.cancel if where == "controls" else bar.cancel_button
     button.click()
     until(lambda: not layer.saver.running)
-    assert layer.saver.note.startswith("cancelled")
+    assert layer.saver.note.startswith("Cancelled")
     assert layer.unsaved
     until(lambda: not bars(viewer))
     slow.undo()

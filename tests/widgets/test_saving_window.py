@@ -20,7 +20,7 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import report as save_report
 from napari_ngff.widgets import dialogs
-from napari_ngff.widgets.dialogs import CANCEL, DISCARD, RECOVER, SAVE
+from napari_ngff.widgets.dialogs import CANCEL, DISCARD, LATER, RESTORE, SAVE
 from napari_ngff.widgets.saving.unsaved import Guard
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -68,12 +68,12 @@ def test_painted_pixels_are_in_the_file_after_ctrl_s(viewer, folder, qapp):
     assert not layer.unsaved
     paint(viewer, layer, 77, [(40, 50), (90, 120)])
     assert layer.unsaved
-    assert "unsaved edits" in layer.get_status((0, 0))["coordinates"]
+    assert "unsaved changes" in layer.get_status((0, 0))["coordinates"]
     assert (stored(folder) == before).all()
     press_save(viewer, layer)
     assert not layer.unsaved
     status = layer.get_status((0, 0))["coordinates"]
-    assert re.search(r"saved \d\d:\d\d - \d+ blocks?", status)
+    assert re.search(r"Saved \d\d:\d\d", status)
     after = stored(folder)
     assert (after == 77).sum() > 400
     assert ((after == before) | (after == 77)).all()
@@ -99,8 +99,8 @@ def painted(viewer, folder):
 def answer(monkeypatch, button):
     asked = []
 
-    def ask(parent, title, text, answers):
-        assert button in (*answers, CANCEL)
+    def ask(parent, title, text, answers, cancel=CANCEL):
+        assert button in (*answers, cancel)
         asked.append(text)
         return button
 
@@ -111,7 +111,10 @@ def answer(monkeypatch, button):
 def test_removing_asks_and_cancel_keeps_the_layer(viewer, painted, monkeypatch):
     asked = answer(monkeypatch, CANCEL)
     viewer.layers.remove_selected()
-    assert "There are edits that are not saved in: nuclei." in asked[0]
+    assert asked[0] == (
+        "Save changes to 'nuclei' of cells.ome.zarr?"
+        " 'Keep for later' lets you restore them next time."
+    )
     assert painted in viewer.layers
     assert painted.unsaved
 
@@ -151,12 +154,12 @@ def test_failure_is_told_with_its_reason(viewer, painted, folder, monkeypatch):
     told = []
     monkeypatch.setattr(save_report, "show_error", told.append)
 
-    def full(self, path, data, flush):
+    def full(path, data, token, flush):
         raise OSError(28, "No space left on device", path)
 
-    monkeypatch.setattr("napari_ngff.store.sink.FolderSink.write_aside", full)
+    monkeypatch.setattr("napari_ngff.store.write.folder_transaction.write_aside", full)
     assert not painted.saver.save_now()
-    assert "nuclei was not saved" in told[0]
+    assert told[0].startswith("Not saved: nuclei.\n")
     assert "No space left on device" in told[0]
     assert painted.unsaved
     monkeypatch.undo()
@@ -172,16 +175,19 @@ def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     pixels = np.asarray(painted.data[0])
     painted.saver.journal.close()  # as a dead process leaves it
     viewer.layers.clear()
-    asked = answer(monkeypatch, CANCEL)
+    asked = answer(monkeypatch, LATER)
     opened(viewer, folder)
-    pump(50)
-    assert "Recover 1 edit of nuclei, not saved when napari ended?" in asked[0]
+    until(lambda: asked)
+    assert asked[0].startswith(
+        "napari closed before 1 edit of 'nuclei' (cells.ome.zarr, today "
+    )
+    assert asked[0].endswith(") was saved. Restore it?")
     viewer.layers.clear()
-    asked = answer(monkeypatch, RECOVER)
+    asked = answer(monkeypatch, RESTORE)
     layer = opened(viewer, folder)
-    pump(50)
+    until(lambda: layer.unsaved)
     assert len(asked) == 1
-    assert layer.unsaved
+    assert viewer.layers.selection.active is layer
     assert (np.asarray(layer.data[0]) == pixels).all()
     layer.undo()
     assert not (np.asarray(layer.data[0]) == 77).any()
@@ -189,13 +195,13 @@ def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     assert layer.saver.save_now()
     assert (stored(folder) == pixels).all()
     viewer.layers.clear()
-    asked = answer(monkeypatch, RECOVER)
+    asked = answer(monkeypatch, RESTORE)
     opened(viewer, folder)
     pump(50)
     assert asked == []
 
 
-@pytest.mark.parametrize("says", [RECOVER, DISCARD])
+@pytest.mark.parametrize("says", [RESTORE, DISCARD])
 def test_edits_that_another_window_took_meanwhile_are_its_own(
     viewer, painted, folder, monkeypatch, says
 ):
@@ -212,7 +218,7 @@ def test_edits_that_another_window_took_meanwhile_are_its_own(
     layer = opened(viewer, folder)
     until(lambda: notification_manager.records)
     last = notification_manager.records[-1]
-    assert "Another window has decided on the edits of nuclei" in last.message
+    assert last.message.startswith("Another window has these edits now.\n")
     assert not layer.unsaved
     (theirs,) = taken
     assert len(read_journal(theirs.folder).edits) == 1
@@ -225,7 +231,7 @@ def test_discarded_edits_are_not_offered(viewer, painted, folder, monkeypatch):
     painted.saver.journal.sync()
     viewer.layers.remove_selected()
     viewer.layers.clear()
-    asked = answer(monkeypatch, RECOVER)
+    asked = answer(monkeypatch, RESTORE)
     opened(viewer, folder)
     pump(50)
     assert asked == []

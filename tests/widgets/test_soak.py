@@ -27,7 +27,7 @@ from napari_ngff.plate import planes
 from napari_ngff.plate.previews import queue
 from napari_ngff.store.region import cache as chunks
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser.controls import Mode
+from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.workers import CALM
 from plates import write_plate
@@ -123,7 +123,7 @@ def walk(viewer, dock, chance):
         dock.controls.filter.setText(chance.choice(["", "B", "4", "A1:D6"]))
     elif act < 0.98:
         dock.map.setSelected(chance.sample(wells, 6))
-        QTest.mouseClick(dock.controls.buttons[Mode.SELECTED], LEFT)
+        QTest.mouseClick(dock.controls.buttons[CanvasMode.SELECTED], LEFT)
     else:
         dock.parent().destroyOnClose()
         return show_browser(viewer)

@@ -12,12 +12,13 @@ from napari.layers import Labels
 from qtpy.QtCore import QPoint, Qt, QThreadPool
 from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
 
 from mouse import drop, pump, until
 from napari_ngff.cli import main
 from napari_ngff.plate.previews import cache as preview_cache
-from napari_ngff.viewer.browsing.map_values import colors
-from napari_ngff.viewer.browsing.table_offers import TASKS, Offer, Scope, Source
+from napari_ngff.viewer.browsing.map_values import CATEGORY_COLORS, colors
+from napari_ngff.viewer.browsing.table_offers import TASKS, Offer, Scope, TableOrigin
 from napari_ngff.widgets.browser.dock import BrowserDock
 from plates import write_plate
 
@@ -88,7 +89,8 @@ def test_a_dropped_table_colours_the_map(dropped):
     picture = dropped.map.viewport().grab().toImage()
     assert picture.pixelColor(rect.center()) == dropped.map._colors.line
     assert dropped.map.tipAt(rect.center()).endswith("no value")
-    assert dropped.map.tipAt(dropped.map.rectOf("A/2").center()).endswith("0.5")
+    tip = dropped.map.tipAt(dropped.map.rectOf("A/2").center())
+    assert tip == "A2\ndose: 0.5\ndrug: dmso"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,88 @@ def test_thumbnails_come_back(dropped):
     dropped.tables.column.setCurrentIndex(0)
     dropped.tables.column.activated.emit(0)
     assert color_at(dropped, "B/3") != coloured
-    assert dropped.map.tipAt(dropped.map.rectOf("A/2").center()) == "A02"
+    tip = dropped.map.tipAt(dropped.map.rectOf("A/2").center())
+    assert tip == "A2\ndose: 0.5\ndrug: dmso"
+    assert dropped.map.scale() is None
+
+
+def choose_from(box, text):
+    """Choose an entry of a box as by hand: open its list, and click."""
+    QTest.mouseClick(box, LEFT)
+    view = box.view()
+    until(view.isVisible)
+    index, port = box.model().index(box.findText(text), 0), view.viewport()
+    last = box.model().index(box.count() - 1, 0)
+    until(lambda: view.visualRect(last).bottom() <= port.height())
+    assert view.sizeHintForColumn(0) <= port.width()
+    place = QPoint(20, view.visualRect(index).center().y())
+    pump(QApplication.doubleClickInterval() + 100)  # Qt takes no click before that
+    QTest.mouseMove(port, place)
+    QTest.mouseClick(port, LEFT, PLAIN, place)
+    until(lambda: not view.isVisible())
+
+
+def test_text_is_a_category_with_a_legend(dropped):
+    choose_from(dropped.tables.column, "drug")
+    assert not dropped.tables.note.isVisible()
+    assert not dropped.tables.log.isVisible()
+    assert color_at(dropped, "A/1") == QColor(*CATEGORY_COLORS[0])
+    assert color_at(dropped, "B/1") == QColor(*CATEGORY_COLORS[1])
+    tip = dropped.map.tipAt(dropped.map.rectOf("B/2").center())
+    assert tip == "B2\ndrug: x\ndose: 0.5"
+    port = dropped.map.viewport()
+    legend = port.grab().toImage().copy(0, dropped.map._cells_area().bottom(), 999, 99)
+    seen = {
+        legend.pixelColor(x, y).name()
+        for x in range(0, legend.width(), 3)
+        for y in range(0, legend.height(), 3)
+    }
+    for color in CATEGORY_COLORS[:2]:
+        assert QColor(*color).name() in seen
+
+
+def test_conditions_and_measurements_are_joined(dropped):
+    dropped.tables.menu.aboutToShow.emit()
+    actions = {a.text(): a for a in dropped.tables.menu.actions()}
+    dropped.tables.menu.triggered.emit(actions["nuclei in all fields"])
+    tables = dropped.tables.tables()
+    until(lambda: tables.chosen == Offer(TableOrigin.MEASURED, "nuclei"))
+    assert dropped.tables.column.currentText() == "voxels"
+    tip = dropped.map.tipAt(dropped.map.rectOf("A/2").center())
+    for line in ("conditions.csv", "dose: 0.5", "drug: dmso", "nuclei, measured"):
+        assert line in tip.splitlines()
+    assert "area: 0.25 (mean of 2,048)" in tip.splitlines()
+    # A heading is no choice.
+    box = dropped.tables.column
+    heading = box.model().item(box.findText("conditions.csv"))
+    assert not heading.isEnabled()
+    choose_from(box, "dose")
+    assert tables.chosen == Offer(TableOrigin.FILE, "conditions.csv")
+    QTest.keyClicks(dropped.controls.filter, "drug = dmso and area > 0")
+    assert dropped.map._state.shown == {"A/1", "A/2", "A/3"}
+
+
+def test_doses_have_logarithmic_colours_and_a_box_to_change_that(dock, tmp_path):
+    path = tmp_path / "doses.csv"
+    rows = [f"A{i + 1},{10.0**i}" for i in range(4)]
+    path.write_text("\n".join(("well,dose", *rows)))
+    drop(dock, path)
+    until(lambda: dock.tables.table.currentText() == "doses.csv")
+    scale = colors()
+    assert dock.tables.log.isChecked()
+    assert color_at(dock, "A/2") == QColor(*(int(c) for c in scale[85]))
+    port = dock.map.viewport()
+    before = [color_at(dock, f"A/{i}").name() for i in (1, 2, 3, 4)]
+    assert len(set(before)) == 4
+    QTest.mousePress(port, LEFT, PLAIN, legend_at(dock, 0.1))
+    QTest.mouseMove(port, legend_at(dock, 0.1 + 1 / 3))
+    QTest.mouseRelease(port, LEFT, PLAIN, legend_at(dock, 0.1 + 1 / 3))
+    low, high = dock.tables.tables().coloring().limits
+    assert low == pytest.approx(10, rel=0.1)
+    assert high == 1000
+    QTest.mouseClick(dock.tables.log, LEFT, PLAIN, QPoint(8, 8))
+    assert not dock.tables.tables().coloring().is_log
+    assert color_at(dock, "A/2") == QColor(*(int(c) for c in scale[2]))
 
 
 def test_conditions_in_the_filter_line(dropped):
@@ -157,7 +240,7 @@ def test_labels_are_counted(dock):
     box.activated.emit(row)
     tables = dock.tables.tables()
     until(lambda: tables.coloring() is not None)
-    assert tables.chosen == Offer(Source.COUNT, "nuclei")
+    assert tables.chosen == Offer(TableOrigin.COUNT, "nuclei")
     assert tables.coloring().values["A/1"] == 32 * 32
     assert tables.coloring().values["B/1"] is None
     until(lambda: not dock.tables.progress.isVisible())
@@ -170,8 +253,8 @@ def test_measured_as_by_the_command(viewer, dock, tmp_path):
     until(lambda: dock.browser().position is not None)
     dock.tables.menu.aboutToShow.emit()
     actions = {a.text(): a for a in dock.tables.menu.actions()}
-    assert not actions["nuclei: The selected wells"].isEnabled() or dock.map.selected()
-    dock.tables.menu.triggered.emit(actions["nuclei: All"])
+    assert not actions["nuclei in selected wells"].isEnabled() or dock.map.selected()
+    dock.tables.menu.triggered.emit(actions["nuclei in all fields"])
     tables = dock.tables.tables()
     until(lambda: tables.table is not None)
     tables.save(str(tmp_path / "gui.csv"))
@@ -199,7 +282,7 @@ def test_unsaved_edits_are_told_of_while_labels_are_measured(viewer, dock):
     until(lambda: layer.unsaved)
     dock.tables.menu.aboutToShow.emit()
     actions = {a.text(): a for a in dock.tables.menu.actions()}
-    dock.tables.menu.triggered.emit(actions["nuclei: All"])
+    dock.tables.menu.triggered.emit(actions["nuclei in all fields"])
     until(lambda: dock.tables.tables().table is not None)
     until(lambda: not dock.tables.progress.isVisible())
     note = dock.tables.note.text()
@@ -217,7 +300,7 @@ def test_what_is_given_up_is_not_chosen(dock, monkeypatch):
         begun.set()
         assert go_on.wait(60)
 
-    monkeypatch.setitem(TASKS, Source.COUNT, slowly)
+    monkeypatch.setitem(TASKS, TableOrigin.COUNT, slowly)
     box = dock.tables.table
     box.setCurrentIndex(box.findText("number of nuclei"))
     box.activated.emit(box.currentIndex())

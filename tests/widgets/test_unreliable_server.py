@@ -12,7 +12,7 @@ from mouse import LEFT, pump, until
 from napari_ngff.store import remote
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.browser import Position
-from napari_ngff.widgets.browser.controls import Mode
+from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser
 from patience import PATIENCE
 from plates import write_plate
@@ -34,7 +34,11 @@ def server(tmp_path, monkeypatch):
 @pytest.fixture
 def told(monkeypatch):
     messages = []
-    monkeypatch.setattr(frontend, "show", messages.extend)
+
+    def show(texts, result=""):
+        messages.extend(texts)
+
+    monkeypatch.setattr(frontend, "show", show)
     return messages
 
 
@@ -86,7 +90,7 @@ def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
     until(lambda: dock.browser().position == Position("B/2", "0", 0))
     until(lambda: "B/2" in dock.map.pictures() and not dock.map.problems())
     calm(dock)
-    QTest.mouseClick(dock.controls.buttons[Mode.PLATE], LEFT)
+    QTest.mouseClick(dock.controls.buttons[CanvasMode.PLATE], LEFT)
     until(lambda: len(dock.browser().shown_wells) == 12)
     calm(dock)
     assert wells_of(viewer, (3, 4)).all()
@@ -116,8 +120,10 @@ def test_labels_of_a_plate_come_together(viewer, server, told, tmp_path):
     plate = {"grid": (3, 4), "labelled": lambda well: ("nuclei",)}
     dock = browsed(viewer, server, tmp_path, **plate)
     calm(dock)
+    viewer.layers["nuclei"].visible = True  # a plate opens with labels hidden
+    calm(dock)
     viewer.layers["nuclei"].events.set_data.connect(lambda: drawn.append(1))
-    QTest.mouseClick(dock.controls.buttons[Mode.PLATE], LEFT)
+    QTest.mouseClick(dock.controls.buttons[CanvasMode.PLATE], LEFT)
     until(lambda: drawn)
     calm(dock)
     assert np.asarray(viewer.layers["nuclei"].data[-1]).all()

@@ -13,6 +13,7 @@ from napari_ngff import plugin
 from napari_ngff.viewer.bridge import volume
 from napari_ngff.viewer.painting.volumes import is_volume
 from napari_ngff.viewer.samples import write_stack
+from napari_ngff.widgets.docking import ANNOTATE, full_name
 
 
 @pytest.fixture
@@ -21,9 +22,7 @@ def page(viewer, tmp_path):
     pump(300)
     plugin.view_region(viewer)
     pump(300)
-    (dock,) = (
-        one for name, one in viewer.window.dock_widgets.items() if "annotate" in name
-    )
+    dock = viewer.window.dock_widgets[full_name(ANNOTATE)]
     assert dock.volume.isVisible()
     return dock.volume
 

@@ -248,14 +248,14 @@ def test_contrast_that_the_file_lacks_arrives_from_a_worker(
     document = json.loads((quarters / "zarr.json").read_text())
     del document["attributes"]["ome"]["omero"]
     (quarters / "zarr.json").write_text(json.dumps(document))
-    estimate = session.estimate_contrast
+    estimate = session.measure_contrast
     threads = []
 
     def noted(data: Any) -> Any:
         threads.append(threading.current_thread())
         return estimate(data)
 
-    monkeypatch.setattr(session, "estimate_contrast", noted)
+    monkeypatch.setattr(session, "measure_contrast", noted)
     drop_on_canvas(viewer, quarters)
     until(lambda: [la.contrast_limits for la in viewer.layers] == [[0, 1000]] * 2)
     assert threading.main_thread() not in threads
@@ -401,8 +401,8 @@ def menu_texts(actions: Iterable[Any]) -> list[str]:
 
 def test_commands_stand_in_the_file_menu(viewer: Viewer) -> None:
     texts = menu_texts(viewer.window.file_menu.actions())
-    assert "Open OME-Zarr URL… (OME-Zarr)" in texts
-    assert "Make OME-Zarr the default reader… (OME-Zarr)" in texts
+    assert "Open URL… (OME-Zarr)" in texts
+    assert "Make default reader… (OME-Zarr)" in texts
     assert "24-well plate" in texts
 
 

@@ -39,6 +39,27 @@ def test_what_is_raised_is_told(qtbot):
     )
 
 
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError("raised"), "raised"),
+        (KeyError("x"), "Unexpected KeyError: 'x'"),
+        (AssertionError(), "Unexpected AssertionError"),
+        (MemoryError(), "There is not enough memory."),
+    ],
+)
+def test_an_error_that_nobody_awaits_is_shown_once(qtbot, monkeypatch, error, text):
+    shown = []
+    monkeypatch.setattr("napari_ngff.viewer.frontend._notifier", [shown.append])
+
+    def work():
+        raise error
+
+    run_in_worker(work, pytest.fail)
+    qtbot.waitUntil(lambda: len(shown) == 1, timeout=20_000)
+    assert text in shown[0]
+
+
 def test_what_nobody_waits_for_comes_after_what_is_asked_for(qtbot):
     threads, order = [], []
 

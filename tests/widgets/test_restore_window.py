@@ -1,0 +1,168 @@
+"""The question what to do with unsaved edits, clicked in a real window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.layers import Image
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import QPoint, Qt, QTimer
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
+
+from mouse import drag, pump, until
+from napari_ngff.labels.journal import journal_home
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
+from napari_ngff.widgets.saving.restore_dialog import RestoreDialog
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def cells(tmp_path):
+    write_image(tmp_path / "cells.ome.zarr", shape=(120, 160))
+    yield tmp_path / "cells.ome.zarr"
+    notification_manager.records.clear()
+
+
+@pytest.fixture
+def plate(tmp_path):
+    path = tmp_path / "plate.ome.zarr"
+    write_plate(path, grid=(1, 2), fields=1, shape=(128, 128))
+    yield path
+    notification_manager.records.clear()
+
+
+def opened(viewer, path):
+    use_workers()
+    viewer.open(str(path), plugin="napari-ngff")
+    viewer.reset_view()
+    pump(100)
+
+
+def image_of(viewer):
+    return next(layer for layer in viewer.layers if isinstance(layer, Image))
+
+
+def paint_new(viewer, name, label):
+    layer = viewer.add_layer(new_labels(image_of(viewer), name))
+    viewer.layers.selection.active = layer
+    pump(100)
+    layer.mode, layer.selected_label, layer.brush_size = "paint", label, 9
+    low, high = image_of(viewer).extent.world[:, -2:]
+    drag(viewer, [tuple(low + part * (high - low)) for part in (0.4, 0.6)])
+    assert layer.unsaved
+    return np.asarray(layer.data[0])
+
+
+def leave(viewer):
+    """End as a process that dies does."""
+    for layer in list(viewer.layers):
+        if getattr(layer, "saver", None) is not None and layer.unsaved:
+            layer.saver.keep()
+    viewer.layers.clear()
+    notification_manager.records.clear()
+
+
+class Asked:
+    """Waits for the question, and clicks as a user does."""
+
+    def __init__(self, button, untick=None):
+        self.rows = None
+        self._button, self._untick = button, untick
+        self._timer = QTimer()
+        self._timer.timeout.connect(self._click)
+        self._timer.start(50)
+
+    def _click(self):
+        dialog = QApplication.activeModalWidget()
+        if not isinstance(dialog, RestoreDialog | QMessageBox):
+            return
+        self._timer.stop()
+        if isinstance(dialog, QMessageBox):
+            self.rows = [dialog.text()]
+        else:
+            listed = dialog.list
+            self.rows = [listed.item(row).text() for row in range(listed.count())]
+            if self._untick is not None:
+                row = listed.visualItemRect(listed.item(self._untick))
+                at = QPoint(row.left() + 10, row.center().y())
+                QTest.mouseClick(listed.viewport(), LEFT, pos=at)
+        buttons = {
+            b.text().replace("&", ""): b for b in dialog.findChildren(QPushButton)
+        }
+        assert set(buttons) == {RESTORE, DISCARD, LATER}
+        QTest.mouseClick(buttons[self._button], LEFT)
+
+
+def test_labels_that_were_never_saved_come_back(viewer, cells):
+    opened(viewer, cells)
+    pixels = paint_new(viewer, "mitosis", 5)
+    leave(viewer)
+    asked = Asked(LATER)
+    opened(viewer, cells)
+    until(lambda: asked.rows)
+    viewer.layers.clear()
+    asked = Asked(RESTORE)
+    opened(viewer, cells)
+    until(lambda: "mitosis" in viewer.layers)
+    (text,) = asked.rows
+    assert text.startswith("napari closed before 1 edit of 'mitosis' (cells.ome.zarr, ")
+    layer = viewer.layers["mitosis"]
+    until(lambda: viewer.layers.selection.active is layer)
+    assert layer.visible
+    assert (np.asarray(layer.data[0]) == pixels).all()
+    layer.saver.discard()
+
+
+def test_of_several_labels_those_that_are_ticked_come_back(viewer, cells):
+    opened(viewer, cells)
+    for number, name in enumerate(("mitosis", "phenotype")):
+        paint_new(viewer, name, number + 3)
+    leave(viewer)
+    asked = Asked(RESTORE, untick=0)
+    opened(viewer, cells)
+    until(lambda: asked.rows)
+    assert sorted(row.split(" (")[0] for row in asked.rows) == [
+        "1 edit of 'mitosis'",
+        "1 edit of 'phenotype'",
+    ]
+    kept, other = ("mitosis", "phenotype")
+    if "phenotype" in asked.rows[0]:
+        kept, other = other, kept
+    until(lambda: other in viewer.layers)
+    assert kept not in viewer.layers
+    viewer.layers[other].saver.discard()
+    viewer.layers.clear()
+    asked = Asked(DISCARD)
+    opened(viewer, cells)
+    until(lambda: asked.rows)
+    assert kept in asked.rows[0]
+    until(lambda: not list(journal_home().glob("*/*/edits.jsonl")))
+
+
+def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):
+    opened(viewer, plate)
+    browser = session_of(viewer).browser
+    browser.show_field("A/2", "0")
+    until(lambda: browser.position is not None)
+    pixels = paint_new(viewer, "mitosis", 5)
+    leave(viewer)
+    session_of(viewer).browser.close()
+    session_of(viewer).browser = None
+    asked = Asked(RESTORE)
+    opened(viewer, plate)
+    until(lambda: asked.rows)
+    assert "of 'mitosis' (plate.ome.zarr A/2/0, " in asked.rows[0]
+    until(lambda: "mitosis" in viewer.layers and viewer.layers["mitosis"].unsaved)
+    browser = session_of(viewer).browser
+    assert (browser.position.well, browser.position.field) == ("A/2", "0")
+    layer = viewer.layers["mitosis"]
+    assert viewer.layers.selection.active is layer
+    assert layer.visible
+    assert (np.asarray(layer.data[0]) == pixels).all()
+    layer.saver.discard()

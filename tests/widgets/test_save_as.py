@@ -1,0 +1,133 @@
+"""Saving one image by real keys: our own command, and napari's Ctrl+S dialog."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import QEventLoop, Qt, QTimer
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit
+
+from mouse import pump, until
+from napari_ngff.plugin import save_as, use_workers
+from napari_ngff.store.node import open_node
+from napari_ngff.widgets import save_as as module
+from patience import PATIENCE
+
+
+@pytest.fixture
+def image(viewer):
+    use_workers()
+    pixels = np.random.default_rng(0).integers(0, 4000, (300, 400)).astype("u2")
+    layer = viewer.add_image(pixels, name="Cells: DNA", scale=(0.5, 0.5))
+    notification_manager.records.clear()
+    yield layer
+    notification_manager.records.clear()
+
+
+@pytest.fixture(autouse=True)
+def qt_dialogs():
+    """Dialogs of Qt, which a test can type into."""
+    QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs)
+    yield
+    QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs, False)
+
+
+def typed(command, folder, name, kind=None, *, kind_last=False):
+    """Run a command that asks; type a name, choose a type, and press Enter."""
+    loop = QEventLoop()
+
+    def choose(kinds):
+        while kind is not None and not kinds.currentText().startswith(kind):
+            QTest.keyClick(kinds, Qt.Key.Key_Down)
+
+    def answer():
+        dialog = QApplication.activeModalWidget()
+        if not isinstance(dialog, QFileDialog):
+            QTimer.singleShot(50, answer)
+            return
+        dialog.setDirectory(str(folder))
+        kinds = dialog.findChild(QComboBox, "fileTypeCombo")
+        line = dialog.findChild(QLineEdit, "fileNameEdit")
+        if not kind_last:
+            choose(kinds)
+        line.clear()
+        QTest.keyClicks(line, name)
+        if kind_last:
+            choose(kinds)
+        QTest.keyClick(line, Qt.Key.Key_Return)
+
+    def run():
+        try:
+            command()
+        finally:
+            loop.quit()
+
+    QTimer.singleShot(300, answer)
+    QTimer.singleShot(0, run)
+    QTimer.singleShot(1000 * PATIENCE, loop.quit)
+    loop.exec()
+
+
+def messages():
+    return [record.message for record in notification_manager.records]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "written"),
+    [
+        ("out.ome.zarr", None, "out.ome.zarr"),
+        ("out.ozx", None, "out.ozx"),
+        ("out", None, "out.ome.zarr"),
+        ("out", "OME-Zarr single file", "out.ozx"),
+    ],
+)
+def test_one_image_is_saved_under_the_typed_name(
+    viewer, image, tmp_path, name, kind, written
+):
+    typed(lambda: save_as(viewer), tmp_path, name, kind)
+    until((tmp_path / written).exists)
+    assert [path.name for path in tmp_path.iterdir()] == [written]
+    assert open_node(str(tmp_path / written)).metadata.image is not None
+    assert messages() == [f"Saved {written}"]
+
+
+@pytest.mark.parametrize("kind_last", [False, True])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("out.ozx", "OME-Zarr single file"), ("out.ome.zarr", "OME-Zarr folder")],
+)
+def test_the_dialog_of_napari_keeps_the_typed_ending(
+    viewer, image, tmp_path, name, kind, kind_last
+):
+    save = viewer.window._qt_viewer._save_layers_dialog
+    typed(lambda: save(selected=True), tmp_path, name, kind, kind_last=kind_last)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert messages() == [f"Saved {name}"]
+
+
+def test_what_is_saved_are_several_selected_layers_or_all_visible_ones(
+    viewer, image, tmp_path, monkeypatch
+):
+    labels = viewer.add_labels((image.data > 3000).astype("u2"), scale=(0.5, 0.5))
+    hidden = viewer.add_image(image.data, name="Cells: actin", visible=False)
+    titles = []
+
+    def ask(_, title, name):
+        titles.append(title)
+        return ""
+
+    monkeypatch.setattr(module, "ask_target", ask)
+    viewer.layers.selection = {hidden}
+    save_as(viewer)
+    viewer.layers.selection = {image, labels, hidden}
+    save_as(viewer)
+    viewer.layers.clear()
+    save_as(viewer)
+    pump()
+    assert titles == [
+        "Save 2 layers (visible) as OME-Zarr",
+        "Save 3 layers (selected) as OME-Zarr",
+    ]
+    assert messages()[-1].startswith("Nothing to save")
