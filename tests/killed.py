@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_ngff.labels.blank import Blank
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.creation import METHOD, create_labels
 from napari_ngff.labels.edits import Edit
@@ -29,8 +28,9 @@ from napari_ngff.labels.journal import Journal
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.labels.writer import LabelWriter
-from napari_ngff.store.growing import GrowingFile
+from napari_ngff.store.lazy import BlankArray
 from napari_ngff.store.node import open_node
+from napari_ngff.store.write.append_log import AppendLog
 from saving import open_canvas
 
 WIDE = 70000
@@ -95,9 +95,13 @@ class Steps:
         parts = path[len(self.root) + 1 :].split("/")
         if word == "flush" and not name.endswith(".part"):
             return "flush folders"
-        if any(part.endswith((".widening", ".before")) for part in parts):
-            return f"{word} widened"
-        if "labels" in parts and name.startswith(("zarr.json", ".unfinished")):
+        if any(part.endswith(".aside") for part in parts):
+            if parts[0] != "labels" or name == "note.json":
+                return f"{word} widened"
+            parts[1:3] = [NEW]  # as if it was in its place
+        if parts == ["labels", NEW]:
+            return f"{word} tree"
+        if "labels" in parts and name.startswith("zarr.json"):
             return f"{word} {self.document(parts)}"
         if word == "remove" and name.endswith(".part"):
             return None
@@ -108,8 +112,6 @@ class Steps:
 
     @staticmethod
     def document(parts: list[str]) -> str:
-        if parts[-1].startswith(".unfinished"):
-            return "unfinished"
         return {2: "list", 3: "group", 4: "array"}[len(parts)]
 
     def watch(self, module, name: str, word: str, which=lambda *given: given[0]):
@@ -153,10 +155,10 @@ class Steps:
         self.watch(
             os, "open", "write", lambda path, flags, *_: flags & os.O_CREAT and path
         )
-        from napari_ngff.store import sink
+        from napari_ngff.store.write import replace_tree
 
-        self.watch(sink, "exchange", "swap", lambda place, new: new)
-        self.note(GrowingFile, "append", stage_of_record)
+        self.watch(replace_tree, "exchange", "swap", lambda place, new: new)
+        self.note(AppendLog, "append", stage_of_record)
 
 
 def stage_of_record(record: bytes) -> str:
@@ -169,8 +171,9 @@ def created(image: str, journal: Journal, canvas: Canvas) -> LabelWriter:
     """Create a label image for what is painted."""
     made = create_labels(open_node(image), NEW, canvas.dtype)
     files = made.arrays, (0, 1)
-    writer = LabelWriter(canvas, journal.retained, METHOD, made.ratios, files)
-    writer.register = made.register
+    writer = LabelWriter(
+        canvas, journal.retained, METHOD, made.ratios, files, made.register
+    )
     writer.journal = journal
     return writer
 
@@ -179,7 +182,7 @@ def blank(image: str) -> Canvas:
     """Make an empty canvas for a new label image."""
     shapes = [array.shape for _, array in sorted(open_arrays(image))]
     dtype = np.dtype("u2")
-    return Canvas([Blank(shape, (16, 24), dtype) for shape in shapes])
+    return Canvas([BlankArray(shape, (16, 24), dtype) for shape in shapes])
 
 
 def open_arrays(image: str):

@@ -15,6 +15,6 @@ def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Give what the user is told of saves."""
     messages: list[str] = []
-    for name in ("show_error", "show_warning", "show_info"):
+    for name in ("show_error", "show_warning"):
         monkeypatch.setattr(f"napari_ngff.viewer.saving.report.{name}", messages.append)
     return messages

@@ -63,7 +63,7 @@ def test_what_has_begun_ends_though_it_is_given_up(waiting, acting, begun):
 
 def test_a_failure_stops_nothing_that_has_begun(waiting, acting, monkeypatch):
     shown = []
-    monkeypatch.setattr(frontend, "show", shown.extend)
+    monkeypatch.setattr(frontend, "show", lambda found, _: shown.extend(found))
     act(acting, "a")
     turn(waiting)
 
@@ -93,3 +93,17 @@ def test_what_fails_is_over(waiting, acting):
         turn(waiting)
     assert acting.log == ["b1", "b2", "b3"]
     assert acting.told == [True, False, True, False]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_nothing_changes_after_the_window_was_closed(waiting, begun):
+    is_open = [True]
+    acting = Actions(lambda busy: None, is_open=lambda: is_open[0])
+    acting.log = []
+    act(acting, "a")
+    if begun:
+        turn(waiting)
+    is_open[0] = False
+    while waiting:
+        turn(waiting)
+    assert acting.log == ["a1"] * begun

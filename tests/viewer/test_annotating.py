@@ -10,8 +10,9 @@ from napari.components import ViewerModel
 from napari_ngff.labels.description import read_label_info
 from napari_ngff.labels.states import FieldStates
 from napari_ngff.store.node import open_node
-from napari_ngff.viewer.browsing import annotation as annotating
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.annotation import annotate
+from napari_ngff.viewer.browsing.well_states import count_states
 from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
@@ -99,7 +100,12 @@ def test_states_are_kept_and_lead_to_what_is_to_do(viewer, root):
     found.set_state("done")
     found.next_to_do()
     assert found.here == "A/2/0"
-    assert found.well_progress() == {"A/1": 0.5, "A/2": 0.0, "B/1": 0.5}
+    counted = count_states(found.browser)
+    assert {w: (dict(s.counts), s.total) for w, s in counted.items()} == {
+        "A/1": ({"done": 1, "flagged": 1}, 2),
+        "B/1": ({"done": 1}, 2),
+    }
+    assert counted["A/1"].text == "2 fields: 1 done, 1 flagged"
     again = FieldStates(open_node(root))
     assert again.state("A/1/1") == "flagged"
     # What was painted before stays in sight when one comes back.
@@ -112,7 +118,7 @@ def test_states_are_kept_and_lead_to_what_is_to_do(viewer, root):
 def test_a_field_that_cannot_be_saved_is_not_left(viewer, root, monkeypatch):
     found = begin(viewer, root)
     warned = []
-    monkeypatch.setattr(annotating, "show_warning", warned.append)
+    monkeypatch.setattr(frontend, "show", lambda _, result: warned.append(result))
     paint(found, 3)
     layer = found.layer
     monkeypatch.setattr(
@@ -122,7 +128,7 @@ def test_a_field_that_cannot_be_saved_is_not_left(viewer, root, monkeypatch):
     assert found.here == "A/1/0"
     assert found.layer is layer
     assert (np.asarray(layer.data[0]) == 3).any()
-    assert "is not saved" in warned[0]
+    assert warned == ["Labels not saved: the field stays."]
 
 
 def test_labels_that_were_made_before_are_those_of_the_round(viewer, root):

@@ -137,7 +137,7 @@ def test_a_large_archive_is_left_alone_and_that_is_told_once(
     assert layer.unsaved
     assert path.read_bytes() == before
     (text,) = told
-    assert "cells.ozx has" in text
+    assert "MB of cells.ozx" in text
     assert "Ctrl+S" in text
     monkeypatch.setattr(module, "LARGE", path.stat().st_size + 1)
     autosave.look(1200)

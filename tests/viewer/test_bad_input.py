@@ -485,14 +485,29 @@ def test_complex_image_shows_magnitude(tmp_path):
 
 def test_sizes_that_grow_along_the_levels(tmp_path, capsys):
     levels = [pixels(10, 10), pixels(20, 20), pixels(5, 40)]
-    root = write_image(tmp_path / "a.zarr", *levels)
+    home = multiscale(paths="012")
+    for dataset, size in zip(home["datasets"], (2.0, 1.0, 4.0), strict=True):
+        dataset["coordinateTransformations"][0]["scale"] = [size, size]
+    root = write_image(tmp_path / "a.zarr", *levels, multiscales=[home])
     (layer,) = build(root)
     assert [level.shape for level in layer.data] == [(20, 20), (10, 10)]
     # The place of the finest one is its own, not that of the first listed.
-    np.testing.assert_allclose(layer.scale, (2, 2))
+    np.testing.assert_allclose(layer.scale, (1, 1))
     printed = described(root, capsys)
     assert "levels-unordered" in printed
     assert "level-grows" in printed
+
+
+def test_levels_that_grow_though_their_voxels_do_are_left_out(tmp_path, capsys):
+    """As coarser levels padded to whole chunks are."""
+    levels = [pixels(10, 10), pixels(20, 20), pixels(5, 40)]
+    root = write_image(tmp_path / "a.zarr", *levels)
+    (layer,) = build(root)
+    np.testing.assert_array_equal(data_of(layer), pixels(10, 10))
+    np.testing.assert_allclose(layer.scale, (1, 1))
+    printed = described(root, capsys)
+    assert printed.count("level-grows") == 2
+    assert "levels-unordered" not in printed
 
 
 @pytest.mark.parametrize("shape", [(7,), (), (0, 5), (3, 0, 5)])
@@ -624,7 +639,9 @@ def test_unknown_units(tmp_path, unit):
     write_array(root / "0", pixels(20, 20))
     (layer,) = build(root)
     assert str(layer.units[1]) == "micrometer"
-    assert str(layer.units[0]) == ("micrometer" if unit == "µm" else "pixel")
+    # What people write is read; what has no meaning is no unit.
+    known = {"µm": "micrometer", "meters": "meter"}
+    assert str(layer.units[0]) == known.get(unit, "pixel")
 
 
 @pytest.mark.parametrize(
@@ -767,7 +784,8 @@ def test_damaged_wells_stay_empty_and_the_first_is_named(tmp_path, notes):
     (layer,) = build(root)
     assert data_of(layer)[::20, ::20].tolist() == [[1, 0], [0, 4]]
     (note,) = notes()
-    assert f"{root}/A/2 cannot be read" in note
+    assert "p.zarr/A/2 cannot be read" in note
+    assert f"{root}/A/2" in note.splitlines()  # whole, in the details
 
 
 def test_no_well_is_there(tmp_path, capsys):

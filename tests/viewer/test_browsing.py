@@ -11,12 +11,13 @@ from napari.components import ViewerModel
 from napari_ngff import open_node
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.folder import FolderSource
-from napari_ngff.viewer import frontend, reader
-from napari_ngff.viewer.browsing import expected
+from napari_ngff.viewer import frontend, reader, settings
+from napari_ngff.viewer.browsing import display_parts
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.reader import browsable
+from napari_ngff.viewer.saving.recovery import journals_of, open_journal
 from napari_ngff.viewer.session import session_of
 from plates import pixels, write_group, write_image, write_plate
 
@@ -46,7 +47,11 @@ def root(pristine, tmp_path):
 @pytest.fixture
 def told(monkeypatch):
     messages = []
-    monkeypatch.setattr(frontend, "show", messages.extend)
+    monkeypatch.setattr(
+        frontend,
+        "show",
+        lambda found, result: messages.extend([result, *found] if found else []),
+    )
     return messages
 
 
@@ -121,7 +126,7 @@ def test_fields_are_exchanged_under_the_same_layers(root, viewer):
     assert isinstance(labels, OMEZarrLabels)
     assert labels.editable
     assert positions == [None, Position("A/2", "0", 0), Position("A/2", "1", 0)]
-    assert browser.title(browser.position) == "A02 - field 1 - acquisition 0"
+    assert browser.title(browser.position) == "A2 - field 1"
 
 
 def test_layers_are_called_by_what_they_show(root, viewer, monkeypatch):
@@ -238,13 +243,18 @@ def test_a_well_is_shown_though_its_first_field_is_broken(root, viewer, told):
     browser = browse(viewer, root)
     browser.show_field("B/2")
     assert browser.position == Position("B/2", "1", 0)
-    assert not told
+    assert told[0] == "Skipped 1 image: not readable."
+    assert "B/2/0" in told[1]
+    told.clear()
+    browser.show_field("A/1")
+    browser.show_field("B/2")
+    assert not told, "once is enough"
     browser.show_field("B/2", "0")
-    assert "B/2/0" in told[0]
+    assert "B/2/0" in told[-1]
     for field in "123":
         shutil.rmtree(root / "B/2" / field)
     browse(viewer, root).show_field("B/2")
-    assert len(told) == 2
+    assert len(told) == 4, "two messages of a result and a reason"
 
 
 def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
@@ -255,13 +265,14 @@ def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     labels.mode = "paint"
     labels.paint((4, 4), 77)
     asked = []
-    monkeypatch.setattr(frontend, "settle", lambda _, layers: asked.append(layers))
-    browser.step_field(1)
+    monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
+    with monkeypatch.context() as patched:
+        patched.setattr(frontend, "settle", lambda _, layers: asked.append(layers))
+        browser.step_field(1)
     assert asked == [[labels]]
     assert browser.position == Position("A/1", "0", 0)
     assert viewer.layers["cells"] is labels
 
-    monkeypatch.undo()
     before = labels.saver
     browser.step_field(1)
     assert browser.position == Position("A/1", "1", 0)
@@ -282,23 +293,27 @@ def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     )
     # The edits that were left are offered again where they were made.
     browser.step_field(-1)
-    (found,) = labels.saver.found()
-    labels.saver.recover(found)
+    (found,) = journals_of(labels.saver)
+    labels.saver.take_over(open_journal(labels.saver, found))
     assert labels.data[0][4, 4] == 77
     labels.saver.discard()
 
 
-def test_labels_that_are_being_saved_get_a_new_layer(root, viewer):
+def test_a_field_is_left_when_the_save_that_is_running_has_ended(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")
     labels = viewer.layers["cells"]
     labels.selected_label, labels.brush_size, labels.opacity = 77, 5, 0.3
-    labels.saver.running = True
+    saver = labels.saver
+    saver.running = True
     browser.step_field(1)
-    other = viewer.layers["cells"]
-    assert other is not labels
-    assert (other.selected_label, other.brush_size, other.opacity) == (77, 5, 0.3)
-    assert viewer.layers.index(other) == 2
+    assert browser.position == Position("A/1", "0", 0)
+    saver.running = False
+    saver.failed.emit(None)
+    assert browser.position == Position("A/1", "1", 0)
+    assert viewer.layers["cells"] is labels
+    assert (labels.selected_label, labels.brush_size, labels.opacity) == (77, 5, 0.3)
+    assert viewer.layers.index(labels) == 2
 
 
 def test_labels_of_a_name_are_shown_over_the_plate(root, viewer):
@@ -442,7 +457,7 @@ def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypat
     browser = session.browser
     browser.show_field("C/1")
     own = list(viewer.layers)
-    monkeypatch.setattr(expected, "id", lambda _: place, raising=False)
+    monkeypatch.setattr(display_parts, "id", lambda _: place, raising=False)
     browser.pin("A/2")
     assert not any(map(browser.owns, viewer.layers[len(own) :]))
     browser.unpin_all()
@@ -460,11 +475,11 @@ def test_where_the_cursor_is_stands_on_the_canvas_and_in_the_status(root, viewer
         callback(viewer, None)
     overlay = viewer.canvas.overlays.text
     assert overlay.visible
-    assert overlay.text == "A01 - field 3 - acquisition 0"
+    assert overlay.text == "A1 - field 3"
     viewer.status = "something"
-    assert viewer.status == "A01 - field 3 - acquisition 0  something"
+    assert viewer.status == "A1 - field 3  something"
     browser.show_field("C/1")
-    assert overlay.text == "C01 - field 0 - acquisition 0"
+    assert overlay.text == "C1 - field 0"
     browser.close()
     assert not overlay.visible
 

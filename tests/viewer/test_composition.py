@@ -110,7 +110,7 @@ def test_labels_take_colours_and_properties_along():
     ("layers", "reason"),
     [
         ([Image(PLANE), Image(PLANE[:2])], r"shapes are \(3, 4\) and \(2, 4\)"),
-        ([Image(PLANE), Image(PLANE, scale=(2, 2))], "different places"),
+        ([Image(PLANE), Image(PLANE, scale=(2, 2))], "positions differ"),
         ([Image(PLANE), Image(PLANE, units="um")], "axes differ"),
         ([Image(PLANE), Labels(np.ones((2, 3, 4), int))], "its axes are z, y, x"),
         ([Image(PLANE), Labels(PLANE, rotate=30)], "turned or sheared"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.contents import contents
 from napari_ngff.viewer.samples import write_plate
+from plates import write_plate as write_tiny_plate
 
 
 def test_colours_and_properties_of_one_field_are_not_given_to_others(
@@ -21,3 +22,14 @@ def test_colours_and_properties_of_one_field_are_not_given_to_others(
     assert own is not None
     assert own.label is not None
     assert well.labels[0].label == own.label
+
+
+def test_a_well_tells_which_acquisition_it_shows(tmp_path: Path) -> None:
+    where = write_tiny_plate(tmp_path / "x", grid=(1, 1), fields=1, acquisitions=2)
+    (message,) = contents(open_node(where / "A/1")).messages
+    assert message == (
+        "A1 has fields of several acquisitions; round 0 is shown. Choose others in the"
+        " browser."
+    )
+    where = write_tiny_plate(tmp_path / "y", grid=(1, 1), fields=2)
+    assert contents(open_node(where / "A/1")).messages == ()

@@ -7,6 +7,7 @@ import pytest
 from napari.utils import DirectLabelColormap
 
 from napari_ngff.labels.description import read_label_info, write_label_info
+from napari_ngff.metadata.dump import usual_color
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.archives.packing import pack
@@ -116,12 +117,12 @@ def test_colours_go_into_archives_too(folder, tmp_path):
     layer.paint((0, 20, 20), 77)
     layer.colormap = DirectLabelColormap(color_dict={None: "gray", 9: "red"})
     assert layer.saver.save_now()
-    assert stored(archive).colors == {**INFO.colors, 9: RED}
+    assert stored(archive).colors == {4: usual_color(4), **INFO.colors, 9: RED}
     layer.paint((0, 40, 40), 78)
     assert layer.saver.save_now()
     again = opened(archive)
-    assert {77, 78} <= set(np.unique(again.data[0]).tolist())
-    assert stored(archive).colors == {**INFO.colors, 9: RED}
+    assert {77, 78} <= set(np.unique(np.asarray(again.data[0])).tolist())
+    assert stored(archive).colors == {4: usual_color(4), **INFO.colors, 9: RED}
 
 
 def test_what_others_wrote_meanwhile_stays(folder):
@@ -138,7 +139,8 @@ def test_what_others_wrote_meanwhile_stays(folder):
     layer.features = features
     assert layer.saver.save_now()
     found = stored(folder)
-    assert found.colors == {**INFO.colors, 8: (0, 0, 255, 255), 9: RED}
+    usual = {value: usual_color(value) for value in (4, 6)}
+    assert found.colors == {**usual, **INFO.colors, 8: (0, 0, 255, 255), 9: RED}
     assert found.properties[4] == {**INFO.properties[4], "class": "mine", "by": "you"}
     assert found.properties[6] == {"by": "you", "class": "z"}
     # Saved again, nothing of theirs is taken back.

@@ -79,7 +79,7 @@ def test_only_the_selected_ones_and_what_is_locked_stays():
 def test_shapes_that_lie_in_no_plane_are_refused():
     viewer, layer = scene()
     slanted = Shapes([[[0, 5, 5], [4, 5, 30], [4, 20, 30], [0, 20, 5]]], ndim=3)
-    with pytest.raises(ValueError, match="no plane"):
+    with pytest.raises(ValueError, match="no visible plane"):
         shapes_to_labels(viewer, slanted, layer)
     with pytest.raises(ValueError, match="no shapes"):
         shapes_to_labels(viewer, Shapes(ndim=2), layer)

@@ -7,10 +7,13 @@ from napari.components import ViewerModel
 
 from napari_ngff.labels.journal import Journal
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.sink import FolderSink
+from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.write.write_file import write_aside
+from napari_ngff.store.write.writer_token import new_token
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.saving.recovery import discard_journal, journals_of
 
 
 @pytest.fixture
@@ -28,14 +31,16 @@ def layer(tmp_path, monkeypatch):
 def test_with_them_go_blocks_that_their_save_left_aside(layer):
     store, path = layer.saver.journal.place
     array = layer.saver.writer.arrays[0].path
-    sink, journal = FolderSink(store), Journal(store, path, layer.canvas)
+    transaction, journal = FolderTransaction(store), Journal(store, path, layer.canvas)
     layer.paint((0,) * layer.ndim, 7)
-    journal.saving(layer.canvas.edits, sink.token)
-    left = Path(sink.write_aside(f"{store}/{array}/c/9", b"half", flush=False))
-    alive = FolderSink(store).write_aside(f"{store}/{array}/c/9", b"new", flush=False)
+    journal.saving(layer.canvas.edits, transaction.token)
+    left = Path(
+        write_aside(f"{store}/{array}/c9", b"half", transaction.token, flush=False)
+    )
+    alive = write_aside(f"{store}/{array}/c9", b"new", new_token(), flush=False)
     journal.close()
-    assert layer.saver.found() == [journal.folder]
-    layer.saver.forget(journal.folder)
-    assert layer.saver.found() == []
+    assert journals_of(layer.saver) == [journal.folder]
+    discard_journal(journal.folder, layer.saver)
+    assert journals_of(layer.saver) == []
     assert not left.exists()
     assert Path(alive).read_bytes() == b"new"

@@ -21,7 +21,9 @@ from napari_ngff.store.node import Node
 from napari_ngff.store.pyramid import Pyramid
 from napari_ngff.viewer.label_layers import label_colormap, label_layer
 from napari_ngff.viewer.layers import image_layers
-from napari_ngff.viewer.picture import KEY, Frame, Picture
+from napari_ngff.viewer.picture import KEY, Picture, SharedAxes
+from napari_ngff.viewer.saving.description import properties_of
+from napari_ngff.viewer.units import unit_name
 
 TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 
@@ -99,7 +101,7 @@ def test_a_channel_axis_anywhere_is_split():
 def test_no_channel_axis_is_one_layer_with_the_first_channels_settings():
     omero = Omero(channels=(Channel("DNA", (255, 0, 0), Contrast(1, 2)),))
     (layer,) = layers(picture("yx", (5, 6), omero=omero))
-    assert layer.name == "cells"
+    assert layer.name == "cells: DNA"
     assert tuple(layer.contrast_limits) == (1, 2)
     np.testing.assert_allclose(layer.colormap.map([1.0])[0], [1, 0, 0, 1])
 
@@ -152,6 +154,34 @@ def test_units_that_napari_does_not_know_become_pixels():
     assert [str(unit) for unit in layer.units] == ["pixel", "micrometer", "micrometer"]
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    {
+        "seconds": "second",
+        "Seconds": "second",
+        "micrometers": "micrometer",
+        "micrometre": "micrometer",
+        "Micrometres": "micrometer",
+        "µm": "micrometer",
+        "μm": "micrometer",
+        "microns": "micrometer",
+        "Å": "angstrom",
+        "\N{ANGSTROM SIGN}": "angstrom",
+        "Angstrom": "angstrom",
+        "ms": "millisecond",
+        "us": "microsecond",
+        "msec": "millisecond",
+        "feet": "foot",
+        "Mm": None,
+        "S": None,
+        "a.u.": None,
+        "celsius": None,
+    }.items(),
+)
+def test_units_as_people_write_them(written, shown):
+    assert unit_name(written) == shown
+
+
 def test_the_sliders_start_where_rdefs_says():
     omero = Omero(default_t=1, default_z=3)
     one = picture("tzyx", (2, 4, 5, 6), scale=(10, 2, 1, 1), move=(5, 0, 0, 0))
@@ -175,7 +205,7 @@ def test_a_label_gets_the_axes_of_its_image():
     um = dict.fromkeys("zyx", "micrometer")
     image = picture("tczyx", (2, 3, 4, 5, 6), units=um, scale=(1, 1, 2, 0.5, 0.5))
     label = picture("tczyx", (2, 1, 4, 5, 6), scale=(1, 1, 2, 0.5, 0.5))
-    layer = Layer.create(*label_layer(label, Frame.of(image.pyramid)))
+    layer = Layer.create(*label_layer(label, SharedAxes.of(image.pyramid)))
     assert layer.axis_labels == ("t", "z", "y", "x")
     assert [str(unit) for unit in layer.units] == ["pixel"] + ["micrometer"] * 3
     np.testing.assert_array_equal(np.asarray(layer.data), pixels(label)[:, 0])
@@ -184,7 +214,7 @@ def test_a_label_gets_the_axes_of_its_image():
 def test_a_flat_label_is_as_thick_as_its_image():
     image = picture("tzyx", (2, 4, 5, 6), scale=(1, 2, 0.5, 0.5), move=(0, 10, 0, 0))
     label = picture("yx", (5, 6), scale=(0.5, 0.5))
-    layer = Layer.create(*label_layer(label, Frame.of(image.pyramid)))
+    layer = Layer.create(*label_layer(label, SharedAxes.of(image.pyramid)))
     assert layer.data.shape == (1, 1, 5, 6)
     for z in (10, 12, 14, 16):
         for t in (0, 1):
@@ -201,7 +231,7 @@ def test_a_flat_label_is_as_thick_as_its_image():
 def test_one_plane_that_says_where_it_is_stays_there():
     image = picture("zyx", (4, 5, 6))
     label = picture("zyx", (1, 5, 6), move=(2.0, 0, 0))
-    layer = Layer.create(*label_layer(label, Frame.of(image.pyramid)))
+    layer = Layer.create(*label_layer(label, SharedAxes.of(image.pyramid)))
     assert tuple(layer.scale) == (1, 1, 1)
     assert tuple(layer.translate) == (2, 0, 0)
 
@@ -211,7 +241,7 @@ def test_a_label_in_nanometres_lies_on_its_image_in_micrometres():
     label = picture(
         "yx", (5, 6), units=dict.fromkeys("yx", "nanometer"), scale=(1000.0, 500.0)
     )
-    layer = Layer.create(*label_layer(label, Frame.of(image.pyramid)))
+    layer = Layer.create(*label_layer(label, SharedAxes.of(image.pyramid)))
     np.testing.assert_allclose(layer.scale, (1, 0.5))
     assert [str(unit) for unit in layer.units] == ["micrometer"] * 2
 
@@ -219,7 +249,7 @@ def test_a_label_in_nanometres_lies_on_its_image_in_micrometres():
 def test_labels_of_other_axis_order_are_turned():
     image = picture("zyx", (4, 5, 6))
     label = picture("xyz", (6, 5, 4))
-    layer = Layer.create(*label_layer(label, Frame.of(image.pyramid)))
+    layer = Layer.create(*label_layer(label, SharedAxes.of(image.pyramid)))
     np.testing.assert_array_equal(np.asarray(layer.data), pixels(label).T)
 
 
@@ -243,6 +273,30 @@ def test_properties_become_features():
     info = LabelInfo(properties=rows)
     layer = Layer.create(*label_layer(picture("yx", (5, 6), label=info)))
     assert list(layer.features["index"]) == [4, 9, 7]
-    assert list(layer.features["area"]) == [3, 5, None]
+    assert list(layer.features["area"])[:2] == [3, 5]
+    assert layer.features["area"].isna().tolist() == [False, False, True]
     assert list(layer.features["class"]) == ["a", None, None]
     assert "colormap" not in label_layer(picture("yx", (5, 6), label=info))[1]
+
+
+def test_numbers_with_gaps_stay_numbers():
+    rows = {
+        4: {"count": 2**60 + 1, "area": 3.5, "ok": True, "mixed": 1},
+        9: {"name": "a", "mixed": 2.5},
+    }
+    layer = Layer.create(
+        *label_layer(picture("yx", (5, 6), label=LabelInfo(properties=rows)))
+    )
+    types = {name: str(dtype) for name, dtype in layer.features.dtypes.items()}
+    assert types == {
+        "index": "int64",
+        "count": "Int64",
+        "area": "Float64",
+        "ok": "boolean",
+        "mixed": "object",
+        "name": "object",
+    }
+    assert layer.features["count"][0] == 2**60 + 1
+    assert layer.features["count"].isna().tolist() == [False, True]
+    assert layer.features["area"].mean() == 3.5
+    assert properties_of(layer.features, {}) == rows

@@ -13,7 +13,6 @@ from judges import container, read_by_ome_zarr, validate_models, validate_yaozar
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels import creation
-from napari_ngff.labels.places import replacement
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -100,7 +99,7 @@ def test_labels_are_valid_and_hold_what_was_painted(copy, version, told, capsys)
     again.paint((0, 5, 5), 9)
     assert again.saver.save_now()
     assert (found(path)[1][0][0, 5, 5]) == 9
-    assert not list(path.rglob(replacement.UNFINISHED))
+    assert not list(path.rglob("*.aside"))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -130,12 +129,11 @@ def test_fields_of_plates_get_labels(copy, told):
     assert main(["check", str(path)]) == 0
 
 
-def test_a_plate_as_a_whole_says_where_labels_belong(copy, told):
+def test_a_plate_overview_refuses_labels(copy):
     path = copy("plate.ome.zarr")
-    layer = painted(path)
-    assert not layer.saver.save_now()
-    assert "Open the image itself" in told[0]
-    assert layer.unsaved
+    for overview in (path, path / "A", path / "A/1"):
+        with pytest.raises(UnsupportedError, match=r"^Labels on a plate overview can"):
+            painted(overview)
 
 
 def test_a_stack_and_its_finest_level(copy, told):
@@ -215,7 +213,7 @@ def test_an_interrupted_creation_is_no_label_and_does_not_hinder(
     path = copy("0.5.ome.zarr")
 
     def fail(self, _info):
-        self.claim.release()  # as the system does for a process that ends
+        self.tree._tree._lock.close()  # as the system does for a process that ends
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(creation.NewLabels, "register", fail)
@@ -227,3 +225,76 @@ def test_an_interrupted_creation_is_no_label_and_does_not_hinder(
     other = painted(path)  # as after a crash: nobody knows of the first
     assert other.saver.save_now(), told
     np.testing.assert_array_equal(found(path)[1][0], np.asarray(other.data[0]))
+
+
+def scales_only(path, shape=(1000, 1003), levels=5):
+    """Write an image whose levels state a scale and no translation, as many do."""
+    pixels = np.zeros(shape, np.uint8)
+    pixels[640:656, 320:336] = 200  # one voxel of level 4
+    datasets = []
+    for k in range(levels):
+        part = pixels[:: 2**k, :: 2**k]
+        zarr.create_array(path / str(k), data=part, dimension_names=["y", "x"])
+        steps = [{"type": "scale", "scale": [0.5 * 2**k, 0.25 * 2**k]}]
+        datasets.append({"path": str(k), "coordinateTransformations": steps})
+    axes = [{"name": n, "type": "space", "unit": "micrometer"} for n in "yx"]
+    content = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": datasets}]}
+    document = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": {"ome": content},
+    }
+    (path / "zarr.json").write_text(json.dumps(document))
+    return path
+
+
+def test_labels_of_a_coarse_level_stay_on_what_they_were_painted_on(tmp_path, told):
+    path = scales_only(tmp_path / "a.ome.zarr")
+    model = layers_of(path)
+    layer = new_labels(model.layers[0], "mine", level=4)
+    model.add_layer(layer)
+    spot = model.layers[0].data_to_world((647.5, 327.5))
+    voxel = layer.world_to_data(spot)
+    np.testing.assert_allclose(voxel, [40, 20], atol=1e-6)
+    layer.brush_size = 1
+    layer.paint((40, 20), 3)
+    assert layer.saver.save_now(), told
+    again = layers_of(path).layers["mine"]
+    np.testing.assert_allclose(again.data_to_world((40, 20)), spot)
+    np.testing.assert_allclose(
+        again.data_to_world((40, 20)), layer.data_to_world((40, 20))
+    )
+    assert np.asarray(again.data[0])[40, 20] == 3
+    level = found(path)[0].levels[0]
+    np.testing.assert_allclose(level.scale, [8, 4])
+    np.testing.assert_allclose(level.translation, [3.75, 1.875])
+    assert main(["check", str(path)]) == 0
+
+
+def test_labels_of_a_level_that_a_flat_image_lacks(tmp_path, told):
+    path = scales_only(tmp_path / "a.ome.zarr", (1500, 1501), levels=1)
+    layer = painted(path, level=1)
+    assert layer.saver.save_now(), told
+    level = found(path)[0].levels[0]
+    np.testing.assert_allclose(level.scale, [1, 0.5], rtol=1e-2)
+    again = layers_of(path).layers["mine"]
+    np.testing.assert_allclose(again.data_to_world((7, 9)), layer.data_to_world((7, 9)))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "complex64"])
+def test_labels_of_an_image_that_is_shown_as_other_numbers(tmp_path, told, dtype):
+    path = scales_only(tmp_path / "a.ome.zarr", (64, 65), levels=2)
+    for k in range(2):
+        shutil.rmtree(path / str(k))
+        pixels = (np.arange(64 * 65).reshape(64, 65) % 3)[:: 2**k, :: 2**k]
+        zarr.create_array(
+            path / str(k), data=pixels.astype(dtype), dimension_names=["y", "x"]
+        )
+    shown = np.asarray(layers_of(path).layers[0].data[0])
+    assert shown.dtype == {"bool": "uint8", "complex64": "float32"}[dtype]
+    assert shown[0, :4].tolist() == ([0, 1, 1, 0] if dtype == "bool" else [0, 1, 2, 0])
+    layer = painted(path)
+    assert layer.saver.save_now(), told
+    whole = np.asarray(layer.data[0])
+    assert whole.any()
+    np.testing.assert_array_equal(found(path)[1][0], whole)

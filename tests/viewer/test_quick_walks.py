@@ -29,7 +29,7 @@ def viewer():
 @pytest.fixture
 def told(monkeypatch):
     messages = []
-    monkeypatch.setattr(frontend, "show", messages.extend)
+    monkeypatch.setattr(frontend, "show", lambda found, _: messages.extend(found))
     return messages
 
 
@@ -384,7 +384,7 @@ def test_what_is_shown_is_what_the_title_says(viewer, tmp_path):
     browser = browse(viewer, root)
     browser.show_field("A/1", "0")
     browser.show_field("A/1", "3")
-    assert browser.title(browser.position) == "A01 - field 3 - acquisition 1"
+    assert browser.title(browser.position) == "A1 - field 3 - round 1"
     np.testing.assert_array_equal(shown(viewer)[0], pixels(3, (8, 8)))
     assert browser.chosen == (1,)
     browser.step_field(-1)
@@ -497,11 +497,11 @@ def test_the_status_is_that_of_the_field_that_is_shown(viewer, tmp_path):
     viewer.mouse_over_canvas = True
     labels.paint((2, 2), 7)
     viewer.update_status_from_cursor()
-    assert viewer.status["coordinates"].endswith("unsaved edits")
+    assert viewer.status["coordinates"].endswith("unsaved changes")
     assert labels.saver.save_now()
     browser.step_field(1)  # nobody moves the mouse
     assert "unsaved" not in viewer.status["coordinates"]
-    assert viewer.status["coordinates"].startswith("A01 - field 1")
+    assert viewer.status["coordinates"].startswith("A1 - field 1")
 
 
 # Pins.
@@ -540,20 +540,3 @@ def test_a_pin_whose_layers_were_removed_is_none(viewer, tmp_path):
     assert browser.pinned == ()
     browser.pin("A/2")
     assert [place.well for place in browser.pinned] == ["A/2"]
-
-
-def test_edits_are_settled_before_a_pin_goes(viewer, tmp_path, monkeypatch):
-    root = write_plate(
-        tmp_path / "p", grid=(1, 3), fields=1, labelled=lambda _: ("cells",)
-    )
-    browser = browse(viewer, root)
-    browser.show_field("A/1")
-    browser.pin("A/2")
-    pinned = list(viewer.layers[2:])
-    asked = []
-    monkeypatch.setattr(
-        frontend, "settle", lambda _, layers: bool(asked.append(list(layers)))
-    )
-    browser.pin("A/2")
-    assert asked == [pinned]
-    assert list(viewer.layers[2:]) == pinned  # the user keeps it

@@ -1,4 +1,4 @@
-"""What a person reads of a save before it and after it: the same number of blocks."""
+"""What a person reads of a save before it and after it: the same number of chunks."""
 
 import re
 import shutil
@@ -53,23 +53,26 @@ def paint(layer, *corners):
 
 def look(watch):
     watch.look()  # counts
-    return watch.look().text
+    state = watch.look()
+    # Behind what is to be saved stands the last save.
+    return f"{state.text}: {state.detail}".partition(" to save.")[0]
 
 
 def save(layer, **options):
     layer.saver.save(**options)
-    return re.sub(r"\d\d:\d\d", "NOW", layer.saver.note)
+    note = f"{layer.saver.note}: {layer.saver.detail}"
+    return re.sub(r"\d\d:\d\d", "NOW", note)
 
 
 def test_as_many_blocks_are_saved_as_were_changed(layer):
     watch = SaveWatch(layer)
-    assert look(watch) == "clean"
+    assert look(watch) == "No changes: "
     paint(layer, (5, 5), (5, 1000), (1000, 5))
-    assert look(watch) == "3 blocks changed"
-    assert save(layer) == "saved NOW - 3 blocks"
+    assert look(watch) == "Unsaved changes: 3 chunks"
+    assert save(layer) == "Saved NOW: 3 chunks written."
     paint(layer, (5, 6))
-    assert look(watch) == "1 block changed"
-    assert save(layer) == "saved NOW - 1 block"
+    assert look(watch) == "Unsaved changes: 1 chunk"
+    assert save(layer) == "Saved NOW: 1 chunk written."
 
 
 def test_what_is_taken_back_is_counted_alike(layer):
@@ -77,8 +80,8 @@ def test_what_is_taken_back_is_counted_alike(layer):
     paint(layer, (5, 5), (5, 1000), (1000, 5))
     save(layer)
     layer.undo()
-    assert look(watch) == "3 blocks changed"
-    assert save(layer) == "saved NOW - 3 blocks"
+    assert look(watch) == "Unsaved changes: 3 chunks"
+    assert save(layer) == "Saved NOW: 3 chunks written."
 
 
 def test_edits_that_change_no_voxel_are_counted_alike(layer):
@@ -86,41 +89,41 @@ def test_edits_that_change_no_voxel_are_counted_alike(layer):
     paint(layer, (5, 5))
     save(layer)
     paint(layer, (5, 5))
-    assert look(watch) == "1 block changed"
-    assert save(layer) == "saved NOW - 1 block"
+    assert look(watch) == "Unsaved changes: 1 chunk"
+    assert save(layer) == "Saved NOW: 1 chunk written."
 
 
 def test_with_nothing_to_save_the_last_time_stays(layer, monkeypatch):
-    assert save(layer) == "nothing to save"
+    assert save(layer) == "No changes: Nothing to save."
     paint(layer, (5, 5))
     monkeypatch.setattr("time.strftime", lambda _: "14:03")
     layer.saver.save()
     monkeypatch.setattr("time.strftime", lambda _: "20:11")
     for _ in range(2):
         layer.saver.save()
-        assert layer.saver.note == "nothing to save, saved 14:03"
-    assert look(SaveWatch(layer)) == "nothing to save, saved 14:03"
+        assert layer.saver.note == "Saved 14:03"
+    assert look(SaveWatch(layer)) == "Saved 14:03: 1 chunk written."
 
 
 def test_colours_and_properties_are_named(layer):
     layer.colormap = recolored(layer.colormap, {5: RED})
-    assert save(layer) == "saved NOW - colours"
+    assert save(layer) == "Saved NOW: Colours written."
     table = layer.features.copy()
     table["score"] = 1.5
     layer.features = table
-    assert save(layer) == "saved NOW - properties"
+    assert save(layer) == "Saved NOW: Properties written."
     layer.colormap = recolored(layer.colormap, {6: RED})
     # napari tells nobody of a cell.
     layer.features.loc[0, "score"] = 2.5
-    assert save(layer) == "saved NOW - colours and properties"
-    assert save(layer) == "nothing to save, saved NOW"
+    assert save(layer) == "Saved NOW: Colours and properties written."
+    assert save(layer) == "Saved NOW: Colours and properties written."
 
 
 def test_a_cancelled_save_counts_what_it_wrote_and_the_next_one_the_rest(folder):
     layer = opened(folder)
     watch = SaveWatch(layer)
     paint(layer, *((y, x) for y in (5, 600, 1100) for x in (5, 600, 1100)))
-    total = int(look(watch).partition(" ")[0])
+    total = int(look(watch).split()[2])
     saver, plain = layer.saver, layer.saver._progress
 
     def progress(level, done, total):
@@ -129,12 +132,12 @@ def test_a_cancelled_save_counts_what_it_wrote_and_the_next_one_the_rest(folder)
             saver.cancel()
 
     saver._progress = progress
-    found = re.fullmatch(r"cancelled NOW - (\d+) blocks", save(layer))
+    found = re.fullmatch(r"Cancelled NOW: (\d+) chunks written\. The .*", save(layer))
     done = int(found[1])
     assert 4 <= done < total
-    assert look(watch) == f"{total - done} blocks changed"
+    assert look(watch) == f"Unsaved changes: {total - done} chunks"
     saver._progress = plain
-    assert save(layer) == f"saved NOW - {total - done} blocks"
+    assert save(layer) == f"Saved NOW: {total - done} chunks written."
     stored = zarr.open_array(folder / "labels" / "nuclei" / "0", mode="r")[:]
     np.testing.assert_array_equal(stored, np.asarray(layer.data[0]))
 
@@ -154,14 +157,14 @@ def test_an_archive_has_no_block_of_a_cancelled_save_and_all_of_the_next(
             saver.cancel()
 
     saver._progress = progress
-    assert save(layer) == "cancelled NOW"
+    assert save(layer) == "Cancelled NOW: The next save goes on from there."
     saver._progress = plain
-    assert save(layer) == "saved NOW - 3 blocks"
+    assert save(layer) == "Saved NOW: 3 chunks written."
 
 
 def test_new_labels_are_counted_alike(folder):
     layer = new_labels(opened(folder, 0), "mine")
     watch = SaveWatch(layer)
     paint(layer, (5, 5), (5, 1000), (1000, 5))
-    assert look(watch) == "3 blocks changed"
-    assert save(layer) == "saved NOW - 3 blocks"
+    assert look(watch) == "Unsaved changes: 3 chunks"
+    assert save(layer) == "Saved NOW: 3 chunks written."

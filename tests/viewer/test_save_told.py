@@ -18,7 +18,7 @@ PROBLEM = Problem(
 @pytest.fixture
 def told(monkeypatch):
     messages = []
-    for name in ("show_error", "show_warning", "show_info"):
+    for name in ("show_error", "show_warning"):
 
         def show(text, name=name):
             messages.append((name, text))
@@ -27,25 +27,51 @@ def told(monkeypatch):
     return messages
 
 
-def test_a_save_is_told_with_the_time_and_its_blocks(told):
+def check_first_line(text):
+    """Result first, in what a notification shows: no path, and no more than that."""
+    first = text.partition("\n")[0]
+    assert len(first) <= 40
+    assert "/" not in first
+
+
+def test_a_save_stands_in_the_controls_and_is_no_message(told):
     note = Reporter().report("nuclei", SaveResult(Outcome(312)))
-    assert re.fullmatch(r"saved \d\d:\d\d - 312 blocks", note)
-    assert told == [("show_info", f"nuclei: {note}")]
+    assert re.fullmatch(r"Saved \d\d:\d\d", note.text)
+    assert note.detail == "312 chunks written."
+    assert told == []
 
 
-def test_one_block_is_no_blocks(told):
-    assert Reporter().report("a", SaveResult(Outcome(1))).endswith(" - 1 block")
+def test_one_chunk_is_no_chunks(told):
+    assert Reporter().report("a", SaveResult(Outcome(1))).detail == "1 chunk written."
     Reporter().report("a", SaveResult(Outcome(1, refused=("0/1 is damaged.",))))
-    assert "1 block was not saved" in told[-1][1]
+    assert told[-1][1].startswith("Not saved: 1 chunk.\n")
 
 
 def test_new_problems_are_told_with_code_and_consequence(told):
     note = Reporter().report("nuclei", SaveResult(Outcome(3, problems=(PROBLEM,))))
     ((kind, text),) = told
     assert kind == "show_warning"
+    check_first_line(text)
     for part in ("axis-missing", "labels/a:multiscales", "No axes.", "Not shown."):
         assert part in text
-    assert note.startswith("saved")
+    assert note.text.startswith("Saved")
+
+
+@pytest.mark.parametrize("name", ["a", "mitotic figures of the second reading"])
+def test_failures_begin_with_the_result(told, name):
+    path = "/a/very/long/path/to/cells.ome.zarr"
+    results = (
+        SaveResult(error=OSError(28, "No space left on device", path)),
+        SaveResult(Outcome(1, refused=(f"{path}/0/1 is damaged.",) * 10_000)),
+        SaveResult(Outcome(1), unsaid=OSError(13, "Permission denied", path)),
+    )
+    for result in results:
+        Reporter().report(name, result)
+        _, text = told.pop()
+        check_first_line(text)
+        assert text.startswith("Not saved: ")
+        assert "Your edits are kept. Fix the problem and save again." in text
+        assert path in text
 
 
 def test_many_problems_are_no_flood(told):
@@ -59,15 +85,15 @@ def test_conflicts_and_other_refusals_say_what_to_do(told):
     note = Reporter().report(
         "a", SaveResult(Outcome(1, refused=refused, conflict=True))
     )
-    assert "read again, and your edits lie on top" in told[0][1]
-    assert note.endswith("all but 9 blocks")
+    assert "read again, with your edits on top" in told[0][1]
+    assert note.text.endswith(" except 9 chunks")
     Reporter().report("a", SaveResult(Outcome(1, refused=refused)))
-    assert "when the cause is mended" in told[1][1]
+    assert "Fix the problem and save again." in told[1][1]
 
 
 def test_colours_that_were_not_saved_are_told(told):
     Reporter().report("a", SaveResult(Outcome(1), unsaid=OSError("Disk is full.")))
-    assert "Colours and properties were not saved: Disk is full." in told[0][1]
+    assert told[0][1].startswith("Not saved: colours, properties.\na: Disk is full. ")
 
 
 def test_a_taken_name_is_told_with_what_to_do(told):
@@ -75,8 +101,8 @@ def test_a_taken_name_is_told_with_what_to_do(told):
     note = Reporter().report("a", SaveResult(error=error))
     kind, text = told[0]
     assert kind == "show_error"
-    assert "a-2 is free. Rename the layer, and save again." in text
-    assert note.startswith("not saved")
+    assert "a-2 is free. Rename the layer and save again." in text
+    assert note.text.startswith("Not saved")
 
 
 def test_what_nobody_asked_for_is_told_once_and_only_if_it_fails(told):

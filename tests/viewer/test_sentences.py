@@ -6,9 +6,9 @@ from napari_ngff.metadata.compound import (
     Bijection,
     ByDimension,
     Coordinates,
+    DimensionPart,
     Displacements,
     Inverse,
-    Part,
     Sequence,
 )
 from napari_ngff.metadata.transform import (
@@ -50,7 +50,10 @@ from napari_ngff.viewer.sentences import MINUS, TIMES, sentence
         ),
         (
             ByDimension(
-                (Part(Scale((3.0,)), (1,), (0,)), Part(Identity(), (0,), (1,)))
+                (
+                    DimensionPart(Scale((3.0,)), (1,), (0,)),
+                    DimensionPart(Identity(), (0,), (1,)),
+                )
             ),
             "of (x): x * 3; of (y): unchanged",
         ),

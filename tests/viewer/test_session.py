@@ -6,9 +6,10 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_ngff import ChunkError, open_node
+from napari_ngff.errors import CorruptDataError
 from napari_ngff.metadata.model import Window
 from napari_ngff.viewer import contrast, frontend
-from napari_ngff.viewer.contrast import estimate_contrast
+from napari_ngff.viewer.contrast import measure_contrast
 from napari_ngff.viewer.frontend import ErrorReport
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.samples import write_image
@@ -59,7 +60,24 @@ def test_contrast_is_found_from_the_coarsest_level_later(viewer, node, later):
     ((work, done),) = later
     done(work())
     np.testing.assert_allclose(layer.contrast_limits, (0, 99), atol=1)
-    assert tuple(layer.contrast_limits_range) == tuple(layer.contrast_limits)
+    low, high = layer.contrast_limits_range
+    assert low == 0
+    assert 99 <= high <= 150
+
+
+def test_a_range_of_the_whole_type_becomes_that_of_the_pixels(viewer, node, later):
+    coarse = np.linspace(90, 2500, 100).astype("u2").reshape(10, 10)
+    origin = LayerOrigin(node, 0, Window(115, 2900, 0, 65535))
+    data = [np.full((20, 20), 60_000, "u2"), coarse]
+    layer = Image(data, contrast_limits=(115, 2900), metadata={KEY: origin})
+    viewer.add_layer(layer)
+    assert layer.contrast_limits_range[1] < 10_000
+    ((work, done),) = later
+    done(work())
+    assert tuple(layer.contrast_limits) == (115, 2900)
+    low, high = layer.contrast_limits_range
+    assert low == 0
+    assert 2900 <= high < 4000
 
 
 def test_what_the_user_set_meanwhile_stays(viewer, node, later):
@@ -103,11 +121,11 @@ def test_a_viewer_has_one_session(viewer):
     ],
 )
 def test_contrast_of_odd_pixels(pixels, expected):
-    found = estimate_contrast(pixels)
+    found = measure_contrast(pixels)
     if expected is None:
         assert found is None
     else:
-        np.testing.assert_allclose(found, expected, rtol=0.01)
+        np.testing.assert_allclose(found.limits, expected, rtol=0.01)
 
 
 def test_contrast_looks_at_a_bounded_part_of_the_middle_plane(monkeypatch):
@@ -121,7 +139,7 @@ def test_contrast_looks_at_a_bounded_part_of_the_middle_plane(monkeypatch):
             taken.append(index)
             return np.arange(16).reshape(4, 4)
 
-    estimate_contrast(Huge())
+    measure_contrast(Huge())
     ((z, y, x),) = taken
     assert z == 4
     assert (y.start, y.stop, x.stop - x.start) == (49_998, 50_002, 4)
@@ -129,19 +147,24 @@ def test_contrast_looks_at_a_bounded_part_of_the_middle_plane(monkeypatch):
 
 def test_many_broken_chunks_make_few_messages(monkeypatch):
     shown = []
-    monkeypatch.setattr(frontend, "show", shown.extend)
+    monkeypatch.setattr(
+        frontend, "show", lambda found, result: shown.append((result, *found))
+    )
     report = ErrorReport()
     for i in [*range(25), 3, 4]:
         report(ChunkError("a.zarr", f"0/{i}", "damaged"))
     assert len(shown) == 2
-    assert "a.zarr/0/0 cannot be read: damaged" in shown[0]
-    assert shown[1] == "10 chunks cannot be read so far.\na.zarr"
+    result, reason = shown[0]
+    assert result == "A part of the image cannot be read."
+    assert "a.zarr/0/0 cannot be read: damaged" in reason
+    assert shown[1] == ("10 chunks cannot be read so far.", "a.zarr")
 
 
 def test_a_broken_well_is_told_with_one_advice(monkeypatch):
     shown = []
-    monkeypatch.setattr(frontend, "show", shown.extend)
-    reason = "A/1/zarr.json is not valid JSON. Restore it from a copy."
+    monkeypatch.setattr(frontend, "show", lambda found, _: shown.extend(found))
+    text = "A/1/zarr.json is not valid JSON."
+    reason = CorruptDataError(text, remedy="Restore it from a copy.")
     ErrorReport()(ChunkError("a.zarr", "A/1", reason))
     (message,) = shown
     assert message.count("Restore it from a copy") == 1

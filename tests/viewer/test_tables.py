@@ -16,10 +16,12 @@ from napari_ngff.labels.states import FieldStates
 from napari_ngff.plate.tables.measuring import measure
 from napari_ngff.plate.tables.table import tabulate
 from napari_ngff.viewer.browsing.features import join_features, part_features
+from napari_ngff.viewer.browsing.joined_tables import TableColumn
+from napari_ngff.viewer.browsing.map_values import color_categories
 from napari_ngff.viewer.browsing.table_offers import (
     Offer,
     Scope,
-    Source,
+    TableOrigin,
     find_offers,
 )
 from napari_ngff.viewer.browsing.tables import Tables
@@ -71,9 +73,9 @@ def labels_of(tables):
 
 
 def test_a_file_colours_the_map(loaded):
-    assert loaded.chosen == Offer(Source.FILE, "conditions.csv")
+    assert loaded.chosen == Offer(TableOrigin.FILE, "conditions.csv")
     assert loaded.columns == ("dose", "drug", "n")
-    assert loaded.said == ["Wells of conditions.csv not on this plate: 1."]
+    assert loaded.said == ["1 well in conditions.csv is not on this plate."]
     loaded.color_by("n", "mean")
     shown = loaded.coloring()
     assert shown.values == {
@@ -137,7 +139,7 @@ def test_a_wrong_file_is_told(tables, tmp_path):
 
 def test_labels_are_counted_in_the_background(tables):
     tables.find()
-    offer = Offer(Source.COUNT, "nuclei")
+    offer = Offer(TableOrigin.COUNT, "nuclei")
     assert offer in tables.offers
     seen = []
     tables.progressed.connect(lambda *both: seen.append(both))
@@ -155,11 +157,11 @@ def test_a_later_job_counts(tables, monkeypatch, tmp_path):
         "napari_ngff.viewer.frontend.run",
         lambda work, done: waiting.append((work, done)),
     )
-    tables.choose(Offer(Source.COUNT, "nuclei"))
+    tables.choose(Offer(TableOrigin.COUNT, "nuclei"))
     tables.measure("nuclei", Scope.ALL)
     for work, done in waiting:
         done(work())
-    assert tables.chosen == Offer(Source.MEASURED, "nuclei")
+    assert tables.chosen == Offer(TableOrigin.MEASURED, "nuclei")
     tables.measure("nuclei", Scope.ALL)
     tables.cancel()
     work, done = waiting[-1]
@@ -172,7 +174,7 @@ def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     tables.cancel()
     work, done = waiting[-1]
     done(work())
-    assert tables.chosen == Offer(Source.MEASURED, "nuclei")
+    assert tables.chosen == Offer(TableOrigin.MEASURED, "nuclei")
 
 
 def test_measuring_is_that_of_the_command_and_joins_features(tables, plate, tmp_path):
@@ -184,7 +186,7 @@ def test_measuring_is_that_of_the_command_and_joins_features(tables, plate, tmp_
     found = pd.read_csv(out, dtype={"field": str})
     pd.testing.assert_frame_equal(found, wanted, check_dtype=False, rtol=1e-12)
     layer = labels_of(tables)
-    part = wanted[(wanted["well"] == "A02") & (wanted["field"] == "1")]
+    part = wanted[(wanted["well"] == "A2") & (wanted["field"] == "1")]
     features = layer.features.set_index("index")
     assert features["area"].to_dict() == dict(
         zip(part["label"], part["area"], strict=True)
@@ -192,7 +194,7 @@ def test_measuring_is_that_of_the_command_and_joins_features(tables, plate, tmp_
     assert layer.get_status((0, 0), world=True)["value"] is not None
     tables.browser.show_field("A/3", "0")
     layer = labels_of(tables)
-    part = wanted[(wanted["well"] == "A03") & (wanted["field"] == "0")]
+    part = wanted[(wanted["well"] == "A3") & (wanted["field"] == "0")]
     assert sorted(layer.features["index"]) == sorted(part["label"])
     tables.choose(None)
     assert "area" not in layer.features
@@ -269,7 +271,7 @@ def test_tables_that_ngio_left_in_images(plate, tmp_path):
     tables.told.connect(said.append)
     tables.find()
     tables.browser.show_field("A/2", "0")
-    tables.choose(Offer(Source.IMAGES, "regionprops"))
+    tables.choose(Offer(TableOrigin.IMAGES, "regionprops"))
     assert said == ["Rows read: 5 in 3 of 12 images."]
     assert tables.offers[0].title == "regionprops (of images)"
     assert tables.coloring().values["A/1"] == 3
@@ -330,7 +332,7 @@ def test_the_next_field_keeps_properties_of_its_own(plate, tmp_path):
 def test_the_states_of_annotation_are_a_table(plate, tmp_path):
     where = shutil.copytree(plate, tmp_path / "p.ome.zarr")
     node = open_node(str(where))
-    offer = Offer(Source.STATES, "")
+    offer = Offer(TableOrigin.STATES, "")
     assert offer not in find_offers(session_of(ViewerModel()).browse(node))
     states = FieldStates(node)
     for field in ("A/1/0", "A/1/1", "A/2/0"):
@@ -395,21 +397,115 @@ def test_infinite_values_have_the_colours_of_the_ends(tables, tmp_path):
     assert tables.coloring().limits == (0, 1)
 
 
-def test_text_as_a_colour_says_that_it_can_only_be_counted(loaded):
+def test_text_colours_wells_by_category(loaded):
     loaded.color_by("drug", "mean")
-    assert loaded.coloring() is None
-    assert "'drug' holds text, which can only be counted" in loaded.problem
-    assert loaded.shown is None
-    loaded.color_by("drug", "count")
+    shown = loaded.coloring()
     assert loaded.problem == ""
+    assert shown.categories == ("dmso", "x", "y")
+    assert shown.title == "drug"
+    assert shown.values["A/1"] == 0
+    assert shown.values["A/2"] == 1
+    assert shown.values["B/1"] == 1  # one row of x, one of y: the first of them
+    assert shown.values["B/3"] is None
+    assert loaded.ways == ("most frequent", "count")
+    # A filter takes rows away, and leaves each category its colour.
+    loaded.filter("dose = 0.1 and drug = y")
+    assert loaded.coloring().categories == ("dmso", "x", "y")
     assert loaded.coloring().values["B/1"] == 2
+    loaded.filter("")
+    loaded.color_by("drug", "count")
+    assert loaded.coloring().values["B/1"] == 2
+    assert loaded.coloring().categories == ()
+
+
+def test_more_categories_than_can_be_told_apart_are_one(tables, tmp_path):
+    path = tmp_path / "names.csv"
+    wells = [f"{row}{column}" for row in "AB" for column in (1, 2, 3)]
+    lines = [f"{wells[i % 6]},c{i}" for i in range(6)]
+    path.write_text("well,name\n" + "\n".join(lines))
+    tables.load(str(path))
+    assert tables.coloring().categories == tuple(f"c{i}" for i in range(6))
+    many = color_categories(
+        {"A/1": "c40", "A/2": "c2"}, [f"c{i}" for i in range(41)], ""
+    )
+    assert len(many.categories) == 24
+    assert many.categories[-1] == "other (18)"
+    assert many.values == {"A/1": 23, "A/2": 2}
+
+
+@pytest.mark.parametrize(
+    ("values", "is_log"),
+    [
+        ((0.01, 0.1, 1, 10, 100, 1000), True),  # doses
+        ((0, 0.01, 0.1, 1, 10, 1000), True),  # with controls
+        ((1, 2, 3, 4, 5, 90), False),  # less than two powers of ten
+        ((1, 200, 300, 400, 500, 600), False),  # most are not small
+        ((-1, 0.01, 0.1, 1, 10, 1000), False),
+        ((0, 0, 0, 0, 0, 0), False),
+    ],
+)
+def test_doses_are_coloured_on_a_logarithmic_scale(tables, tmp_path, values, is_log):
+    path = tmp_path / "doses.csv"
+    wells = [f"{row}{column}" for row in "AB" for column in (1, 2, 3)]
+    rows = [f"{well},{value}" for well, value in zip(wells, values, strict=True)]
+    path.write_text("\n".join(("well,dose", *rows)))
+    tables.load(str(path))
+    shown = tables.coloring()
+    assert shown.title == "dose"
+    assert shown.is_log is is_log
+    positive = [value for value in values if value > 0 or not is_log]
+    assert shown.limits == (min(positive), max(positive))
+    tables.scale_by_log(not is_log)
+    assert tables.coloring().is_log is (not is_log and max(values) > 0)
+    tables.scale_by_log(None)
+    assert tables.coloring().is_log is is_log
+
+
+def test_tables_are_joined_by_their_wells(loaded, tmp_path):
+    loaded.measure("nuclei", Scope.ALL)
+    measured = Offer(TableOrigin.MEASURED, "nuclei")
+    assert loaded.chosen == measured
+    titles = list(loaded.all_columns.values())
+    assert titles[:3] == ["dose", "drug", "n"]
+    assert "area" in titles
+    # Conditions of one table, values of another.
+    assert filtered(loaded, "drug = dmso") == {"A/1"}
+    loaded.color_by("area", "count")
+    assert loaded.coloring().values == {
+        "A/1": 512,
+        **dict.fromkeys(("A/2", "A/3", "B/1", "B/2", "B/3")),
+    }
+    assert filtered(loaded, "dose > 0.2 and area > 0") == {"A/2"}
+    loaded.color_by_any(
+        TableColumn(Offer(TableOrigin.FILE, "conditions.csv"), "dose"), "mean"
+    )
+    assert loaded.chosen.name == "conditions.csv"
+    assert loaded.coloring().values["A/2"] == 0.5
+    assert loaded.coloring().values["A/1"] is None
+    loaded.filter("")
+    told = dict(loaded.describe_well("A/1"))
+    assert dict(told["conditions.csv"]) == {"dose": "0.1", "drug": "dmso", "n": "4"}
+    assert dict(told["nuclei, measured"])["area"] == "0.25 (mean of 512)"
+    assert [title for title, _ in loaded.describe_well("B/1")] == ["conditions.csv"]
+    assert loaded.describe_well("B/2") == ()
+
+
+def test_columns_of_one_name_are_told_apart_by_their_tables(loaded, tmp_path):
+    path = tmp_path / "more.csv"
+    path.write_text("well,dose\nA1,7\n")
+    loaded.load(str(path))
+    titles = list(loaded.all_columns.values())
+    assert "dose (conditions.csv)" in titles
+    assert "dose (more.csv)" in titles
+    assert filtered(loaded, "dose = 7") == {"A/1"}  # of the chosen table
+    assert filtered(loaded, '"dose (conditions.csv)" = 0.5') == {"A/2"}
 
 
 def test_labels_are_counted_anew_when_chosen_again(plate, tmp_path):
     where = shutil.copytree(plate, tmp_path / "p.ome.zarr")
     viewer = ViewerModel()
     tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
-    offer = Offer(Source.COUNT, "nuclei")
+    offer = Offer(TableOrigin.COUNT, "nuclei")
     tables.choose(offer)
     for field in "01":
         folder = where / "A/1" / field / "labels/nuclei"
@@ -454,5 +550,7 @@ def test_what_is_left_out_is_counted_and_named(plate, tmp_path, monkeypatch):
     assert said == ["Labels measured: 1,280 in 5 of 10 images. Left out: 2."]
     assert shown[0].splitlines()[0] == "Left out: 2."
     for place in ("A/2/1", "B/1"):
-        assert f"{where / place}: " in shown[0]
+        # Short beside its reason, and whole below.
+        assert f"{where.name}/{place}: " in shown[0]
+        assert str(where / place) in shown[0].splitlines()
     tables.close()

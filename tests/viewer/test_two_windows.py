@@ -5,11 +5,15 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_ngff.labels.journal import Journal, find_journals
-from napari_ngff.labels.places import replacement
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.saving.recovery import (
+    discard_journal,
+    journals_of,
+    open_journal,
+)
 
 POINTS = np.zeros(4, int), np.array([5, 5, 200, 200]), np.array([5, 200, 5, 200])
 
@@ -68,7 +72,7 @@ def test_new_labels_that_another_has_begun_to_save_stay(folder, told, same, repl
     second.name = "mine-2"
     assert second.saver.save_now()
     assert shown(folder, "mine-2") == {0, 8}
-    assert not list(folder.rglob(replacement.UNFINISHED))
+    assert not list(folder.rglob("*.aside"))
 
 
 def test_the_place_is_free_when_the_layer_goes(folder, told):
@@ -85,11 +89,11 @@ def test_edits_that_another_window_recovers_are_not_deleted(folder):
     dead.data_setitem(POINTS, 7)
     dead.saver.keep()
     one, two = window(folder).layers["nuclei"], window(folder).layers["nuclei"]
-    (offered,), (again,) = one.saver.found(), two.saver.found()
+    (offered,), (again,) = journals_of(one.saver), journals_of(two.saver)
     assert offered == again
-    one.saver.recover(offered)
+    one.saver.take_over(open_journal(one.saver, offered))
     with pytest.raises(BlockingIOError):
-        two.saver.forget(again)
+        discard_journal(again, two.saver)
     one.data_setitem(POINTS, 9)
     one.saver.journal.sync()
     one.saver.keep()
@@ -98,4 +102,4 @@ def test_edits_that_another_window_recovers_are_not_deleted(folder):
     journal = Journal(store, path, one.canvas, left)
     assert len(journal.recovered.edits) == 2
     journal.remove()
-    assert not one.saver.found()
+    assert not journals_of(one.saver)

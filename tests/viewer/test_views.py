@@ -636,3 +636,54 @@ def test_the_session_shows_all_layers_in_a_system(tmp_path, messages):
     np.testing.assert_allclose(layers["a"].extent.world, [[0, 0], [3, 4]])
     assert session.show_system(Reference("", "world")) == ("b",)
     np.testing.assert_allclose(layers["a"].extent.world, [[0, 0], [27, 36]])
+
+
+def stack_with_systems(folder):
+    """Write ten planes, each of its own value, that lie in four systems."""
+    pixels = np.zeros((10, 6, 8), "u2") + np.arange(1, 11, dtype="u2")[:, None, None]
+    start = end("physical")
+    links = [
+        link(start, end("nano"), type="scale", scale=[1000, 1000, 1000]),
+        link(start, end("tall"), type="scale", scale=[3, 1, 1]),
+        link(start, end("time"), type="projectAxis", createdOutputs=[0]),
+        link(start, end("turned"), type="mapAxis", mapAxis=[1, 2, 0]),
+    ]
+    systems = [
+        system("nano", "zyx", NM),
+        system("tall", "zyx"),
+        system("time", "tzyx"),
+        system("turned", "abz"),
+    ]
+    image(folder, "zyx", pixels, systems=systems, links=links)
+
+
+def test_another_system_shows_the_plane_that_was_seen(tmp_path, messages):
+    stack_with_systems(tmp_path)
+    viewer, layers = opened(tmp_path)
+    layer = next(iter(layers.values()))
+    viewer.dims.set_current_step(0, 7)
+    assert np.unique(layer._slice.image.raw) == [8]
+    names = ["nano", "tall", "time", "physical", "turned", "time", "nano", "turned"]
+    for name in names:
+        session_of(viewer).show_system(Reference("", name))
+        index = layer.world_to_data(viewer.dims.point)
+        z = {"time": 1, "turned": 2}.get(name, 0)
+        assert index[z] == pytest.approx(7), name
+        if name != "turned":
+            assert np.unique(layer._slice.image.raw).tolist() == [8], name
+            assert layer._slice.image.raw.shape == (6, 8), name
+            assert viewer.dims.current_step[z] == 7, name
+        scale = 1000 if name == "nano" else 1
+        assert viewer.dims.point[z] / scale == {"tall": 21}.get(name, 7)
+
+
+@pytest.mark.parametrize("width", [3, 4])
+@pytest.mark.parametrize("names", ["zyx", "yx"])
+def test_a_narrow_image_is_no_colour_picture(tmp_path, messages, names, width):
+    pixels = numbered(40, 50, width)[:: 1 if names == "zyx" else 40].squeeze()
+    image(tmp_path, names, pixels)
+    viewer, layers = opened(tmp_path)
+    layer = next(iter(layers.values()))
+    assert not layer.rgb
+    assert layer.ndim == len(names)
+    assert viewer.dims.ndim == len(names)

@@ -185,14 +185,14 @@ def test_what_cannot_be_merged_is_refused_and_changes_nothing():
     far = Labels(np.ones((5, 9, 9), int), translate=(7, 1000, 0))
     below = Labels(np.full((5, 9, 9), -1), **PLACE)
     for result, words in (
-        (turned, "across the axes"),
-        (flat, "which plane"),
-        (far, "beside"),
+        (turned, "rotated or mirrored"),
+        (flat, "give the plane"),
+        (far, "outside of"),
         (below, "whole numbers"),
     ):
         with pytest.raises(ValueError, match=words):
             merge(result, layer)
-    with pytest.raises(ValueError, match="which class"):
+    with pytest.raises(ValueError, match="Choose the class"):
         merge(Labels(np.ones((5, 9, 9), int), **PLACE), layer, "replace")
     layer.read_only = "it is a copy"
     with pytest.raises(ValueError, match="it is a copy"):
@@ -206,7 +206,7 @@ def test_regions_are_checked():
         work_here(image, level=3)
     with pytest.raises(ValueError, match="3 axes, and the region 2"):
         work_here(image, ((0, 3), (0, 3)))
-    with pytest.raises(ValueError, match="lies in the region"):
+    with pytest.raises(ValueError, match="is in the region"):
         work_here(image, ((0, 3), (61, 90), (0, 4)))
     with pytest.raises(ValueError, match="neither"):
         work_here(Points([[1, 2, 3]]))

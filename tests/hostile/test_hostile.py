@@ -1,0 +1,65 @@
+"""What no program would write: within 1 GB and 10 s, and never a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hostile.cases import MAKERS
+
+SECONDS = 10
+STARTING = 30
+"""Seconds for Python, napari's models and a busy machine."""
+
+QUICK = (
+    "group_document_is_a_pipe",
+    "chunk_is_a_device",
+    "array_document_of_20_gigabytes",
+    "shape_of_2_to_the_62",
+    "huge_scale",
+    "deep_array_document",
+    "variable_length_strings",
+    "very_many_tiny_chunks",
+    "archive_with_a_deep_comment",
+    "archive_of_a_sparse_directory",
+)
+"""Those that `.ci/run` tries, in one process."""
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="pipes, devices, bounds of Linux"
+)
+
+
+def make(folder, name):
+    folder.mkdir()
+    ending = "ozx" if name.startswith("archive") else "ome.zarr"
+    MAKERS[name](folder / f"a.{ending}")
+    return folder / f"a.{ending}"
+
+
+def run(tmp_path, *places):
+    """Open places in every way, under a bound of memory; nothing is written there."""
+    before = set(tmp_path.rglob("*"))
+    script = Path(__file__).with_name("run_case.py")
+    found = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script), *map(str, places)],
+        capture_output=True,
+        text=True,
+        timeout=STARTING + 5 * SECONDS * len(places),
+        check=False,
+    )
+    assert (found.returncode, found.stdout) == (0, ""), found.stderr[-2000:]
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_some_hostile_images_end_in_a_message(tmp_path):
+    run(tmp_path, *(make(tmp_path / name, name) for name in QUICK))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MAKERS if name not in QUICK])
+def test_hostile_images_end_in_a_message(tmp_path, name):
+    run(tmp_path, make(tmp_path / name, name))

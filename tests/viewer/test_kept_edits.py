@@ -1,0 +1,317 @@
+"""What was painted and not saved is offered wherever its image is opened again."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import zarr
+
+from napari_ngff.labels.journal import find_journals, journal_home
+from napari_ngff.store.archives.packing import pack
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.saving import recovery
+from napari_ngff.viewer.session import session_of
+from plates import write_plate
+from recovering import be_asked, idle, image_of, opened
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch):
+    return be_asked(tmp_path / "data", monkeypatch)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    messages = []
+    for name in ("show_info", "show_warning"):
+        monkeypatch.setattr(recovery, name, messages.append)
+    return messages
+
+
+@pytest.fixture
+def cells(tmp_path):
+    write_image(tmp_path / "cells.ome.zarr", shape=(64, 80))
+    return tmp_path / "cells.ome.zarr"
+
+
+@pytest.fixture
+def plate(tmp_path):
+    return write_plate(tmp_path / "plate.ome.zarr", grid=(1, 3), fields=2)
+
+
+def paint(layer, label=7):
+    layer.brush_size = 5
+    layer.paint((0,) * (layer.ndim - 2) + (8, 9), label)
+    layer.paint((0,) * (layer.ndim - 2) + (5, 9), label + 1)
+    return np.asarray(layer.data[0])
+
+
+def leave(viewer):
+    """Leave the edits as a process that dies does."""
+    idle()
+    for layer in list(viewer.layers):
+        if getattr(layer, "saver", None) is not None and layer.unsaved:
+            layer.saver.keep()
+        viewer.layers.remove(layer)
+
+
+def painted_new(viewer, name="mitosis", **options):
+    layer = viewer.add_layer(new_labels(image_of(viewer), name, **options))
+    pixels = paint(layer)
+    leave(viewer)
+    return pixels
+
+
+@pytest.mark.parametrize("options", [{}, {"level": 1}, {"dtype": "uint8"}])
+def test_labels_that_were_never_saved(cells, user, told, monkeypatch, options):
+    pixels = painted_new(opened(cells, monkeypatch), **options)
+    opened(cells, monkeypatch)
+    ((text,),) = user.take_asked()
+    assert text.startswith("2 edits of 'mitosis' (cells.ome.zarr, today ")
+    # Later is later.
+    user.answer = frontend.RESTORE
+    viewer = opened(cells, monkeypatch)
+    assert len(user.take_asked()) == 1
+    layer = viewer.layers["mitosis"]
+    assert viewer.layers.selection.active is layer
+    assert layer.visible
+    assert layer.unsaved
+    assert (np.asarray(layer.data[0]) == pixels).all()
+    assert layer.data[0].dtype == pixels.dtype
+    assert told == ["Restored: mitosis.\n2 edits of 'mitosis'. Press Ctrl+S to save."]
+    assert layer.saver.save_now()
+    stored = zarr.open_array(cells / "labels" / "mitosis" / "0", mode="r")[:]
+    assert (stored == pixels).all()
+    leave(viewer)
+    opened(cells, monkeypatch)
+    assert user.asked == []
+
+
+def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
+    classes = classes_of_layer(layer)
+    classes.add("dividing", 7)
+    paint(layer)
+    layer.saver.journal.sync()
+    classes.add("dead", 8)  # after the last stroke
+    before = classes.items
+    leave(viewer)
+    user.answer = frontend.RESTORE
+    again = opened(cells, monkeypatch).layers["mitosis"]
+    assert classes_of_layer(again).items == before
+    assert again.saver.save_now()
+    info = open_node(str(cells)).child("labels/mitosis").metadata.image.label
+    assert {info.properties[v]["class-name"] for v in (7, 8)} == {"dividing", "dead"}
+
+
+def test_discarded_they_are_gone(cells, user, monkeypatch):
+    painted_new(opened(cells, monkeypatch))
+    user.answer = frontend.DISCARD
+    opened(cells, monkeypatch)
+    assert len(user.take_asked()) == 1
+    assert not list(journal_home().glob("*/*/edits.jsonl"))
+    opened(cells, monkeypatch)
+    assert user.asked == []
+
+
+def test_several_labels_are_one_question(cells, user, monkeypatch):
+    viewer = opened(cells, monkeypatch)
+    old = viewer.layers["nuclei"]
+    saved = paint(old)
+    new = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
+    pixels = paint(new, 3)
+    leave(viewer)
+    user.answer = frontend.RESTORE
+    viewer = opened(cells, monkeypatch)
+    asked = user.take_asked()
+    assert sorted(
+        text.split(" (")[0] for (text, *_) in [*zip(*asked, strict=True)]
+    ) == [
+        "2 edits of 'mitosis'",
+        "2 edits of 'nuclei'",
+    ]
+    assert (np.asarray(viewer.layers["nuclei"].data[0]) == saved).all()
+    assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels).all()
+    leave(viewer)
+
+
+@pytest.mark.parametrize("where", ["labels/nuclei", "labels", ""])
+def test_labels_that_are_opened_alone_or_with_their_image(
+    cells, user, monkeypatch, where
+):
+    viewer = opened(cells, monkeypatch)
+    pixels = paint(viewer.layers["nuclei"])
+    leave(viewer)
+    user.answer = frontend.RESTORE
+    viewer = opened(cells / where, monkeypatch)
+    assert len(user.take_asked()) == 1
+    assert (np.asarray(viewer.layers["nuclei"].data[0]) == pixels).all()
+    leave(viewer)
+
+
+@pytest.mark.parametrize("folder", ["", "elsewhere"])
+def test_new_labels_in_a_sidecar(cells, user, monkeypatch, tmp_path, folder):
+    sidecar = str(tmp_path / folder) if folder else True
+    pixels = painted_new(opened(cells, monkeypatch), sidecar=sidecar)
+    user.answer = frontend.RESTORE
+    viewer = opened(cells, monkeypatch)
+    assert len(user.take_asked()) == 1
+    layer = viewer.layers["mitosis"]
+    assert (np.asarray(layer.data[0]) == pixels).all()
+    assert layer.saver.save_now()
+    assert layer.saver.journal.place[0].startswith(str(tmp_path / folder))
+    assert not (cells / "labels" / "mitosis").exists()
+    # Saved once, they are found there again.
+    layer.undo()
+    before = np.asarray(layer.data[0])
+    leave(viewer)
+    viewer = opened(cells, monkeypatch)
+    assert len(user.take_asked()) == 1
+    assert (np.asarray(viewer.layers["mitosis"].data[0]) == before).all()
+    leave(viewer)
+
+
+def test_labels_in_an_archive(cells, user, monkeypatch, tmp_path):
+    file = tmp_path / "cells.ozx"
+    pack(str(cells), str(file))
+    pixels = painted_new(opened(file, monkeypatch))
+    user.answer = frontend.RESTORE
+    viewer = opened(file, monkeypatch)
+    ((text,),) = user.take_asked()
+    assert text.startswith("2 edits of 'mitosis' (cells.ozx, today ")
+    assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels).all()
+    leave(viewer)
+
+
+@pytest.mark.parametrize("where", ["", "A/1", "A/1/0"])
+def test_a_field_of_a_plate(plate, user, told, monkeypatch, where):
+    pixels = painted_new(opened(plate / "A/1/0", monkeypatch))
+    user.answer = frontend.RESTORE
+    viewer = opened(plate / where, monkeypatch)
+    ((text,),) = user.take_asked()
+    assert text.startswith("2 edits of 'mitosis' (plate.ome.zarr A/1/0, today ")
+    layer = viewer.layers["mitosis"]
+    assert viewer.layers.selection.active is layer
+    assert (np.asarray(layer.data[0]) == pixels).all()
+    if where != "A/1/0":
+        browser = session_of(viewer).browser
+        assert (browser.position.well, browser.position.field) == ("A/1", "0")
+        assert browser.owns(layer)
+    leave(viewer)
+
+
+def test_of_several_fields_one_is_restored_and_the_rest_when_one_comes_there(
+    plate, user, told, monkeypatch
+):
+    pixels = {
+        field: painted_new(opened(plate / field, monkeypatch))
+        for field in ("A/1/0", "A/3/1")
+    }
+    viewer = opened(plate, monkeypatch)
+    ((one, other),) = user.take_asked()
+    assert "A/1/0" in one
+    assert "A/3/1" in other
+    browser = session_of(viewer).browser
+    # Later: offered again as one comes there.
+    browser.show_field("A/2", "0")
+    idle()
+    assert user.take_asked() == []
+    browser.show_field("A/1", "0")
+    idle()
+    ((text,),) = user.take_asked()
+    assert "A/1/0" in text
+    user.answer = frontend.RESTORE
+    viewer = opened(plate, monkeypatch)
+    assert len(user.take_asked()) == 1
+    assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels["A/1/0"]).all()
+    assert "A/1/0" in told[0]
+    assert "1 other image are restored when you go there" in told[0]
+    browser = session_of(viewer).browser
+    browser.show_field("A/3", "1")
+    idle()
+    assert user.take_asked() == [], "the user has decided already"
+    assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels["A/3/1"]).all()
+    leave(viewer)
+
+
+def older(folder, shape=None):
+    """Make a journal as older versions wrote them."""
+    path = folder / "edits.jsonl"
+    first, rest = path.read_text().split("\n", 1)
+    head = json.loads(first)
+    del head["subject"]
+    head["shape"] = shape or head["shape"]
+    path.write_text(f"{json.dumps(head)}\n{rest}")
+
+
+@pytest.mark.parametrize("sidecar", [False, True])
+def test_journals_of_older_versions_are_found_by_their_place(
+    cells, user, monkeypatch, sidecar
+):
+    pixels = painted_new(opened(cells, monkeypatch), level=1, sidecar=sidecar)
+    (folder,) = journal_home().glob("*/*")
+    older(folder)
+    user.answer = frontend.RESTORE
+    viewer = opened(cells, monkeypatch)
+    assert len(user.take_asked()) == 1
+    assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels).all()
+    leave(viewer)
+
+
+def test_what_was_painted_on_an_overview_is_never_silent(
+    plate, user, told, monkeypatch
+):
+    painted_new(opened(plate / "A/1/0", monkeypatch), "labels")
+    (folder,) = journal_home().glob("*/*")
+    older(folder, [1, 1024, 3072])
+    user.answer = frontend.RESTORE
+    viewer = opened(plate, monkeypatch)
+    ((text,),) = user.take_asked()
+    assert text.startswith("2 edits of 'labels' (plate.ome.zarr A/1/0, today ")
+    (message,) = told
+    assert message.startswith("Not restored: labels.\nKept: 2 edits of 'labels'. ")
+    assert "1 x 1024 x 3072 pixels" in message
+    assert "to restore them" in message
+    assert "labels" not in viewer.layers
+    assert len(find_journals(str(plate), "A/1/0/labels/labels")) == 1
+    opened(plate, monkeypatch)
+    assert len(user.take_asked()) == 1
+
+
+def test_other_images_of_a_folder_are_not_asked_about(
+    cells, user, monkeypatch, tmp_path
+):
+    painted_new(opened(cells, monkeypatch))
+    write_image(tmp_path / "cells2.ome.zarr", shape=(64, 80))
+    opened(tmp_path / "cells2.ome.zarr", monkeypatch)
+    assert user.asked == []
+
+
+def test_a_window_that_is_open_keeps_its_edits(cells, user, monkeypatch):
+    viewer = opened(cells, monkeypatch)
+    layer = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
+    paint(layer)
+    layer.saver.journal.sync()
+    opened(cells, monkeypatch)
+    assert user.asked == []
+    layer.saver.discard()
+
+
+def test_the_head_says_which_image_it_is(plate, user, monkeypatch):
+    painted_new(opened(plate / "A/1/0", monkeypatch), level=0)
+    (folder,) = journal_home().glob("*/*")
+    head = json.loads((folder / "edits.jsonl").read_text().split("\n")[0])
+    assert head["subject"] == {
+        "image": str(plate / "A/1/0"),
+        "name": "mitosis",
+        "level": 0,
+        "dtype": "uint16",
+    }
+    assert open_node(plate / "A/1/0").metadata.image is not None

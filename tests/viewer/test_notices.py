@@ -1,0 +1,39 @@
+"""Messages begin with the result; whole paths come last."""
+
+from __future__ import annotations
+
+import pytest
+
+from napari_ngff.viewer.notices import notice_text, shortened
+
+PLACE = "/home/ada/data/broken.ome.zarr"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            f"{PLACE}/A/1: It is empty.",
+            "It is empty. (broken.ome.zarr/A/1)",
+        ),
+        (f"No zarr array at {PLACE}/0.", "No zarr array at broken.ome.zarr/0."),
+        (
+            "https://host.org/a/b/x.ozx did not come: time-out.",
+            "x.ozx did not come: time-out.",
+        ),
+        ("C:\\data\\x.zarr\\0 is gone.", "x.zarr\\0 is gone."),
+        ("Scale 1/2 and 3 of 4.", "Scale 1/2 and 3 of 4."),
+        ("It is in /tmp/tables.", "It is in tables."),
+    ],
+)
+def test_paths_are_cut_to_their_last_part(message, expected):
+    assert shortened(message) == expected
+
+
+def test_the_result_is_first_and_whole_paths_are_last():
+    messages = [f"{PLACE}/{well}: The well is empty." for well in range(7)]
+    lines = notice_text(messages, "Opened with 7 problems.").splitlines()
+    assert lines[0] == "Opened with 7 problems."
+    assert lines[1] == "The well is empty. (broken.ome.zarr/0)"
+    assert lines[6] == "... and 2 more"
+    assert lines[7] == f"{PLACE}/0"
