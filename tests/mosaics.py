@@ -5,9 +5,9 @@ from __future__ import annotations
 import zarr
 
 from napari_ngff import open_node
-from napari_ngff.plate.arrangement import Arrangements
+from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.layout import map_plate
-from napari_ngff.plate.mosaic import Choice, open_mosaic
+from napari_ngff.plate.mosaic import WellChoice, open_mosaic
 from napari_ngff.plate.screen import Screen
 
 
@@ -17,7 +17,9 @@ def mosaic(root, wells=None, told=None, **choice):
     found = map_plate(node.metadata.plate).wells
     chosen = [w for w in found if wells is None or w.path in wells]
     told = told.append if told is not None else None
-    return open_mosaic(Arrangements(Screen(node)), chosen, Choice(**choice), told)
+    return open_mosaic(
+        ScreenArrangements(Screen(node)), chosen, WellChoice(**choice), told
+    )
 
 
 def whole(source):

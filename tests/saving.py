@@ -14,9 +14,9 @@ from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, Image, LabelInfo, Level, Multiscale
-from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.store.pyramid import LevelSource
 
 
@@ -99,7 +99,7 @@ def read_levels(folder, count):
 def open_canvas(folder, count, order=None, source=None):
     source = source or FolderSource(str(folder))
     sources = [LevelSource(open_array(source, str(i))) for i in range(count)]
-    return Canvas([s if order is None else Arranged(s, order) for s in sources])
+    return Canvas([s if order is None else ArrayWindow(s, order) for s in sources])
 
 
 def open_writer(folder, count, method="nearest", order=None):

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 
 import pytest
+from PIL import Image
 
 from napari_ngff import __version__
 from napari_ngff.cli import main
@@ -119,6 +122,52 @@ def test_the_command_is_installed():
     assert found.stdout.strip() == __version__
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("inside", ["", "A/1/0", "A/1/0/labels/cells"])
+@pytest.mark.parametrize("suffix", [".ozx", ".zip"])
+def test_a_place_in_an_archive_is_viewed(plate, tmp_path, suffix, inside):
+    archive = shutil.copy(plate, tmp_path / f"plate{suffix}")
+    out = tmp_path / "screen.png"
+    command = [sys.executable, "-m", "napari_ngff.cli", "view"]
+    found = subprocess.run(
+        [*command, os.path.join(archive, inside).rstrip("/"), "--screenshot", str(out)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert out.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("Xvfb") is None, reason="needs Xvfb")
+def test_the_window_is_no_larger_than_the_screen(plate, tmp_path):
+    out, into = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(into), "-screen", "0", "1280x800x24"],
+        pass_fds=[into],
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(into)
+    try:
+        with open(out) as number:
+            display = f":{number.readline().strip()}"
+        picture = tmp_path / "screen.png"
+        command = [sys.executable, "-m", "napari_ngff.cli", "view", str(plate)]
+        subprocess.run(
+            [*command, "--screenshot", str(picture)],
+            env=os.environ | {"DISPLAY": display, "QT_QPA_PLATFORM": "xcb"},
+            check=True,
+            timeout=120,
+        )
+    finally:
+        server.terminate()
+        server.wait()
+    with Image.open(picture) as shown:
+        assert shown.size == (1280, 800)
+
+
 def test_a_reader_that_stops_is_no_error(plate):
     command = [sys.executable, "-m", "napari_ngff.cli", "tree", str(plate)]
     with subprocess.Popen(
@@ -148,3 +197,35 @@ def test_info_and_tree_of_a_scene(capsys, tmp_path):
     tree = run(capsys, "tree", tmp_path)[1]
     assert "  a  image" in tree
     assert "    labels/cells  label" in tree
+
+
+def test_info_counts_an_image_without_pixels_as_a_problem(capsys, image, tmp_path):
+    copy = shutil.copytree(image, tmp_path / "no-levels.ome.zarr")
+    for level in "0123456":
+        shutil.rmtree(copy / level, ignore_errors=True)
+    out = run(capsys, "info", copy)[1]
+    assert "problems none" not in out
+    assert "error image-unreadable" in out
+
+
+def test_info_reports_levels_without_translations_once(capsys, image, tmp_path):
+    copy = shutil.copytree(image, tmp_path / "plain.ome.zarr")
+    document = json.loads((copy / ".zattrs").read_text())
+    for level in document["multiscales"][0]["datasets"]:
+        level["coordinateTransformations"] = level["coordinateTransformations"][:1]
+    (copy / ".zattrs").write_text(json.dumps(document))
+    out = run(capsys, "info", copy)[1]
+    assert out.count("level-misplaced") <= 1
+    assert "warning level-misplaced" not in out
+
+
+def test_info_lists_a_folder_as_the_window_does(capsys, image, tmp_path):
+    shutil.copytree(image, tmp_path / "a.ome.zarr")
+    code, out, _ = run(capsys, "info", tmp_path)
+    assert code == 0
+    assert "folder of 1 images" in out
+    assert "  a.ome.zarr" in out
+
+
+def test_info_gives_times_as_frames(capsys, image):
+    assert "size     t 2 x " in run(capsys, "info", image)[1]

@@ -79,7 +79,7 @@ def test_every_picture_is_shown_and_small() -> None:
         for page, text in PAGES.items()
         for target in re.findall(r"\]\(([^)]+\.png)\)", text)
     }
-    pictures = set((ROOT / "docs/images").glob("*.png"))
+    pictures = set((ROOT / "docs/images").rglob("*.png"))
     assert pictures == shown
     assert all(picture.stat().st_size <= 300_000 for picture in pictures)
 

@@ -33,7 +33,14 @@ LAYERS = (
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 QT = ("qtpy", "superqt", "magicgui", "PyQt5", "PyQt6", "PySide2", "PySide6")
 QT_IN_NAPARI = ("napari.qt", "napari._qt")
-LONGEST = 400
+LONGEST = 600
+DURABLE = re.compile(
+    r"\bos\.(?:fsync|fdatasync|replace|rename|link)\b|\b(?:fcntl|msvcrt|tempfile)\b"
+).findall
+"""What flushes, names, locks or makes files that nobody reads yet."""
+KINDS = re.compile(
+    r"isinstance\([^()]*\b(?:(?:Folder|Zip|Remote)Source|\w+Transaction)\b[^()]*\)"
+).findall
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -68,6 +75,10 @@ def violations(path: str, text: str) -> list[str]:
             found.append(f"{own} imports Qt: {name}")
         if within(name, ("napari", "vispy")) and RANK[own] < RANK["viewer"]:
             found.append(f"{own} imports napari: {name}")
+    if not path.startswith("store/write/"):
+        found += [f"names {name} outside store/write" for name in DURABLE(text)]
+    if own != "store":
+        found += [f"asks for a kind of store: {call}" for call in KINDS(text)]
     if len(text.splitlines()) > LONGEST:
         found.append(f"is longer than {LONGEST} lines")
     return found
@@ -113,6 +124,10 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ("viewer/layers.py", "from magicgui import magicgui"),
         ("viewer/layers.py", "from superqt.utils import ensure_main_thread"),
         ("widgets/browser/dock.py", "\n" * (LONGEST + 1)),
+        ("store/archives/stage.py", "import tempfile"),
+        ("labels/journal.py", "def f(a, b):\n    os.replace(a, b)"),
+        ("store/node.py", "def f(a):\n    os.fsync(a)"),
+        ("labels/writer.py", "isinstance(source, FolderSource)"),
     ],
 )
 def test_violation_is_seen(path: str, text: str) -> None:
@@ -127,6 +142,8 @@ def test_violation_is_seen(path: str, text: str) -> None:
         ("viewer/session.py", "from napari.layers import Labels"),
         ("widgets/browser/dock.py", "from napari.qt.threading import thread_worker"),
         ("cli.py", "from napari_ngff import __version__"),
+        ("store/write/fsync.py", "def f(a):\n    os.fsync(a)"),
+        ("store/location.py", "isinstance(source, FolderSource)"),
         ("errors.py", "import naparison, qtpython"),
         ("errors.py", "\n" * LONGEST),
     ],
@@ -160,6 +177,95 @@ def test_every_import_is_a_declared_dependency() -> None:
         for name in foreign
         if not declared & {d.lower() for d in distributions.get(name, [name])}
     } == set()
+
+
+def name_of(module: Path) -> str:
+    """Dotted name of a module."""
+    parts = module.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def graph(texts: dict[str, str]) -> dict[str, set[str]]:
+    """List what modules import of each other, types included, by dotted name."""
+    found = {}
+    for own, text in texts.items():
+        names = set(imported(ast.parse(text)))
+        names |= {name.rpartition(".")[0] for name in names}
+        found[own] = (names & texts.keys()) - {own}
+    return found
+
+
+def circles(modules: dict[str, set[str]]) -> list[set[str]]:
+    """Find the largest sets of modules that import each other in circles."""
+    reached = {}
+    for start in modules:
+        left, seen = list(modules[start]), set()
+        while left:
+            name = left.pop()
+            if name not in seen:
+                seen.add(name)
+                left.extend(modules[name])
+        reached[start] = seen
+    found: list[set[str]] = []
+    for name, seen in reached.items():
+        if name in seen and not any(name in circle for circle in found):
+            found.append({other for other in seen if name in reached[other]})
+    return found
+
+
+TEXTS = {name_of(path): path.read_text(encoding="utf-8") for path in MODULES}
+
+CIRCLES_LEFT = (
+    "napari_ngff.store.revision",
+    "napari_ngff.viewer.saving.saver",
+    "napari_ngff.widgets.installation",
+)
+"""One module of each circle that is still there; there must be no others."""
+
+
+def test_no_module_imports_itself_by_others() -> None:
+    found = circles(graph(TEXTS))
+    assert [c for c in found if not c & set(CIRCLES_LEFT)] == []
+    assert [name for name in CIRCLES_LEFT if not any(name in c for c in found)] == []
+
+
+def test_circle_is_seen() -> None:
+    texts = {
+        "a": "from b import f",
+        "b": "def f():\n    import c",
+        "c": "if TYPE_CHECKING:\n    import a",
+        "d": "import a, b, c",
+    }
+    assert circles(graph(texts)) == [{"a", "b", "c"}]
+    texts["c"] = ""
+    assert circles(graph(texts)) == []
+
+
+def test_no_class_has_the_name_of_another() -> None:
+    places: dict[str, list[str]] = {}
+    for name, text in TEXTS.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+SMALL = 60
+"""Lines below which a module is worth no file, if only one other imports it."""
+
+SMALL_LEFT = {"napari_ngff.store.write.exchange", "napari_ngff.viewer.saving.signals"}
+
+
+def test_no_small_module_is_of_use_to_one_other_alone() -> None:
+    users = [name for names in graph(TEXTS).values() for name in names]
+    found = {
+        name_of(path)
+        for path in MODULES
+        if path.name != "__init__.py"
+        and len(TEXTS[name_of(path)].splitlines()) < SMALL
+        and users.count(name_of(path)) == 1
+    }
+    assert found - SMALL_LEFT == set()
 
 
 def test_import_loads_no_gui() -> None:

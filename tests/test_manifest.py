@@ -55,7 +55,7 @@ def test_contributions_name_existing_commands(manifest: PluginManifest) -> None:
 def test_reader_claims_ome_zarr(manifest: PluginManifest) -> None:
     readers = manifest.contributions.readers or []
     patterns = {p for reader in readers for p in reader.filename_patterns}
-    assert {"*.zarr*", "*.ozx"} <= patterns
+    assert {"*.zarr*", "*.ozx", "*.zip"} <= patterns
     assert all(reader.accepts_directories for reader in readers)
 
 

@@ -8,6 +8,33 @@ import threading
 from contextlib import contextmanager
 
 OK, BUSY, DROP, HANG, DRIP = 200, 503, "drop", "hang", "drip"
+ENDLESS_DRIP, SLOW_HEADERS, NO_END, BROKEN_CHUNKS, FLOOD = (
+    "a byte now and then",
+    "headers letter by letter",
+    "a body without an end",
+    "broken chunks",
+    "more and more",
+)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def endless(head, part):
+    yield head
+    while True:
+        yield part
+
+
+ENDLESS = {
+    ENDLESS_DRIP: lambda: endless(HEAD + b"Content-Length: 99999\r\n\r\n", b"."),
+    SLOW_HEADERS: lambda: endless(HEAD, b"X: y\r\n"),
+    NO_END: lambda: endless(HEAD + b"\r\n", b"."),
+    BROKEN_CHUNKS: lambda: endless(CHUNKED, b"length\r\n"),
+    FLOOD: lambda: endless(HEAD + b"\r\n", bytes(1 << 20)),
+}
+"""Answers that never end: what is sent, piece after piece."""
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -33,6 +60,12 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             for _ in range(8):
                 self.wfile.write(b".")
                 server.over.wait(0.1)
+        elif answer in ENDLESS:
+            self.close_connection = True
+            for part in ENDLESS[answer]():
+                self.wfile.write(part)
+                if answer != FLOOD and server.over.wait(0.05):
+                    break
         elif answer == OK:
             super().do_GET()
         else:

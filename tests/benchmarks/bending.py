@@ -17,7 +17,7 @@ from scipy.ndimage import map_coordinates
 
 from napari_ngff import open_node, open_pyramid
 from napari_ngff.metadata.model import Reference
-from napari_ngff.store.resampled import Bent, Grid, resampled
+from napari_ngff.store.resampled import BentImage, SampleGrid, resampled
 from napari_ngff.store.systems import open_systems
 
 OURS = "napari-ngff"
@@ -68,8 +68,10 @@ def views(rounds: int) -> dict[str, list[float]]:
         pyramid = open_pyramid(node)
         graph = open_systems([node]).graph
         pull = graph.way(Reference(name="atlas"), Reference(name="physical"))
-        bent = Bent.of(pyramid, pull, pyramid.multiscale.axes)
-        bent = Bent(pull, bent.axes, Grid((0.0, 0.0), (1.0, 1.0), (SIDE, SIDE)))
+        bent = BentImage.of(pyramid, pull, pyramid.multiscale.axes)
+        bent = BentImage(
+            pull, bent.axes, SampleGrid((0.0, 0.0), (1.0, 1.0), (SIDE, SIDE))
+        )
         level = resampled(pyramid, bent).levels[0]
         times: dict[str, list[float]] = {OURS: [], "scipy": []}
         for i in range(rounds):

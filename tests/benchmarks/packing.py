@@ -105,18 +105,18 @@ def resaving(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """Change one chunk of an archive; copy the archive. Until all is on the disk."""
     from napari_ngff.store.archives.packing import pack
     from napari_ngff.store.ozx import ZipSource
-    from napari_ngff.store.sink import sink_of
+    from napari_ngff.store.write.begin import begin_transaction
 
     name = f"packed-{kibibytes}-{megabytes}"
     folder = write_folder(data / name, int(kibibytes), int(megabytes))
     file, copy, nothing = data / f"{name}.ozx", data / "copy.ozx", data / "nothing"
     pack(folder, file, overwrite=True)
-    sink = sink_of(ZipSource(file))
+    transaction = begin_transaction(ZipSource(file))
 
     def save() -> None:
         nothing.touch()
-        sink.put("0/c/0/7", os.urandom(1000))
-        sink.commit()
+        transaction.put("0/c/0/7", os.urandom(1000))
+        transaction.commit()
 
     def flushed() -> None:
         shutil.copyfile(file, copy)

@@ -96,12 +96,12 @@ class Ours:
         return np.asarray(self.levels[0][..., y : y + side, x : x + side])
 
     def well(self, number: int) -> Any:
-        from napari_ngff.plate.arrangement import Arrangements
+        from napari_ngff.plate.arrangement import ScreenArrangements
         from napari_ngff.plate.mosaic import open_mosaic
         from napari_ngff.plate.screen import Screen
 
         well = self.wells[len(self.wells) // 2 + number]
-        mosaic = open_mosaic(Arrangements(Screen(self.node)), [well])
+        mosaic = open_mosaic(ScreenArrangements(Screen(self.node)), [well])
         source = mosaic.pyramid.levels[0]
         return source.read(((0, 1), *((0, n) for n in source.shape[1:])))
 

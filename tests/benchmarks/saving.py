@@ -109,15 +109,15 @@ def by_levels(
     """The same, by another method or codec, and without what is said of an image."""
     from napari_ngff.labels.reduce import Reduction
     from napari_ngff.metadata.model import Axis
-    from napari_ngff.store.cascade import Cascade
     from napari_ngff.store.draft import Draft
-    from napari_ngff.store.outline import Outline
+    from napari_ngff.store.pyramid_plan import PyramidPlan
+    from napari_ngff.store.pyramid_writer import PyramidWriter
     from napari_ngff.viewer.composing.array_source import PlainSource
 
     axes = PICTURES[name][0]
     ones = (1,) * len(axes)
     kinds = [Axis(letter, "space") for letter in axes]
-    outline = Outline.of(pixels.shape, kinds, ones, ones, levels=LEVELS)
+    outline = PyramidPlan.of(pixels.shape, kinds, ones, ones, levels=LEVELS)
     reducers = [
         (Reduction.of(fine, coarse, method, step), step)
         for fine, coarse, step in outline.steps
@@ -127,7 +127,7 @@ def by_levels(
             (path, coded(new, codec))
             for path, new in outline.arrays(pixels.dtype, tuple(axes), shuffle=False)
         ]
-        cascade = Cascade(draft, arrays, reducers, "0.5", outline.tile)
+        cascade = PyramidWriter(draft, arrays, reducers, "0.5", outline.tile)
         cascade.write(PlainSource(pixels), concurrency=THREADS)
 
 

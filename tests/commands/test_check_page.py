@@ -13,7 +13,16 @@ SOURCE = ROOT / "src" / "napari_ngff"
 PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
 TABLE = dict(re.findall(r"^\| `([a-z][a-z0-9-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
 
-MAKERS = {"Problem", "Rule", "Part", "error", "warning", "report", "warn", "_problem"}
+MAKERS = {
+    "Problem",
+    "Rule",
+    "NamedPart",
+    "error",
+    "warning",
+    "report",
+    "warn",
+    "_problem",
+}
 """Calls that make problems: the code is among their first two arguments."""
 
 READ_ONLY = {"reference-empty"}

@@ -13,7 +13,7 @@ from napari_ngff.labels.description import read_label_info, write_label_info
 from napari_ngff.labels.places.home import home_in
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.node import open_node
-from napari_ngff.store.sink import FolderSink
+from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.viewer.samples import write_image
 
 COUNT = 24
@@ -29,7 +29,7 @@ def folder(tmp_path):
 def enter_all(folder, names):
     home = home_in(open_node(folder))
     for name in names:
-        enter(FolderSink(home.source.name), home, name)
+        enter(FolderTransaction(home.source.name), home, name)
 
 
 def test_names_of_several_threads(folder):
@@ -88,5 +88,5 @@ def test_what_is_no_list_of_labels_stays(folder, labels):
     file.write_text(json.dumps(document))
     home = home_in(open_node(folder))
     with pytest.raises(CorruptDataError, match="no list of labels"):
-        enter(FolderSink(str(folder)), home, "mine")
+        enter(FolderTransaction(str(folder)), home, "mine")
     assert json.loads(file.read_text()) == document

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from napari_ngff.errors import CorruptDataError, UnsupportedError
+from napari_ngff.cli import main
+from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.description import read_label_info, write_label_info
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.archives.packing import pack
@@ -111,9 +112,10 @@ def test_a_broken_document_stays_as_it_is(folder):
     assert document(folder).read_bytes() == before
 
 
-def test_archives_are_refused(tmp_path):
+def test_archives_are_written_too(tmp_path):
     write_image(tmp_path / "cells.ome.zarr", shape=(1, 32, 32))
     pack(tmp_path / "cells.ome.zarr", tmp_path / "cells.ozx")
-    node = open_node(str(tmp_path / "cells.ozx" / "labels" / "nuclei"))
-    with pytest.raises(UnsupportedError, match="not a folder"):
-        write_label_info(node, LabelInfo({1: RED}))
+    place = str(tmp_path / "cells.ozx" / "labels" / "nuclei")
+    assert write_label_info(open_node(place), LabelInfo({1: RED}))
+    assert read_label_info(open_node(place)).colors == {1: RED}
+    assert main(["check", str(tmp_path / "cells.ozx")]) == 0

@@ -176,3 +176,19 @@ def test_a_save_and_the_ticker_can_begin_a_journal_at_once(label, monkeypatch):
     assert not failed
     assert len(read_journal(journal.folder).edits) == 1
     journal.remove()
+
+
+def test_edits_that_are_being_restored_outlive_another_look(label):
+    writer, journal = start(label)
+    paint(writer.canvas, journal, range(3), 0)
+    journal.close()
+    canvas = open_canvas(label, 4)
+    canvas.widen(np.dtype("u4"))  # the canvas has changed before it has the edits
+    (folder,) = find_journals(str(label), "")
+    journal = Journal(str(label), "", canvas, folder)
+    journal.look()
+    assert len(read_journal(folder).edits) == 3
+    canvas.extend(journal.recovered.edits)
+    paint(canvas, journal, [5], 0)
+    assert len(read_journal(folder).edits) == 4
+    journal.remove()

@@ -9,7 +9,6 @@ import zarr
 
 from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from killed import edit
-from napari_ngff.labels.blank import Blank
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.creation import METHOD, create_labels
 from napari_ngff.labels.saving.retained import Retained
@@ -18,6 +17,7 @@ from napari_ngff.metadata.model import Severity
 from napari_ngff.store.check import walk
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.lazy import BlankArray
 from napari_ngff.store.node import open_node
 from napari_ngff.store.pyramid import LevelSource
 from saving import levels_of, read_levels, write_image
@@ -61,12 +61,11 @@ def widen(image):
 
 def create(image):
     """Make new labels."""
-    canvas = Canvas([Blank(shape, CHUNKS, np.dtype("u2")) for shape in SHAPES])
+    canvas = Canvas([BlankArray(shape, CHUNKS, np.dtype("u2")) for shape in SHAPES])
     paint(canvas)
     made = create_labels(open_node(image), "new", canvas.dtype)
     files = made.arrays, (0, 1)
-    writer = LabelWriter(canvas, Retained(), METHOD, made.ratios, files)
-    writer.register = made.register
+    writer = LabelWriter(canvas, Retained(), METHOD, made.ratios, files, made.register)
     return writer, "new"
 
 
@@ -79,11 +78,12 @@ def consolidated(image):
 def others(image, name):
     """All files but those of one label image and of what lists it."""
     changed = {"labels/zarr.json", "labels/.zattrs"}
+    own = (f"labels/{name}", f"labels/.{name}.")
     return {
         key: path.read_bytes()
         for path in image.rglob("*")
         if path.is_file()
-        and not (key := path.relative_to(image).as_posix()).startswith(f"labels/{name}")
+        and not (key := path.relative_to(image).as_posix()).startswith(own)
         and key not in changed
     }
 

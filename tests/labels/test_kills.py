@@ -21,13 +21,13 @@ import pytest
 from zarr.codecs import ZstdCodec
 
 from killed import NEW, blank, created, edit
-from napari_ngff.labels.blank import Blank
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.labels.cells import box_of, cells_in
 from napari_ngff.labels.journal import Journal, find_journals
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import LabelInfo, Severity
+from napari_ngff.store.boxes import box_of, cells_in
 from napari_ngff.store.check import walk
+from napari_ngff.store.lazy import BlankArray
 from napari_ngff.store.node import open_node
 from saving import (
     describe,
@@ -58,9 +58,7 @@ STAGES = {
     "plain": SAVING | {"remove level 0", "remove coarser"},
     "sharded": SAVING,
     "wide": SAVING | {"write widened", "flush widened", "name widened", "swap widened"},
-    "new": SAVING
-    | {f"name {what}" for what in ("unfinished", "array", "group", "list")}
-    | {"remove unfinished"},
+    "new": SAVING | {f"name {what}" for what in ("array", "group", "tree", "list")},
 }
 """Scenario -> each stage in which a process has to die at least once."""
 
@@ -164,7 +162,7 @@ class Trial:
     def wanted(self, count):
         """All levels after some edits, made at once where nothing was ever killed."""
         if self.scenario == "new":
-            canvas = Canvas([Blank(SHAPES[0], CHUNKS, np.dtype("u2"))])
+            canvas = Canvas([BlankArray(SHAPES[0], CHUNKS, np.dtype("u2"))])
         else:
             canvas = open_writer(self.original, 4, "mode").canvas
         canvas.widen(np.dtype("u4"))

@@ -64,12 +64,12 @@ def annotate(path, name="mine", seed=1, folder=None, sidecar=True):
     image = open_node(path)
     home = sidecar_home(image, folder) if sidecar else home_of_new(image, False)
     made = create_labels(image, name, np.dtype("u2"), 0, home)
+    made.register()
     for number, level in enumerate(made.multiscale.levels):
         where = f"{home.source.name}/{home.path(name)}/{level.path}"
         array = zarr.open_array(where, mode="r+")
         rng = np.random.default_rng(seed + number)
         array[...] = rng.integers(0, 500, array.shape)
-    made.register()
     remember(image, home)
     return Path(home.source.name)
 
@@ -152,7 +152,7 @@ def test_a_name_that_is_taken_is_refused_replaced_or_changed(copy):
     merge(sidecar, overwrite=True)
     assert same(levels(path, "labels/nuclei"), levels(sidecar, "nuclei"))
     names = [node.name for node in open_node(path).labels().nodes]
-    assert names == ["cells", "mine", "nuclei"]
+    assert names == ["nuclei", "cells", "mine"]
     assert sorted(os.listdir(path / "labels")) == sorted([*names, "zarr.json"])
     with pytest.raises(NotOMEZarrError, match="has no label image lacking"):
         merge(sidecar, labels=["lacking"])
@@ -296,9 +296,9 @@ def test_a_merge_that_is_killed_leaves_the_image_valid(copy, tmp_path):
         shutil.rmtree(path / "labels" / "mine")
         annotate_again = open_node(path)
         made = create_labels(annotate_again, "mine", np.dtype("u2"))
+        made.register()
         for level, pixels in zip(made.arrays, old, strict=True):
             zarr.open_array(f"{path}/{level.path}", mode="r+")[...] = pixels
-        made.register()
         process = merging(sidecar, tmp_path / "data")
         process.stdin.write("\n")
         process.stdin.flush()
@@ -372,57 +372,37 @@ def test_two_processes_do_not_merge_the_same_at_once(copy, tmp_path, dies):
         assert "already" in second("mine").stderr
     assert same(levels(path, "labels/mine"), new)
     assert main(["check", str(path)]) == 0
-    assert not [name for name in os.listdir(path) if "merging" in name]
-    assert not [name for name in os.listdir(path / "labels") if "merging" in name]
+    assert not list(path.rglob("*.aside"))
 
 
-@pytest.mark.parametrize("step", ["rename old", "rename new", "enter", "drop"])
-def test_a_merge_that_ends_between_two_renames_is_finished(copy, monkeypatch, step):
-    from napari_ngff.labels.places import merging as module
+@pytest.mark.parametrize("step", ["exchange", "rename", "enter", "rmtree"])
+def test_a_merge_that_is_interrupted_leaves_the_old_or_the_new(copy, monkeypatch, step):
+    from napari_ngff.labels.places import merging
+    from napari_ngff.store.write import replace_tree
 
     path = copy("0.5.ome.zarr")
     annotate(path, "mine", 1, sidecar=False)
     old = levels(path, "labels/mine")
     sidecar = annotate(path, "mine", 50)
-    rename, enter, rmtree = os.rename, module.enter, shutil.rmtree
-    calls = []
+    new = levels(sidecar, "mine")
 
-    def stop(at, do):
-        def done(*arguments, **keywords):
-            if "mine" in str(arguments) and at == step:
-                raise KeyboardInterrupt
-            return do(*arguments, **keywords)
+    def interrupted(*_, **__):
+        monkeypatch.undo()  # what is done because of it is not interrupted again
+        raise KeyboardInterrupt
 
-        return done
-
-    def renaming(a, b):
-        calls.append(b)
-        which = "rename old" if str(b).endswith(".replaced") else "rename new"
-        return stop(which, rename)(a, b)
-
-    def removing(folder, **keywords):
-        if str(folder).endswith(".replaced") and os.path.isdir(folder):
-            return stop("drop", rmtree)(folder, **keywords)
-        return rmtree(folder, **keywords)
-
-    monkeypatch.setattr(module.os, "rename", renaming)
-    monkeypatch.setattr(module, "enter", stop("enter", enter))
-    monkeypatch.setattr(module.shutil, "rmtree", removing)
+    if step == "rename":
+        monkeypatch.setattr(replace_tree, "exchange", lambda *_: False)
+    module = {"enter": merging, "rmtree": shutil, "rename": replace_tree.os}
+    monkeypatch.setattr(module.get(step, replace_tree), step, interrupted)
     with pytest.raises(KeyboardInterrupt):
         merge(sidecar, overwrite=True)
-    monkeypatch.undo()
     assert main(["check", str(path)]) == 0
-    label = path / "labels"
-    kept = [label / "mine", label / ".mine.replaced"]
-    assert any(
-        same([zarr.open_array(k / str(i), mode="r")[...] for i in range(len(old))], old)
-        for k in kept
-        if k.is_dir()
-    )
+    now = levels(path, "labels/mine")
+    assert same(now, old if step in ("exchange", "rename") else new)
     merge(sidecar, overwrite=True)
-    assert same(levels(path, "labels/mine"), levels(sidecar, "mine"))
+    assert same(levels(path, "labels/mine"), new)
     assert main(["check", str(path)]) == 0
-    assert not list(label.glob(".*"))
+    assert not list((path / "labels").glob(".*"))
 
 
 @pytest.mark.parametrize(

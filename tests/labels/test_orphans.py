@@ -8,13 +8,13 @@ import time
 import numpy as np
 import pytest
 
-from napari_ngff.labels.blank import Blank
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import EDITS, Journal, find_journals, journal_home
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.orphans import AGE, folder_of, remove_orphans
 from napari_ngff.labels.shapes import Mask
+from napari_ngff.store.lazy import BlankArray
 
 LATER = AGE * 86400 + 60
 
@@ -26,7 +26,7 @@ def home(tmp_path, monkeypatch):
 
 def left(store):
     """Leave a journal behind, as a process that was killed."""
-    canvas = Canvas([Blank((8, 8), (8, 8), np.dtype("u2"))])
+    canvas = Canvas([BlankArray((8, 8), (8, 8), np.dtype("u2"))])
     journal = Journal(str(store), "labels/cells", canvas)
     canvas.add(Edit(Mask(mask_runs(np.ones((2, 2), bool), (1, 1))), (0, 1), (), 5))
     journal.close()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_ngff.labels.reduce import Reduction, Steps, method_named
+from napari_ngff.labels.reduce import AxisSteps, Reduction, method_named
 
 
 def whole(pixels, shape, method):
@@ -19,7 +19,7 @@ def whole(pixels, shape, method):
 
 def counted(pixels, shape):
     """The most frequent id of every block, one at a time."""
-    steps = [Steps.of(n, m) for n, m in zip(pixels.shape, shape, strict=True)]
+    steps = [AxisSteps.of(n, m) for n, m in zip(pixels.shape, shape, strict=True)]
     out = np.empty(shape, pixels.dtype)
     for index in np.ndindex(*shape):
         part = tuple(
@@ -99,9 +99,9 @@ def test_a_level_that_was_cut_leaves_the_last_voxel_over():
 
 
 def test_the_size_of_voxels_settles_the_factor():
-    assert Steps.of(7, 3).factor == 2
-    assert Steps.of(7, 3, 3.0).factor == 3
-    assert Steps.of(10, 7).factor is None
+    assert AxisSteps.of(7, 3).factor == 2
+    assert AxisSteps.of(7, 3, 3.0).factor == 3
+    assert AxisSteps.of(10, 7).factor is None
 
 
 def test_a_growing_level_is_refused():

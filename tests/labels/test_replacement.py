@@ -1,12 +1,13 @@
 """A label image takes the place of another, or leaves it as it was."""
 
+import shutil
+
 import numpy as np
 import pytest
 import zarr
 
 from napari_ngff.errors import NameTakenError
 from napari_ngff.labels.creation import create_labels
-from napari_ngff.labels.places.replacement import REPLACED, UNFINISHED
 from napari_ngff.store.node import open_node
 from napari_ngff.viewer.samples import write_image
 
@@ -44,16 +45,10 @@ def test_a_name_that_is_taken_is_refused_and_a_free_one_told(folder):
 def test_what_is_replaced_is_there_until_the_new_one_is_registered(folder):
     before = files(folder)
     made = replaced(folder, replace=True)
-    aside = {
-        name.replace(f"nuclei{REPLACED}", "nuclei"): data
-        for name, data in files(folder).items()
-        if REPLACED in name
-    }
-    assert aside == {k: v for k, v in before.items() if k.startswith("nuclei/")}
+    now = files(folder)
+    assert {name: now[name] for name in before} == before
     made.register()
-    assert not [
-        name for name in files(folder) if REPLACED in name or UNFINISHED in name
-    ]
+    assert not list(folder.rglob("*.aside"))
     assert zarr.open_array(folder / "labels/nuclei/0", mode="r").dtype == U1
     node = open_node(str(folder))
     assert [label.name for label in node.labels().nodes].count("nuclei") == 1
@@ -79,30 +74,32 @@ def test_an_interrupted_replacement_is_undone_by_the_next(folder, replace):
     assert files(folder) == before
 
 
-def test_killed_between_two_moves_nothing_is_lost(folder):
-    before = files(folder)
-    labels = folder / "labels"
-    (labels / "nuclei").rename(labels / f"nuclei{REPLACED}")
-    with pytest.raises(NameTakenError):
-        replaced(folder)
-    assert files(folder) == before
-
-
-def test_killed_after_it_is_whole_the_old_one_goes(folder):
-    made = replaced(folder, replace=True)
+def test_a_name_that_another_is_making_is_taken(folder):
+    made = create_labels(open_node(str(folder)), "mine", U1)
+    with pytest.raises(NameTakenError, match="mine-2 is free"):
+        create_labels(open_node(str(folder)), "mine", U1)
     made.register()
-    (folder / "labels/nuclei" / UNFINISHED).touch()
-    (folder / "labels" / f"nuclei{REPLACED}").mkdir()
-    with pytest.raises(NameTakenError):
-        replaced(folder)
-    assert not (folder / "labels" / f"nuclei{REPLACED}").exists()
-    assert zarr.open_array(folder / "labels/nuclei/0", mode="r").dtype == U1
+    names = [label.name for label in open_node(str(folder)).labels().nodes]
+    assert names.count("mine") == 1
 
 
-def test_somebody_s_labels_of_that_name_stay(folder):
-    other = folder / "labels" / f"nuclei{REPLACED}"
-    (folder / "labels" / "cells").rename(other)
-    before = files(folder)
-    with pytest.raises(NameTakenError, match=REPLACED):
-        replaced(folder, replace=True)
-    assert files(folder) == before
+@pytest.mark.parametrize("ending", ["replaced", "before", "widening", "0a1b2c3d.aside"])
+@pytest.mark.parametrize("dot", ["", "."])
+def test_somebody_s_labels_of_any_name_stay(folder, ending, dot):
+    name = f"{dot}nuclei.{ending}"
+    (folder / "labels" / "cells").rename(folder / "labels" / name)
+    file = folder / "labels" / (".zattrs" if version_of(folder) == 2 else "zarr.json")
+    file.write_text(file.read_text().replace('"cells"', f'"{name}"'))
+    shown = [label.name for label in open_node(str(folder)).labels().nodes]
+    assert name in shown
+    before = {k: v for k, v in files(folder).items() if k.startswith(f"{name}/")}
+    shutil.rmtree(folder / "labels" / "nuclei")
+    for _ in range(2):
+        replaced(folder, replace=True).register()
+        node = open_node(str(folder))
+        assert [label.name for label in node.labels().nodes] == shown
+        assert files(folder).items() >= before.items()
+
+
+def version_of(folder):
+    return 2 if (folder / ".zattrs").exists() else 3

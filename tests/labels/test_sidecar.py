@@ -12,7 +12,7 @@ import zarr
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.creation import create_labels
-from napari_ngff.labels.places import replacement, replica
+from napari_ngff.labels.places import replica
 from napari_ngff.labels.places.replica import copy_labels
 from napari_ngff.labels.places.sidecar import (
     address_of,
@@ -215,7 +215,7 @@ def test_a_copy_has_the_same_voxels_colours_and_properties(copy, version):
 def test_a_copy_that_is_too_large_is_refused(copy, tmp_path):
     image = open_node(copy("0.5.ome.zarr"))
     label = image.labels().nodes[0]
-    with pytest.raises(UnsupportedError, match="make new labels"):
+    with pytest.raises(UnsupportedError, match="in new labels"):
         copy_labels(label, image, limit=1000)
     assert copy_labels(label, image, goes_on=lambda done, total: done < 3) is None
     assert not (tmp_path / "0.5.labels.ome.zarr").exists()
@@ -273,7 +273,7 @@ def test_a_copy_that_did_not_get_into_the_list_is_made_anew(copy, monkeypatch):
     made = copy_labels(label, image)
     np.testing.assert_array_equal(pixels(made), pixels(label))
     assert attached_names(str(image)) == ["nuclei"]
-    assert not list(Path(str(made)).rglob(replacement.UNFINISHED))
+    assert not list(Path(str(made)).rglob("*.aside"))
 
 
 def test_what_another_window_copies_is_left_alone(copy):
@@ -308,3 +308,27 @@ def test_new_labels_that_are_not_saved_yet_are_not_copied_over(copy):
     assert not calls  # told before hours of copying
     new.register()
     assert attached_names(str(image)) == ["nuclei"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "written"),
+    [
+        ("0.5-dev-spatialdata", "0.5"),
+        ("0.4-dev-spatialdata", "0.4"),
+        ("0.6.dev3", "0.6"),
+    ],
+)
+def test_a_sidecar_states_a_version_of_the_specification(copy, stated, written):
+    path = copy(f"{written}.ome.zarr")
+    name = ".zattrs" if written == "0.4" else "zarr.json"
+    document = path / name
+    text = document.read_text().replace(
+        f'"version": "{written}"', f'"version": "{stated}"'
+    )
+    document.write_text(text)
+    image = open_node(str(path))
+    assert image.metadata.version == stated
+    make(image)
+    home = sidecar_home(image)
+    assert written == home.stated
+    assert stated not in (Path(home.source.name) / "mine" / name).read_text()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import pytest
@@ -124,3 +125,12 @@ def test_the_file_disturbs_nobody(plate, capsys):
         kept = json.load(file)["fields"]
     assert kept["A/1/0"]["state"] == "done"
     assert datetime.fromisoformat(kept["A/1/0"]["when"]).tzinfo is not None
+
+
+def test_states_that_several_threads_note_are_all_kept(plate):
+    node = open_node(plate)
+    known = FieldStates(node)
+    fields = [f"A/1/{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda field: known.set(field, "done"), fields))
+    assert known.states() == FieldStates(node).states() == dict.fromkeys(fields, "done")

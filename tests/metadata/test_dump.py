@@ -192,6 +192,22 @@ def test_label_values_and_colors_are_json_integers():
     assert type(label["properties"][0]["area"]) is float
 
 
+def test_every_colour_has_its_value_and_is_that_which_is_shown():
+    info = LabelInfo({1: (1, 2, 3, 4)}, {1: {"a": 1}, 2: {"a": 2}, 0: {}, 50: {}})
+    image = replace(make_image("yx", "0.5", label=True), label=info)
+    label = dump_image(image, "0.5")["ome"]["image-label"]
+    colors = {entry["label-value"]: entry["rgba"] for entry in label["colors"]}
+    assert colors[1] == [1, 2, 3, 4]
+    assert set(colors) == {entry["label-value"] for entry in label["properties"]}
+    from napari.utils.colormaps import label_colormap
+
+    shown = label_colormap(49).map(np.array([2, 50]))
+    assert [colors[2], colors[50]] == np.rint(255 * shown).astype(int).tolist()
+    assert colors[0] == [0, 0, 0, 0]
+    bare = replace(image, label=LabelInfo({}, info.properties))
+    assert "colors" not in dump_image(bare, "0.5")["ome"]["image-label"]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_unpainted_label_has_no_empty_lists(version: str):
     image = replace(make_image("tczyx", version, label=True), label=LabelInfo())

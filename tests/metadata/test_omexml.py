@@ -1,6 +1,6 @@
 import pytest
 
-from napari_ngff.metadata.omexml import image_names
+from napari_ngff.metadata.parse import image_names
 
 OME = "http://www.openmicroscopy.org/Schemas/OME"
 
@@ -55,7 +55,7 @@ def test_malformed_or_dangerous_documents_have_no_names(xml):
 
 def test_a_document_too_large_is_not_read(monkeypatch):
     xml = b'<OME><Image Name="a"/></OME>'
-    monkeypatch.setattr("napari_ngff.metadata.omexml.MAX_SIZE", len(xml))
+    monkeypatch.setattr("napari_ngff.metadata.parse.MAX_SIZE", len(xml))
     assert image_names(xml) == ("a",)
     assert image_names(xml + b" ") == ()
 

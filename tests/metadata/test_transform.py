@@ -13,9 +13,9 @@ from napari_ngff.metadata.compound import (
     Bijection,
     ByDimension,
     Coordinates,
+    DimensionPart,
     Displacements,
     Inverse,
-    Part,
     Sequence,
     composed,
 )
@@ -33,12 +33,14 @@ from napari_ngff.metadata.transform import (
     Translation,
 )
 from napari_ngff.metadata.transform_dump import dump_transformation
-from napari_ngff.metadata.transform_parse import Scope, parse_transformation
+from napari_ngff.metadata.transform_parse import ParseScope, parse_transformation
 
 POINTS = np.array([[0.0, 0.0], [1.0, 2.0], [-3.5, 7.25]])
 TURN = Rotation(((0.0, -1.0), (1.0, 0.0)))
 SHEAR = Affine(((1.0, 2.0, 3.0), (4.0, 5.0, 6.0)))
-SPLIT = ByDimension((Part(Scale((2.0,)), (0,), (1,)), Part(Identity(), (1,), (0,))))
+SPLIT = ByDimension(
+    (DimensionPart(Scale((2.0,)), (0,), (1,)), DimensionPart(Identity(), (1,), (0,)))
+)
 
 
 class Memory:
@@ -88,14 +90,20 @@ def test_what_cannot_be_inverted_says_so():
     assert ProjectAxis(dropped=(0,)).inverse() is None
     assert Affine(((1.0, 2.0, 0.0), (2.0, 4.0, 0.0))).inverse() is None
     assert Affine(((1.0, 2.0, 0.0),)).inverse() is None
-    assert ByDimension((Part(Identity(), (1,), (0,)),)).inverse() is None
+    assert ByDimension((DimensionPart(Identity(), (1,), (0,)),)).inverse() is None
     assert Sequence((Identity(), Displacements("field"))).inverse() is None
     assert Stored("affine", "a").inverse() is None
 
 
 @pytest.mark.parametrize(
     "transformation",
-    [Scale((1.0,)), SHEAR, MapAxis((0,)), ProjectAxis((2,)), Stored("affine", "a")],
+    [
+        Scale((1.0,)),
+        SHEAR,
+        MapAxis((0,)),
+        ProjectAxis((2,)),
+        Stored("affine", "a"),
+    ],
 )
 def test_wrong_numbers_of_axes_are_refused(transformation):
     with pytest.raises(ValueError, match=r"axes|axis|loaded"):
@@ -146,8 +154,10 @@ def by_dimensions(draw, ndim):
     cut = draw(st.integers(1, ndim - 1))
     return ByDimension(
         (
-            Part(draw(elementary(cut)), tuple(inputs[:cut]), tuple(outputs[:cut])),
-            Part(
+            DimensionPart(
+                draw(elementary(cut)), tuple(inputs[:cut]), tuple(outputs[:cut])
+            ),
+            DimensionPart(
                 draw(elementary(ndim - cut)),
                 tuple(inputs[cut:]),
                 tuple(outputs[cut:]),
@@ -244,7 +254,7 @@ def test_what_0_6_cannot_state_is_refused(transformation):
         dump_transformation(transformation)
 
 
-NAMES = Scope(("dim_0", "dim_1"), ("x", "y"))
+NAMES = ParseScope(("dim_0", "dim_1"), ("x", "y"))
 
 
 @pytest.mark.parametrize(
@@ -283,7 +293,10 @@ NAMES = Scope(("dim_0", "dim_1"), ("x", "y"))
                 ],
             },
             ByDimension(
-                (Part(Identity(), (1,), (0,)), Part(Scale((2.0,)), (0,), (1,)))
+                (
+                    DimensionPart(Identity(), (1,), (0,)),
+                    DimensionPart(Scale((2.0,)), (0,), (1,)),
+                )
             ),
         ),
     ],
@@ -430,6 +443,8 @@ def test_the_inverse_of_a_field_is_solved_for(grid, made):
 def test_a_field_of_one_axis_needs_no_vector_axis():
     field = VectorField(Memory(np.array([0.0, 10.0, 40.0])), None, (1.0,), (0.0,))
     one = Coordinates("c", "linear", field)
-    whole = ByDimension((Part(one, (1,), (0,)), Part(Identity(), (0,), (1,))))
+    whole = ByDimension(
+        (DimensionPart(one, (1,), (0,)), DimensionPart(Identity(), (0,), (1,)))
+    )
     moved = whole.apply(np.array([[7.0, 1.5], [8.0, 0.5]]))
     np.testing.assert_allclose(moved, [[25.0, 7.0], [5.0, 8.0]])

@@ -74,10 +74,10 @@ def test_letters_go_on_after_z():
     ("rows", "columns", "names"),
     [
         (["1", "2"], ["A", "B"], ["1A", "2B"]),
-        (["r1", "r2"], ["1", "2"], ["r1-01", "r2-02"]),
-        (["A", "A1"], ["1", "1x"], ["A01", "A1-1x"]),
-        (["A", "a"], ["1", "01"], ["A01", "a01"]),
-        (["A", "B"], ["1", "1000"], ["A01", "B1000"]),
+        (["r1", "r2"], ["1", "2"], ["r1-1", "r2-2"]),
+        (["A", "A1"], ["1", "1x"], ["A1", "A1-1x"]),
+        (["A", "a"], ["1", "01"], ["A1", "a01"]),
+        (["A", "B"], ["1", "1000"], ["A1", "B1000"]),
     ],
 )
 def test_other_names_lie_in_the_order_of_the_plate(rows, columns, names):
@@ -98,4 +98,4 @@ def test_neighbours_are_found_over_gaps():
         (found.neighbour(first, *step) or first).name
         for step in ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (0, 0))
     ]
-    assert names == ["A05", "C01", "A01", "A01", "A01", "A01"]
+    assert names == ["A5", "C1", "A1", "A1", "A1", "A1"]

@@ -260,16 +260,16 @@ def test_a_plate_field_by_field(plate):
     assert len(found.problems) == 1
     assert "A/2/1" in found.problems[0]
     places = list(found.frame.groupby(["well", "field"], sort=False).groups)
-    assert places == [("A01", "0"), ("A01", "1"), ("A02", "0")]
+    assert places == [("A1", "0"), ("A1", "1"), ("A2", "0")]
     alone = measure(node.child("A/1/1"), "nuclei").frame
-    part = found.frame[(found.frame["well"] == "A01") & (found.frame["field"] == "1")]
+    part = found.frame[(found.frame["well"] == "A1") & (found.frame["field"] == "1")]
     same(part.drop(columns=["well", "field"]).reset_index(drop=True), alone)
 
 
 def test_chosen_wells_and_a_well_by_itself(plate):
     node = open_node(str(plate))
     found = measure(node, "nuclei", places_of(node, ["A/2"]))
-    assert set(found.frame["well"]) == {"A02"}
+    assert set(found.frame["well"]) == {"A2"}
     well = measure(node.child("A/1"), "nuclei").frame
     assert list(well.columns)[:2] == ["field", "label"]
     assert set(well["field"]) == {"0", "1"}
@@ -286,7 +286,7 @@ def test_wells_and_fields_that_are_lost_are_named(plate, tmp_path, capsys):
         shutil.rmtree(plate / "A/2/0/labels/nuclei" / level)
     found = measure(open_node(str(plate)), "nuclei")
     assert set(found.frame["field"]) == {"0"}
-    assert set(found.frame["well"]) == {"A01"}
+    assert set(found.frame["well"]) == {"A1"}
     assert found.without == 0
     for place in ("B/1", "B/2", "A/1/1", "A/2/0", "A/2/1"):
         assert sum(f"{plate / place}: " in problem for problem in found.problems) == 1

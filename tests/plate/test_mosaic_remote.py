@@ -10,7 +10,7 @@ import pytest
 import unreliable
 from napari_ngff import open_node
 from napari_ngff.plate import planes
-from napari_ngff.plate.arrangement import Arrangements
+from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import open_mosaic
 from napari_ngff.plate.screen import Screen
@@ -53,7 +53,7 @@ def served(tmp_path):
 def opened(where):
     node = open_node(where)
     wells = map_plate(node.metadata.plate).wells
-    return open_mosaic(Arrangements(Screen(node)), wells).pyramid.levels
+    return open_mosaic(ScreenArrangements(Screen(node)), wells).pyramid.levels
 
 
 def whole(source):

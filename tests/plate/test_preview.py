@@ -18,13 +18,13 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.previews.cache import PreviewCache, clear_previews
 from napari_ngff.plate.previews.preview import (
     SIDE,
-    Look,
-    Place,
-    Preview,
+    PreviewChannel,
+    PreviewPixels,
+    PreviewPlace,
     PreviewReader,
     composite,
 )
-from napari_ngff.plate.previews.queue import Contrast, PreviewQueue
+from napari_ngff.plate.previews.queue import PlateContrast, PreviewQueue
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer.samples import write_image, write_plate
 from patience import PATIENCE, until
@@ -71,7 +71,7 @@ def reader(path, cache=None):
 
 
 def spots(wells=WELLS):
-    return [Place(path, well=True) for path in wells]
+    return [PreviewPlace(path, well=True) for path in wells]
 
 
 def drain(queue, count):
@@ -89,7 +89,7 @@ def drain(queue, count):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_thumbnail_shows_the_first_field(samples, version):
     path = samples / f"{version}.ome.zarr"
-    preview = reader(path).read(Place("B/2", well=True))
+    preview = reader(path).read(PreviewPlace("B/2", well=True))
     node = open_node(path / "B" / "2" / "0")
     level = node.metadata.image.multiscales[0].levels[1].path
     array = zarr.open_array(path / "B" / "2" / "0" / level, mode="r")
@@ -101,9 +101,9 @@ def test_a_thumbnail_shows_the_first_field(samples, version):
 
 def test_further_wells_cost_two_reads_and_one_per_channel(samples, reads):
     previews = reader(samples / "0.5.ome.zarr")
-    previews.read(Place(WELLS[0], well=True))
+    previews.read(PreviewPlace(WELLS[0], well=True))
     reads.clear()
-    preview = previews.read(Place(WELLS[4], well=True))
+    preview = previews.read(PreviewPlace(WELLS[4], well=True))
     assert sum(reads.values()) <= 1 + len(preview.pixels)
     assert all(key.startswith(f"{WELLS[4]}/") for key in reads)
 
@@ -121,7 +121,7 @@ def test_large_planes_are_means_of_blocks(tmp_path):
         "multiscales": [{"axes": axes, "datasets": datasets}],
     }
     source = open_node(tmp_path / "a.zarr").location.source
-    preview = PreviewReader(source, alike=False).read(Place(""))
+    preview = PreviewReader(source, alike=False).read(PreviewPlace(""))
     assert preview.pixels.shape == (1, 28, 57)
     expected = pixels[7:14, 14:21].mean()
     assert abs(int(preview.pixels[0, 1, 2]) - expected) <= 1
@@ -136,17 +136,17 @@ def test_a_well_unlike_the_others_is_looked_up(plate):
     document["attributes"]["ome"]["well"]["images"][0]["path"] = "first"
     (well / "zarr.json").write_text(json.dumps(document))
     previews = reader(plate)
-    assert previews.read(Place("A/1", well=True)).pixels.any()
-    assert previews.read(Place("A/2", well=True)).pixels.any()
+    assert previews.read(PreviewPlace("A/1", well=True)).pixels.any()
+    assert previews.read(PreviewPlace("A/2", well=True)).pixels.any()
 
 
 def test_a_well_is_shown_after_a_field(tmp_path):
     """Also where the level has the name of a field."""
     previews = reader(plates.write_plate(tmp_path / "p", grid=(1, 2), fields=2))
-    field = previews.read(Place("A/1/0"))
-    well = previews.read(Place("A/1", well=True))
+    field = previews.read(PreviewPlace("A/1/0"))
+    well = previews.read(PreviewPlace("A/1", well=True))
     np.testing.assert_array_equal(well.pixels, field.pixels)
-    assert previews.read(Place("A/2", well=True)).pixels.any()
+    assert previews.read(PreviewPlace("A/2", well=True)).pixels.any()
 
 
 def test_broken_wells_do_not_stop_the_others(plate):
@@ -164,21 +164,25 @@ def test_broken_wells_do_not_stop_the_others(plate):
 
 
 def test_channels_are_mixed_in_their_colours():
-    looks = (Look(0, (255, 0, 0)), Look(1, (0, 255, 0)), Look(2, (0, 0, 255), True))
+    looks = (
+        PreviewChannel(0, (255, 0, 0)),
+        PreviewChannel(1, (0, 255, 0)),
+        PreviewChannel(2, (0, 0, 255), True),
+    )
     pixels = np.array([[[0, 50, 100]], [[100, 100, 0]], [[100, 100, 100]]], "u2")
-    mixed = composite(Preview(pixels, looks), [(0, 100)] * 3)
+    mixed = composite(PreviewPixels(pixels, looks), [(0, 100)] * 3)
     np.testing.assert_array_equal(mixed[0], [[0, 255, 0], [127, 255, 0], [255, 0, 0]])
 
 
 def flat(value):
     pixels = np.full((1, 8, 8), value, "u2")
     pixels[0, 0] = 0
-    return Preview(pixels, (Look(0),))
+    return PreviewPixels(pixels, (PreviewChannel(0),))
 
 
 def test_contrast_is_one_for_the_plate():
     """A dim well looks dim beside a bright one."""
-    contrast = Contrast()
+    contrast = PlateContrast()
     dim, bright = flat(100), flat(1000)
     assert contrast.add(dim)
     assert contrast.add(bright)
@@ -189,8 +193,8 @@ def test_contrast_is_one_for_the_plate():
 
 
 def test_contrast_of_the_file_is_kept():
-    contrast = Contrast()
-    preview = Preview(flat(7).pixels, (Look(0, limits=(3.0, 9.0)),))
+    contrast = PlateContrast()
+    preview = PreviewPixels(flat(7).pixels, (PreviewChannel(0, limits=(3.0, 9.0)),))
     assert not contrast.add(preview)
     assert contrast.limits(preview) == [(3.0, 9.0)]
 
@@ -215,10 +219,10 @@ class Scripted:
 def test_what_is_scrolled_away_is_not_read():
     previews = Scripted()
     queue = PreviewQueue(previews, lambda: None)
-    first = [Place(f"old{i}") for i in range(20)]
+    first = [PreviewPlace(f"old{i}") for i in range(20)]
     queue.want(first)
     until(lambda: len(previews.order) >= 2)
-    queue.want([Place("new1"), Place("new2")])
+    queue.want([PreviewPlace("new1"), PreviewPlace("new2")])
     previews.gate.release(50)
     drain(queue, 4)
     assert sorted(previews.order[:2]) == ["old0", "old1"], "a few at a time, in order"
@@ -231,12 +235,12 @@ def test_all_are_drawn_anew_when_contrast_moves():
     previews = Scripted(values)
     queue = PreviewQueue(previews, lambda: None)
     previews.gate.release(50)
-    queue.want([Place("a")])
-    before = drain(queue, 1)[Place("a")].pixels.max()
-    queue.want([Place("b")])
+    queue.want([PreviewPlace("a")])
+    before = drain(queue, 1)[PreviewPlace("a")].pixels.max()
+    queue.want([PreviewPlace("b")])
     found = drain(queue, 2)
     assert before == 255
-    assert found[Place("a")].pixels.max() < 40
+    assert found[PreviewPlace("a")].pixels.max() < 40
     assert previews.order == ["a", "b"], "no file is read again for it"
     queue.close()
 
@@ -252,12 +256,12 @@ def test_contrast_stays_one_when_others_are_wanted_meanwhile():
 
     queue = PreviewQueue(previews, ready)
     previews.gate.release(50)
-    queue.want([Place("a")])
+    queue.want([PreviewPlace("a")])
     drain(queue, 1)
-    later.append([Place("c")])
-    queue.want([Place("b")])
+    later.append([PreviewPlace("c")])
+    queue.want([PreviewPlace("b")])
     found = drain(queue, 3)
-    assert found[Place("a")].pixels.max() < 40
+    assert found[PreviewPlace("a")].pixels.max() < 40
     queue.close()
 
 
@@ -272,13 +276,44 @@ def test_threads_end_when_nothing_is_wanted(samples):
 def test_a_closed_queue_gives_nothing():
     previews = Scripted()
     queue = PreviewQueue(previews, lambda: pytest.fail("told after the end"))
-    queue.want([Place("a"), Place("b"), Place("c")])
+    queue.want([PreviewPlace("a"), PreviewPlace("b"), PreviewPlace("c")])
     until(lambda: len(previews.order) >= 2)
     queue.close()
     previews.gate.release(9)
     until(lambda: not queue._running)
     assert not queue.take()
     assert len(previews.order) == 2
+
+
+def test_no_error_ends_the_others(monkeypatch):
+    """Whatever a thumbnail, drawing it or the map raises, the rest comes."""
+    from napari_ngff.plate.previews import queue as module
+
+    told = []
+    monkeypatch.setattr(threading, "excepthook", lambda found: told.append(found))
+    drawn = []
+
+    def draw(preview, limits):
+        drawn.append(preview)
+        if len(drawn) == 1:
+            raise TypeError("drawing")
+        return composite(preview, limits)
+
+    monkeypatch.setattr(module, "composite", draw)
+
+    def ready():
+        raise RuntimeError("the map")
+
+    previews = Scripted()
+    queue = PreviewQueue(previews, ready)
+    previews.gate.release(50)
+    queue.want([PreviewPlace("a")])
+    assert drain(queue, 1)[PreviewPlace("a")].error == "Unexpected TypeError: drawing"
+    queue.want([PreviewPlace("b")])
+    assert drain(queue, 1)[PreviewPlace("b")].pixels.max() == 255
+    until(lambda: not queue._running)
+    assert {str(one.exc_value) for one in told} == {"the map"}
+    queue.close()
 
 
 @pytest.fixture
@@ -314,11 +349,11 @@ def test_a_well_that_appears_later_is_seen(plate, cache):
     hidden = plate.parent / "hidden"
     (plate / "A" / "2").rename(hidden)
     previews = reader(plate, cache)
-    previews.read(Place("A/1", well=True))
+    previews.read(PreviewPlace("A/1", well=True))
     with pytest.raises(OMEZarrError):
-        previews.read(Place("A/2", well=True))
+        previews.read(PreviewPlace("A/2", well=True))
     hidden.rename(plate / "A" / "2")
-    assert previews.read(Place("A/2", well=True)).pixels.any()
+    assert previews.read(PreviewPlace("A/2", well=True)).pixels.any()
 
 
 def test_archives_are_kept_too(samples, tmp_path, cache):
@@ -359,7 +394,7 @@ def test_the_cache_is_bounded(plate, tmp_path):
 def test_a_folder_that_cannot_be_written_only_costs_time(plate, tmp_path):
     (tmp_path / "file").write_text("no folder")
     previews = reader(plate, PreviewCache(tmp_path / "file" / "cache"))
-    assert previews.read(Place("A/1", well=True)).pixels.any()
+    assert previews.read(PreviewPlace("A/1", well=True)).pixels.any()
 
 
 def test_images_of_a_collection_have_contrast_of_their_own(tmp_path):
@@ -367,15 +402,21 @@ def test_images_of_a_collection_have_contrast_of_their_own(tmp_path):
     write_image(tmp_path / "b.ome.zarr", "0.4", shape=(1, 128, 64))
     previews = PreviewReader(FolderSource(str(tmp_path)), alike=False)
     queue = PreviewQueue(previews, lambda: None)
-    queue.want([Place("a.ome.zarr"), Place("b.ome.zarr"), Place("c.ome.zarr")])
+    queue.want(
+        [
+            PreviewPlace("a.ome.zarr"),
+            PreviewPlace("b.ome.zarr"),
+            PreviewPlace("c.ome.zarr"),
+        ]
+    )
     found = drain(queue, 3)
     queue.close()
     assert (
-        found[Place("a.ome.zarr")].summary
+        found[PreviewPlace("a.ome.zarr")].summary
         == "64 \N{MULTIPLICATION SIGN} 64, 3 channels, uint16"
     )
     assert (
-        found[Place("b.ome.zarr")].summary
+        found[PreviewPlace("b.ome.zarr")].summary
         == "64 \N{MULTIPLICATION SIGN} 128, 3 channels, uint16"
     )
-    assert "c.ome.zarr" in found[Place("c.ome.zarr")].error
+    assert "c.ome.zarr" in found[PreviewPlace("c.ome.zarr")].error

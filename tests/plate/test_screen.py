@@ -102,5 +102,5 @@ def test_a_written_image_is_opened_anew(root):
     assert len(screen.image("A/1", "0").multiscale.levels) == 2
     write_image(root / "A/1/0", pixels(1, (1, 8, 8)), 3, levels=3)
     assert len(screen.image("A/1", "0").multiscale.levels) == 2
-    screen.forget("A/1", "0")
+    screen.forget("A/1/0")
     assert len(screen.image("A/1", "0").multiscale.levels) == 3

@@ -11,7 +11,11 @@ import pytest
 
 from napari_ngff import open_node
 from napari_ngff.errors import CorruptDataError, UnsupportedError
-from napari_ngff.plate.tables.conditions import Condition, parse_conditions, parts_of
+from napari_ngff.plate.tables.conditions import (
+    ColumnCondition,
+    parse_conditions,
+    parts_of,
+)
 from napari_ngff.plate.tables.files import (
     check_target,
     read_found,
@@ -106,7 +110,7 @@ def test_aggregation_is_that_of_numpy():
 def test_text_is_counted_and_nothing_else():
     found = table(well=["A1", "A1", "B1"], drug=["x", "y", None])
     assert found.by_well("drug", "count") == {"A/1": 2, "B/1": 0}
-    with pytest.raises(ValueError, match="'drug' holds text"):
+    with pytest.raises(ValueError, match="'drug' is text"):
         found.by_well("drug", "mean")
 
 
@@ -271,7 +275,7 @@ def test_a_line_is_cut_at_and():
     assert parts_of('a > 1 AND B* &"x and y"=2') == ("a > 1", "B*", '"x and y"=2')
     assert parts_of("a = 5'-x and b = 3'-y") == ("a = 5'-x", "b = 3'-y")
     assert parts_of("a = 'x and y' & b") == ("a = 'x and y'", "b")
-    assert parse_conditions("a == 1", ["a"]) == (Condition("a", "=", "1"),)
+    assert parse_conditions("a == 1", ["a"]) == (ColumnCondition("a", "=", "1"),)
 
 
 @pytest.mark.parametrize(

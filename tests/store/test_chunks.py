@@ -34,6 +34,7 @@ from napari_ngff.errors import (
 from napari_ngff.store import chunks as module
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.revision import Revision
 from napari_ngff.store.source import Source
 from patience import PATIENCE
 
@@ -83,6 +84,10 @@ class MemorySource:
             return data
         start = max(0, start + len(data)) if start < 0 else start
         return data[start : None if length is None else start + length]
+
+    def revision(self, key):
+        found = self.objects.get(key)
+        return found and Revision(len(found), id(found))
 
     def put(self, key, data):
         self.objects[key] = zarr.core.buffer.cpu.Buffer.from_bytes(bytes(data))

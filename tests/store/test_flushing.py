@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from napari_ngff.store import flushing as module
-from napari_ngff.store.flushing import FLUSHERS, Flushing
+from napari_ngff.store.write import fsync as module
+from napari_ngff.store.write.fsync import FLUSHERS, Flushing
 
 
 def started():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from napari_ngff.store.lazy import LazyArray, Window
+from napari_ngff.store.lazy import ArrayWindow, LazyArray
 
 PIXELS = np.arange(3 * 20 * 30, dtype=np.uint16).reshape(3, 20, 30)
 
@@ -36,7 +36,7 @@ class Counted:
 
 
 def lazy(pixels=PIXELS, chunks=(1, 8, 8)):
-    return LazyArray.of(Window.whole(Counted(pixels, chunks)))
+    return LazyArray.of(ArrayWindow.whole(Counted(pixels, chunks)))
 
 
 def test_it_is_a_dask_array_with_the_chunks_of_the_source():
@@ -103,7 +103,7 @@ def test_fancy_indices_and_arithmetic_go_through_dask():
 
 def test_slicing_reads_nothing_and_asarray_only_the_window():
     source = Counted()
-    window = LazyArray.of(Window.whole(source))[1, 3:9, 4:5]
+    window = LazyArray.of(ArrayWindow.whole(source))[1, 3:9, 4:5]
     assert source.boxes == []
     np.asarray(window)
     assert source.boxes == [((1, 2), (3, 9), (4, 5))]
@@ -149,11 +149,23 @@ def test_asarray_takes_a_dtype():
     assert np.asarray(lazy(), dtype=np.float32).dtype == np.float32
 
 
+def test_a_window_takes_every_other_element():
+    box = ((1, 2), (1, 20), (0, 29))
+    window = ArrayWindow(Counted(), (2, 1), box, (1, 3, 2))
+    expected = PIXELS[1, 1::3, :29:2].T
+    assert window.shape == expected.shape
+    np.testing.assert_array_equal(window.read(), expected)
+    np.testing.assert_array_equal(window[4:9, 2], expected[4:9, 2])
+    np.testing.assert_array_equal(window[3:3], expected[3:3])
+    box = ((2, 5), (1, 3))
+    np.testing.assert_array_equal(window.read(box), expected[2:5, 1:3])
+
+
 def test_a_window_drops_moves_and_adds_axes():
-    window = Window(Counted(), ((1, 2), (0, 20), (0, 30)), (2, None, 1))
+    window = ArrayWindow(Counted(), (2, None, 1), ((1, 2), (0, 20), (0, 30)))
     assert window.shape == (30, 1, 20)
     np.testing.assert_array_equal(window.read(), PIXELS[1].T[:, None])
-    assert window.chunks == ((8, 8, 8, 6), (1,), (8, 8, 4))
+    assert window.chunk_lengths() == ((8, 8, 8, 6), (1,), (8, 8, 4))
     part = window.select((slice(2, 4), 0))
     assert part is not None
     np.testing.assert_array_equal(part.read(), PIXELS[1].T[2:4])
@@ -162,7 +174,7 @@ def test_a_window_drops_moves_and_adds_axes():
 def test_opening_does_not_depend_on_the_number_of_chunks():
     shape = (1, 100_000, 100_000)
     source = Counted(np.broadcast_to(np.uint8(3), shape), (1, 64, 64))
-    array = LazyArray.of(Window.whole(source))
+    array = LazyArray.of(ArrayWindow.whole(source))
     assert array.npartitions > 10**6
     assert np.asarray(array[0, 50_000:50_010, 7:9]).sum() == 60
     assert "graph" not in repr(array)

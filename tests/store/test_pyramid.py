@@ -62,11 +62,42 @@ def test_levels_that_grow_are_sorted(tmp_path):
     assert codes(pyramid) == ["levels-unordered"]
 
 
+def test_the_finest_level_is_that_of_the_smallest_voxels(tmp_path):
+    """As webknossos pads coarser levels to whole chunks."""
+    shapes, scales = [(10, 70), (32, 35), (32, 32)], [[1, 1], [2, 2], [4, 4]]
+    folder = write(tmp_path / "a", shapes, scales=scales)
+    pyramid = open_pyramid(open_node(folder))
+    assert [level.path for level in pyramid.multiscale.levels] == ["0"]
+    assert codes(pyramid) == ["level-grows", "level-grows"]
+    folder = write(tmp_path / "b", [(9, 9), (8, 8), (8, 8)], scales=[[1, 1]] * 3)
+    pyramid = open_pyramid(open_node(folder))
+    assert [level.path for level in pyramid.multiscale.levels] == ["0", "1", "2"]
+
+
+def test_a_wrong_scale_does_not_hide_the_largest_level(tmp_path):
+    scales = [[3, 4], [2, 2], [4, 4]]
+    folder = write(tmp_path / "a", [(20, 20), (10, 10), (5, 5)], scales=scales)
+    pyramid = open_pyramid(open_node(folder))
+    assert [level.path for level in pyramid.multiscale.levels] == ["0", "1", "2"]
+    assert "level-grows" not in codes(pyramid)
+
+
 def test_a_level_that_grows_on_one_axis_is_left_out(tmp_path):
     folder = write(tmp_path / "a", [(8, 8), (2, 9)])
     pyramid = open_pyramid(open_node(folder))
     assert [level.shape for level in pyramid.levels] == [(8, 8)]
     assert codes(pyramid) == ["level-grows"]
+
+
+def test_a_level_of_tiny_chunks_is_left_out(tmp_path):
+    folder = write(tmp_path / "a", [(400, 400), (200, 200)])
+    document = json.loads((folder / "0/.zarray").read_text())
+    document["chunks"] = [1, 1]
+    (folder / "0/.zarray").write_text(json.dumps(document))
+    pyramid = open_pyramid(open_node(folder))
+    assert [level.shape for level in pyramid.levels] == [(200, 200)]
+    assert codes(pyramid) == ["chunks-tiny"]
+    assert "too small to be viewed" in pyramid.problems[0].text
 
 
 def test_a_missing_first_level_keeps_the_transform_of_the_next(tmp_path):

@@ -8,13 +8,13 @@ import threading
 import numpy as np
 import pytest
 
-from napari_ngff.errors import ChunkError, ServerError, may_pass
+from napari_ngff.errors import ChunkError, CorruptDataError, ServerError, may_pass
 from napari_ngff.store import remote
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.remote import RemoteSource
 from patience import until
 from plates import write_array
-from unreliable import BUSY, DRIP, DROP, HANG, OK, serving
+from unreliable import BUSY, DRIP, DROP, ENDLESS, FLOOD, HANG, OK, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
@@ -79,6 +79,39 @@ def test_what_comes_slowly_is_waited_for(server, monkeypatch):
     monkeypatch.setattr(remote, "TIMEOUT", 0.5)
     server.answer = lambda path: DRIP
     assert RemoteSource(f"{server.address}/a.zarr").get("thing") == b"." * 8
+
+
+GIVEN_UP = r"complete after 0\.5 s|Got more than|[Cc]hunk"
+
+
+@pytest.mark.parametrize("answer", sorted(set(ENDLESS) - {FLOOD}))
+def test_an_answer_without_an_end_is_given_up(server, source, monkeypatch, answer):
+    monkeypatch.setattr(remote, "WHOLE", 0.5)
+    server.answer = lambda path: answer
+    with pytest.raises(
+        ServerError, match=r"complete after 0\.5 s|Got more than"
+    ) as told:
+        source.get("thing")
+    assert may_pass(told.value)
+
+
+def test_more_time_can_be_allowed(server, source, monkeypatch):
+    monkeypatch.setattr(remote, "WHOLE", 0.2)
+    monkeypatch.setenv("NAPARI_NGFF_SERVER_SECONDS", "60")
+    server.answer = lambda path: DRIP
+    assert source.get("thing") == b"." * 8
+
+
+def test_an_answer_that_is_too_long_is_not_kept(server, source, monkeypatch):
+    monkeypatch.setattr(remote, "LARGEST_DOCUMENT", 1 << 24)
+    server.answer = lambda path: FLOOD
+    with pytest.raises(CorruptDataError, match=r"zarr\.json has more than 16 MB"):
+        source.get("zarr.json")
+
+
+def test_of_a_server_without_ranges_no_more_is_read_than_asked(server, source):
+    server.answer = lambda path: FLOOD
+    assert source.get("thing", 2, 3) == bytes(3)
 
 
 def test_a_server_that_is_not_there(server):

@@ -16,8 +16,25 @@ from test_chunks import CHUNKS, SHAPE, SHARDS, V2_CODECS, V3_CODECS
 from napari_ngff.errors import AccessError, ChunkError, ConflictError
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.sink import PART, FolderSink
+from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.write.write_file import write_aside
+from napari_ngff.store.write.writer_token import PART
 from napari_ngff.store.writing import ArrayWriter
+
+
+class SavingWriter(ArrayWriter):
+    """Saves each object at once."""
+
+    def update(self, *given, **named):
+        changed = super().update(*given, **named)
+        self.transaction.commit()
+        return changed
+
+
+def written(array):
+    return SavingWriter(array, begin_transaction(array.source))
+
 
 DTYPES = ["bool", "u1", "i2", "u4", "i8", "f4"]
 CASES = [
@@ -94,7 +111,7 @@ def check_change(folder, zarr_format, codec, options, dtype):
     array = opened(folder)
     assert array.direct == (codec != "transpose")
     assert (array.read(((0, 13), (0, 17))) == pixels).all()
-    writer = ArrayWriter(array)
+    writer = written(array)
     for cell in ((0, 1), (1, 1), (3, 3)) if array.direct else ((0, 0), (1, 1)):
 
         def change(box, block):
@@ -116,7 +133,7 @@ def test_bytes_are_those_of_zarr(tmp_path, options):
     folder, twin = tmp_path / "a", tmp_path / "b"
     make(folder, 3, "zstd", options)
     make(twin, 3, "zstd", options)
-    writer = ArrayWriter(opened(folder))
+    writer = written(opened(folder))
     for row in range(4):
         for column in range(4):
             cell = row, column
@@ -141,7 +158,7 @@ def test_nothing_but_fill_value_is_no_object(tmp_path, options, fill):
     folder = tmp_path / "a"
     make(folder, 3, "zstd", options, fill=fill)
     array = opened(folder)
-    writer = ArrayWriter(array)
+    writer = written(array)
 
     def change(box, block):
         block[:] = fill
@@ -160,7 +177,7 @@ def test_only_what_changes_is_written(tmp_path):
     folder = tmp_path / "a"
     make(folder, 3, "zstd", {"shards": SHARDS})
     before = files(folder)
-    writer = ArrayWriter(opened(folder))
+    writer = written(opened(folder))
     assert not writer.update((0, 0), {(0, 0)}, lambda box, block: False)
     assert files(folder) == before
 
@@ -177,7 +194,7 @@ def test_damaged_bytes_stay(tmp_path):
     folder = tmp_path / "a"
     make(folder, 3, "zstd", {})
     (folder / "c/0/0").write_bytes(b"rubbish")
-    writer = ArrayWriter(opened(folder))
+    writer = written(opened(folder))
     with pytest.raises(ChunkError, match="a/c/0/0 cannot be read"):
         writer.update((0, 0), {(0, 0)}, lambda box, block: True)
     assert (folder / "c/0/0").read_bytes() == b"rubbish"
@@ -191,7 +208,7 @@ def test_a_damaged_neighbour_in_the_shard_stays(tmp_path):
     data[0:4] = b"rub!"  # the chunk at 0, 0
     shard.write_bytes(data)
     array = opened(folder)
-    writer = ArrayWriter(array)
+    writer = written(array)
     with pytest.raises(ChunkError):
         writer.update((0, 0), {(0, 0)}, lambda box, block: True)
     assert shard.read_bytes() == data
@@ -211,54 +228,68 @@ def test_a_damaged_neighbour_in_the_shard_stays(tmp_path):
 def test_a_change_by_others_is_seen(tmp_path):
     folder = tmp_path / "a"
     make(folder, 3, "zstd", {})
-    writer = ArrayWriter(opened(folder))
-    mark = writer.sink.mark(writer.key((0, 0)))
+    writer = written(opened(folder))
+    mark = writer.transaction.revision(writer.key((0, 0)))
     # The same bytes once more are a change, too: nobody can tell what was between.
-    writer.sink.put(writer.key((0, 0)), (folder / "c/0/0").read_bytes())
+    writer.transaction.put(writer.key((0, 0)), (folder / "c/0/0").read_bytes())
+    writer.transaction.commit()
     with pytest.raises(ConflictError, match="a/c/0/0 was changed by another program"):
         writer.update((0, 0), {(0, 0)}, lambda box, block: True, expected=mark)
 
 
-def test_failure_leaves_the_old_object_and_nothing_beside_it(tmp_path, monkeypatch):
-    sink = FolderSink(str(tmp_path))
-    sink.put("deep/er/object", b"old")
+def test_failure_leaves_the_old_object_and_can_be_made_good(tmp_path, monkeypatch):
+    transaction = FolderTransaction(str(tmp_path))
+    transaction.put("deep/er/object", b"old")
+    transaction.commit()
 
-    def full(handle):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
+    transaction.put("deep/er/object", b"new")
     with pytest.raises(OSError, match="No space left"):
-        sink.put("deep/er/object", b"new")
-    assert files(tmp_path).keys() == {"deep/er/object"}
+        transaction.commit()
+    transaction.clear("nothing")
+    monkeypatch.undo()
     assert (tmp_path / "deep/er/object").read_bytes() == b"old"
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        transaction.put("deep/er/other", b"new")
+    monkeypatch.undo()
+    transaction.commit()
+    assert files(tmp_path).keys() == {"deep/er/object"}
+    assert (tmp_path / "deep/er/object").read_bytes() == b"new"
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may do anything")
 def test_no_permission_says_so(tmp_path):
-    sink = FolderSink(str(tmp_path))
-    sink.put("a/b", b"old")
+    transaction = FolderTransaction(str(tmp_path))
+    transaction.put("a/b", b"old")
+    transaction.commit()
     (tmp_path / "a").chmod(0o500)
     with pytest.raises(AccessError, match="No permission to write"):
-        sink.put("a/b", b"new")
+        transaction.put("a/b", b"new")
     (tmp_path / "a").chmod(0o700)
 
 
 def test_litter_of_a_killed_writer_is_swept(tmp_path):
-    sink = FolderSink(str(tmp_path))
-    sink.put("a/0", b"x")
-    litter = tmp_path / f"a/0.1f-0{PART}"
+    transaction = FolderTransaction(str(tmp_path))
+    transaction.put("a/0", b"x")
+    transaction.commit()
+    litter = tmp_path / f"a/0.0123abcd-0{PART}"
     litter.write_bytes(b"half")
-    sink.sweep("a")
+    transaction.sweep("a")
     assert litter.exists()  # somebody may be writing it
     os.utime(litter, (1, 1))
-    sink.sweep("a")
+    transaction.sweep("a")
     assert files(tmp_path).keys() == {"a/0"}
 
 
 def test_litter_of_a_writer_that_is_known_to_be_dead_is_swept_at_once(tmp_path):
-    dead, alive = FolderSink(str(tmp_path)), FolderSink(str(tmp_path))
-    for sink in (dead, alive):
-        sink.write_aside(f"{tmp_path}/c/0/1", b"half", flush=False)
-    FolderSink(str(tmp_path)).sweep("c", [dead.token])
+    dead, alive = FolderTransaction(str(tmp_path)), FolderTransaction(str(tmp_path))
+    (tmp_path / "c/0").mkdir(parents=True)
+    for transaction in (dead, alive):
+        write_aside(f"{tmp_path}/c/0/1", b"half", transaction.token, flush=False)
+    FolderTransaction(str(tmp_path)).sweep("c", [dead.token])
     (left,) = files(tmp_path)
     assert alive.token in left

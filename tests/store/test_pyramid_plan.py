@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_ngff.metadata.model import Axis
-from napari_ngff.store.outline import Outline
+from napari_ngff.store.pyramid_plan import PyramidPlan
 
 TYPES = {"t": "time", "c": "channel"}
 
@@ -15,7 +15,7 @@ TYPES = {"t": "time", "c": "channel"}
 def outline(letters, shape, scale=None, source=None, **options):
     axes = tuple(Axis(a, TYPES.get(a, "space")) for a in letters)
     ones = (1,) * len(shape)
-    return Outline.of(shape, axes, scale or ones, source or ones, **options)
+    return PyramidPlan.of(shape, axes, scale or ones, source or ones, **options)
 
 
 def test_planes_are_halved_until_they_are_small():

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.model import Axis
-from napari_ngff.store.cascade import Cascade, Mean, coarser_shape
 from napari_ngff.store.creation import NewArray
 from napari_ngff.store.draft import Draft
-from napari_ngff.store.outline import Outline
+from napari_ngff.store.pyramid_plan import PyramidPlan
+from napari_ngff.store.pyramid_writer import MeanReducer, PyramidWriter, coarser_shape
 
 ZYX = (Axis("z", "space"), Axis("y", "space"), Axis("x", "space"))
 
@@ -67,14 +67,14 @@ def write(path, pixels, factors, chunks, reducer, *, version="0.5", **options):
         )
     ]
     with Draft(path) as draft:
-        cascade = Cascade(draft, arrays, reducers, version, tile)
+        cascade = PyramidWriter(draft, arrays, reducers, version, tile)
         cascade.write(Pixels(pixels), concurrency=concurrency)
         assert all(not level.partial and not level.shards for level in cascade._levels)
     return [zarr.open_array(path / str(i), mode="r")[...] for i in range(len(shapes))]
 
 
 def mean(_fine, _coarse, step):
-    return Mean(step)
+    return MeanReducer(step)
 
 
 def mode(fine, coarse, step):
@@ -124,7 +124,7 @@ def test_mean_is_that_of_the_voxels_of_a_block(dtype):
         pixels = random.integers(info.min, info.max, (3, 7, 8), dtype, endpoint=True)
     step = (2, 2, 2)
     shape = coarser_shape(pixels.shape, step)
-    found = Mean(step).reduce(pixels, tuple((0, n) for n in shape))
+    found = MeanReducer(step).reduce(pixels, tuple((0, n) for n in shape))
     assert found.dtype == dtype
     assert found.shape == shape
     for place, block in blocks_of(pixels, step):
@@ -156,12 +156,12 @@ def test_version_0_4_is_zarr_v2(tmp_path):
 
 def test_source_is_read_once_in_its_own_chunks(tmp_path):
     pixels = np.ones((8, 600, 600), np.uint8)
-    outline = Outline.of(pixels.shape, ZYX, (1, 1, 1), (4, 300, 300))
+    outline = PyramidPlan.of(pixels.shape, ZYX, (1, 1, 1), (4, 300, 300))
     source = Pixels(pixels)
     with Draft(tmp_path / "new") as draft:
         arrays = outline.arrays(pixels.dtype, ("z", "y", "x"), shuffle=False)
-        reducers = [(Mean(step), step) for _, _, step in outline.steps]
-        Cascade(draft, arrays, reducers, "0.5", outline.tile).write(source)
+        reducers = [(MeanReducer(step), step) for _, _, step in outline.steps]
+        PyramidWriter(draft, arrays, reducers, "0.5", outline.tile).write(source)
     assert outline.tile == (4, 300, 300)
     assert len(source.boxes) == len(set(source.boxes)) == 8
     assert {a % 300 for box in source.boxes for a, _ in box[1:]} == {0}
@@ -175,14 +175,14 @@ def test_memory_does_not_grow_with_the_image(tmp_path, size):
             return (y[:, None] // 40) * 1000 + x // 40
 
     source = Computed(np.broadcast_to(np.uint32(0), (size, size)))
-    outline = Outline.of((size, size), ZYX[1:], (1, 1), (1, 1), levels=5)
+    outline = PyramidPlan.of((size, size), ZYX[1:], (1, 1), (1, 1), levels=5)
     arrays = outline.arrays(source.dtype, ("y", "x"), shuffle=False)
     reducers = [
         (Reduction.of(fine, coarse, "mode", step), step)
         for fine, coarse, step in outline.steps
     ]
     with Draft(tmp_path / "new") as draft:
-        cascade = Cascade(draft, arrays, reducers, "0.5", outline.tile)
+        cascade = PyramidWriter(draft, arrays, reducers, "0.5", outline.tile)
         tracemalloc.start()
         cascade.write(source, concurrency=2)
         peak = tracemalloc.get_traced_memory()[1]
@@ -195,10 +195,10 @@ def test_an_error_of_the_source_ends_it(tmp_path):
         def read(self, box):
             raise OSError("The source is gone.")
 
-    outline = Outline.of((600, 600), ZYX[1:], (1, 1), (1, 1))
+    outline = PyramidPlan.of((600, 600), ZYX[1:], (1, 1), (1, 1))
     arrays = outline.arrays(np.dtype("uint8"), ("y", "x"), shuffle=False)
     with pytest.raises(OSError, match="gone"), Draft(tmp_path / "new") as draft:
-        Cascade(draft, arrays, [(Mean((2, 2)), (2, 2))] * 2, "0.5", (512, 512)).write(
-            Broken(np.zeros((600, 600), np.uint8))
-        )
+        PyramidWriter(
+            draft, arrays, [(MeanReducer((2, 2)), (2, 2))] * 2, "0.5", (512, 512)
+        ).write(Broken(np.zeros((600, 600), np.uint8)))
     assert list(tmp_path.iterdir()) == []

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from napari_ngff.store import exchange as module
-from napari_ngff.store.exchange import exchange
-from napari_ngff.store.sink import FolderSink
+from napari_ngff.store.write import exchange as module
+from napari_ngff.store.write.exchange import exchange
+from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 
 @pytest.fixture
@@ -35,6 +35,8 @@ def test_a_missing_folder_is_refused(folders):
 def test_a_folder_takes_the_place_of_another(folders, monkeypatch, swaps):
     if not swaps:
         monkeypatch.setattr(module, "_swap", lambda *_: module.errno.ENOSYS)
-    FolderSink(str(folders)).replace("old", "new")
+    with FolderTransaction(str(folders)).replace_tree("old") as tree:
+        os.rename(folders / "new", tree.new)
+        tree.commit()
     assert os.listdir(folders) == ["old"]
     assert (folders / "old/who").read_text() == "new"

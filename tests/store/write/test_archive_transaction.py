@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import stat
 import struct
 import threading
 import zipfile
@@ -20,9 +21,11 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.archives.packing import pack
-from napari_ngff.store.archives.sink import ArchiveSink
+from napari_ngff.store.bridge import TransactionStore
 from napari_ngff.store.ozx import ZipSource
-from napari_ngff.store.sink import PART, sink_of
+from napari_ngff.store.write.archive_transaction import ArchiveTransaction
+from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.writer_token import PART
 
 ROOT = {"zarr_format": 3, "node_type": "group"}
 
@@ -59,17 +62,17 @@ def path(tmp_path):
 def test_what_is_put_waits_and_is_seen_by_those_who_write(path):
     before = path.read_bytes()
     source = ZipSource(path)
-    sink = sink_of(source)
-    sink.put("0/c/0", b"new")
-    sink.put("labels/zarr.json", b"{}")
-    sink.delete("0/c/1")
-    sink.delete("nothing")
-    assert sink.uncommitted
-    assert sink.source.get("0/c/0") == b"new"
-    assert sink.source.get("0/c/0", -2, 1) == b"e"
-    assert sink.source.get("0/c/1") is None
-    assert sink.source.names("") == ("0", "labels", "zarr.json")
-    assert sink.source.names("0/c") == ("0",)
+    transaction = begin_transaction(source)
+    transaction.put("0/c/0", b"new")
+    transaction.put("labels/zarr.json", b"{}")
+    transaction.delete("0/c/1")
+    transaction.delete("nothing")
+    assert transaction.uncommitted
+    assert transaction.source.get("0/c/0") == b"new"
+    assert transaction.source.get("0/c/0", -2, 1) == b"e"
+    assert transaction.source.get("0/c/1") is None
+    assert transaction.source.names("") == ("0", "labels", "zarr.json")
+    assert transaction.source.names("0/c") == ("0",)
     assert source.get("0/c/0") == b"a" * 70_000
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == ["a.ozx"]
@@ -80,12 +83,12 @@ def test_commit_changes_what_was_put_and_nothing_else(tmp_path, method):
     path = write_zip(tmp_path / "a.ozx", method=method)
     old = content(path)
     source, other = ZipSource(path), ZipSource(path)
-    sink = sink_of(source)
-    sink.put("0/c/0", b"new")
-    sink.put("0/c/2", b"more")
-    sink.delete("0/c/1")
-    assert sink.commit()
-    assert not sink.uncommitted
+    transaction = begin_transaction(source)
+    transaction.put("0/c/0", b"new")
+    transaction.put("0/c/2", b"more")
+    transaction.delete("0/c/1")
+    assert transaction.commit()
+    assert not transaction.uncommitted
     new = content(path)
     del old["0/c/1"]
     assert new == {**old, "0/c/0": b"new", "0/c/2": b"more"}
@@ -97,10 +100,10 @@ def test_commit_changes_what_was_put_and_nothing_else(tmp_path, method):
 
 
 def test_the_bytes_follow_rfc_9(path):
-    sink = sink_of(ZipSource(path))
-    sink.put("labels/zarr.json", b"{}")
-    sink.put("0/c/0", b"new")
-    sink.commit()
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("labels/zarr.json", b"{}")
+    transaction.put("0/c/0", b"new")
+    transaction.commit()
     data = path.read_bytes()
     names = [name.decode() for name in ZipSource(path).archive.index]
     assert names[:3] == ["zarr.json", "0/zarr.json", "labels/zarr.json"]
@@ -138,9 +141,9 @@ def test_the_bytes_follow_rfc_9(path):
 )
 def test_what_else_the_comment_states_is_kept(tmp_path, comment, version, kept):
     path = write_zip(tmp_path / "a.ozx", comment=comment, version=version)
-    sink = sink_of(ZipSource(path))
-    sink.delete("0/c/0")
-    sink.commit()
+    transaction = begin_transaction(ZipSource(path))
+    transaction.delete("0/c/0")
+    transaction.commit()
     found = json.loads(ZipSource(path).comment)
     assert found.pop("mine", None) == kept.get("mine")
     assert found["ome"].pop("version") == version
@@ -150,24 +153,24 @@ def test_what_else_the_comment_states_is_kept(tmp_path, comment, version, kept):
 
 def test_a_comment_that_is_no_json_is_kept(tmp_path):
     path = write_zip(tmp_path / "a.ozx", comment=b"of Tuesday")
-    sink = sink_of(ZipSource(path))
-    sink.delete("0/c/0")
-    sink.commit()
+    transaction = begin_transaction(ZipSource(path))
+    transaction.delete("0/c/0")
+    transaction.commit()
     assert ZipSource(path).comment == b"of Tuesday"
 
 
 def test_a_nested_root_stays_where_it_is(tmp_path):
     path = write_zip(tmp_path / "a.zip", root="image")
-    sink = sink_of(ZipSource(path, "image"))
-    sink.put("0/c/0", b"new")
-    sink.put("0/c/2", b"more")
-    assert sink.source.names("0/c") == ("0", "1", "2")
-    sink.commit()
+    transaction = begin_transaction(ZipSource(path, "image"))
+    transaction.put("0/c/0", b"new")
+    transaction.put("0/c/2", b"more")
+    assert transaction.source.names("0/c") == ("0", "1", "2")
+    transaction.commit()
     assert set(content(path)) == {
         f"image/{key}"
         for key in ("zarr.json", "0/zarr.json", "0/c/0", "0/c/1", "0/c/2")
     }
-    assert sink.source.get("0/c/0") == b"new"
+    assert transaction.source.get("0/c/0") == b"new"
 
 
 def test_dates_modes_and_names_are_kept(tmp_path):
@@ -178,9 +181,9 @@ def test_dates_modes_and_names_are_kept(tmp_path):
         archive.writestr(entry, document())
         archive.writestr("Größe/0", b"x")
     path.chmod(0o640)
-    sink = sink_of(ZipSource(path))
-    sink.put("ß", b"new")
-    sink.commit()
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("ß", b"new")
+    transaction.commit()
     with zipfile.ZipFile(path) as archive:
         entry = archive.getinfo("zarr.json")
         assert entry.date_time == (2021, 5, 6, 7, 8, 10)
@@ -193,9 +196,9 @@ def test_dates_modes_and_names_are_kept(tmp_path):
 def test_a_link_leads_to_the_archive_that_is_written(tmp_path, path):
     link = tmp_path / "link.ozx"
     link.symlink_to(path)
-    sink = sink_of(ZipSource(link))
-    sink.put("0/c/0", b"new")
-    sink.commit()
+    transaction = begin_transaction(ZipSource(link))
+    transaction.put("0/c/0", b"new")
+    transaction.commit()
     assert link.is_symlink()
     assert content(path)["0/c/0"] == b"new"
 
@@ -204,9 +207,9 @@ def test_reads_under_way_end_in_the_old_archive(path):
     source = ZipSource(path)
     old = source.archive
     entry = old.entry("0/c/0")
-    sink = sink_of(source)
-    sink.put("0/c/0", b"new")
-    sink.commit()
+    transaction = begin_transaction(source)
+    transaction.put("0/c/0", b"new")
+    transaction.commit()
     assert old.read("0/c/0", entry, verify=True) == b"a" * 70_000
 
 
@@ -225,10 +228,10 @@ def test_readers_go_on_while_it_is_written_again_and_again(path):
     readers = [threading.Thread(target=read) for _ in range(3)]
     for one in readers:
         one.start()
-    sink = sink_of(source)
+    transaction = begin_transaction(source)
     for number in range(12):
-        sink.put("0/c/0", b"c" * 90_000 if number % 2 else b"b" * 50)
-        sink.commit()
+        transaction.put("0/c/0", b"c" * 90_000 if number % 2 else b"b" * 50)
+        transaction.commit()
     stop.set()
     for one in readers:
         one.join()
@@ -237,11 +240,11 @@ def test_readers_go_on_while_it_is_written_again_and_again(path):
 
 def test_an_object_that_others_changed_is_refused_and_the_rest_is_kept(path):
     source = ZipSource(path)
-    sink = sink_of(source)
-    assert sink.mark("0/c/0") is not None
-    sink.put("0/c/0", b"mine")
-    sink.put("0/c/2", b"mine")
-    other = sink_of(ZipSource(path))
+    transaction = begin_transaction(source)
+    assert transaction.revision("0/c/0") is not None
+    transaction.put("0/c/0", b"mine")
+    transaction.put("0/c/2", b"mine")
+    other = begin_transaction(ZipSource(path))
     other.put("0/c/0", b"theirs")
     other.put("0/c/1", b"theirs")
     # As in another process: nothing tells `source`.
@@ -249,10 +252,10 @@ def test_an_object_that_others_changed_is_refused_and_the_rest_is_kept(path):
     other.commit()
     source._archive = monitored
     with pytest.raises(ConflictError, match=r"a\.ozx/0/c/0 was changed"):
-        sink.commit()
+        transaction.commit()
     assert content(path)["0/c/0"] == b"theirs"
     assert "0/c/2" not in content(path)
-    assert sink.commit()
+    assert transaction.commit()
     assert content(path) == content(path) | {
         "0/c/0": b"theirs",
         "0/c/1": b"theirs",
@@ -262,19 +265,19 @@ def test_an_object_that_others_changed_is_refused_and_the_rest_is_kept(path):
 
 def test_what_others_do_to_other_objects_is_kept(path):
     source = ZipSource(path)
-    sink = sink_of(source)
-    sink.put("0/c/0", b"mine")
+    transaction = begin_transaction(source)
+    transaction.put("0/c/0", b"mine")
     with zipfile.ZipFile(path, "a") as archive:  # in place
         archive.writestr("0/c/7", b"theirs")
-    assert sink.commit()
+    assert transaction.commit()
     assert content(path)["0/c/0"] == b"mine"
     assert content(path)["0/c/7"] == b"theirs"
 
 
 def test_what_others_write_meanwhile_is_not_lost(path, monkeypatch):
     """The archive is replaced while the new one is being written."""
-    sink = sink_of(ZipSource(path))
-    sink.put("0/c/0", b"mine")
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0/c/0", b"mine")
     from napari_ngff.store.archives import rewriting
 
     write, calls = rewriting.write_archive, []
@@ -287,7 +290,7 @@ def test_what_others_write_meanwhile_is_not_lost(path, monkeypatch):
         return write(*args)
 
     monkeypatch.setattr(rewriting, "write_archive", meanwhile)
-    assert sink.commit()
+    assert transaction.commit()
     assert len(calls) == 2
     assert content(path)["0/c/0"] == b"mine"
     assert content(path)["0/c/7"] == b"theirs"
@@ -295,10 +298,10 @@ def test_what_others_write_meanwhile_is_not_lost(path, monkeypatch):
 
 def test_two_sinks_in_threads_lose_nothing(path):
     def write(number):
-        sink = sink_of(ZipSource(path))
+        transaction = begin_transaction(ZipSource(path))
         for step in range(5):
-            sink.put(f"{number}/c/{step}", f"{number} {step}".encode())
-            sink.commit()
+            transaction.put(f"{number}/c/{step}", f"{number} {step}".encode())
+            transaction.commit()
 
     writers = [threading.Thread(target=write, args=(n,)) for n in range(4)]
     for one in writers:
@@ -313,18 +316,18 @@ def test_two_sinks_in_threads_lose_nothing(path):
 
 def test_a_stop_leaves_the_old_archive_and_what_waits(path):
     before = path.read_bytes()
-    sink = sink_of(ZipSource(path))
-    sink.put("0/c/0", b"new")
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0/c/0", b"new")
     told = []
 
     def goes_on(done, total):
         told.append((done, total))
         return False
 
-    assert sink.commit(goes_on) is False
+    assert transaction.commit(goes_on) is False
     assert path.read_bytes() == before
-    assert sink.uncommitted
-    assert sink.commit(lambda done, total: not told.append((done, total)))
+    assert transaction.uncommitted
+    assert transaction.commit(lambda done, total: not told.append((done, total)))
     assert content(path)["0/c/0"] == b"new"
     assert told[-1][0] == told[-1][1]
     assert os.listdir(path.parent) == ["a.ozx"]
@@ -332,23 +335,23 @@ def test_a_stop_leaves_the_old_archive_and_what_waits(path):
 
 def test_a_disk_without_room_says_how_much_is_needed(path, monkeypatch):
     before = path.read_bytes()
-    sink = sink_of(ZipSource(path))
-    sink.put("0/c/0", b"new")
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0/c/0", b"new")
     usage = shutil.disk_usage(path.parent)._replace(free=1_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(OSError, match="3 MB are needed, 1 MB are free") as caught:
-        sink.commit()
+    with pytest.raises(OSError, match="1 MB free, and 3 MB are needed") as caught:
+        transaction.commit()
     assert caught.value.errno == errno.ENOSPC
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == ["a.ozx"]
     monkeypatch.undo()
-    assert sink.commit()
+    assert transaction.commit()
 
 
 def test_an_error_of_the_disk_leaves_the_old_archive(path, monkeypatch):
     before = path.read_bytes()
-    sink = sink_of(ZipSource(path))
-    sink.put("0/c/0", b"new")
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0/c/0", b"new")
 
     def broken(*args):
         raise OSError(errno.EIO, "broken")
@@ -356,16 +359,33 @@ def test_an_error_of_the_disk_leaves_the_old_archive(path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", broken)
         with pytest.raises(OSError, match="broken"):
-            sink.commit()
+            transaction.commit()
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == ["a.ozx"]
-    assert sink.commit()
+    assert transaction.commit()
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EACCES])
+def test_where_no_folder_can_be_flushed_a_save_is_done(path, monkeypatch, number):
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0/c/0", b"new")
+    plain = os.fsync
+
+    def refused(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        plain(handle)
+
+    monkeypatch.setattr(os, "fsync", refused)
+    assert transaction.commit()
+    assert not transaction.uncommitted
+    assert content(path)["0/c/0"] == b"new"
 
 
 def test_bytes_that_do_not_arrive_are_noticed(path, monkeypatch):
     before = path.read_bytes()
-    sink = sink_of(ZipSource(path))
-    sink.put("0/c/0", b"new")
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0/c/0", b"new")
     from napari_ngff.store.archives import writer as archive_writer
 
     whole = archive_writer.write_at
@@ -375,29 +395,29 @@ def test_bytes_that_do_not_arrive_are_noticed(path, monkeypatch):
 
     monkeypatch.setattr(archive_writer, "write_at", flipped)
     with pytest.raises(ValueError, match="wrong checksum at 0/c/0"):
-        sink.commit()
+        transaction.commit()
     assert path.read_bytes() == before
 
 
 def test_an_archive_that_is_gone_is_not_made_again(path):
-    sink = sink_of(ZipSource(path))
-    sink.put("0/c/0", b"new")
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0/c/0", b"new")
     path.rename(path.with_name("b.ozx"))
     with pytest.raises(NodeNotFoundError, match=r"no file .*a\.ozx any more"):
-        sink.commit()
+        transaction.commit()
     assert os.listdir(path.parent) == ["b.ozx"]
     path.with_name("b.ozx").rename(path)
-    assert sink.commit()
+    assert transaction.commit()
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may do anything")
 def test_no_permission_says_so(path):
-    sink = sink_of(ZipSource(path))
-    sink.put("0/c/0", b"new")
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0/c/0", b"new")
     path.parent.chmod(0o500)
     try:
         with pytest.raises(AccessError, match="No permission to write"):
-            sink.commit()
+            transaction.commit()
     finally:
         path.parent.chmod(0o700)
 
@@ -407,10 +427,10 @@ def test_encrypted_entries_are_refused(path):
     at = data.index(b"0/c/1", data.index(b"PK\1\2")) - 46
     struct.pack_into("<H", data, at + 8, 1)
     path.write_bytes(data)
-    sink = sink_of(ZipSource(path))
-    sink.put("0/c/0", b"new")
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0/c/0", b"new")
     with pytest.raises(UnsupportedError, match=r"0/c/1 .* is encrypted"):
-        sink.commit()
+        transaction.commit()
 
 
 def test_litter_of_a_killed_writer_is_swept_and_that_of_another_is_not(path):
@@ -421,24 +441,25 @@ def test_litter_of_a_killed_writer_is_swept_and_that_of_another_is_not(path):
     busy = path.with_name(f".a.ozx.88-0{PART}")
     for one in (litter, others, busy):
         one.write_bytes(b"half")
-    sink = sink_of(ZipSource(path))
+    transaction = begin_transaction(ZipSource(path))
     with busy.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        sink.sweep("")
+        transaction.sweep("")
         assert not litter.exists()
         assert busy.exists()
     assert others.exists()
-    sink.put("0/c/0", b"new")
-    sink.commit()
+    transaction.put("0/c/0", b"new")
+    transaction.commit()
     assert not busy.exists()
 
 
 def test_replacing_a_folder(path):
-    sink = sink_of(ZipSource(path))
-    sink.put("0.aside/zarr.json", b"[]")
-    sink.put("0.aside/c/0", b"new")
-    sink.replace("0", "0.aside")
-    sink.commit()
+    transaction = begin_transaction(ZipSource(path))
+    with transaction.replace_tree("0") as tree:
+        transaction.put(f"{tree.key}/zarr.json", b"[]")
+        transaction.put(f"{tree.key}/c/0", b"new")
+        tree.commit()
+    transaction.commit()
     new = content(path)
     assert {k: v for k, v in new.items() if k != "zarr.json"} == {
         "0/zarr.json": b"[]",
@@ -452,11 +473,11 @@ def test_zarr_writes_through_the_sink(tmp_path):
     )
     root.create_array("0", data=np.arange(12).reshape(3, 4), chunks=(2, 2))
     path = pack(tmp_path / "in", tmp_path / "a.ozx")
-    sink = sink_of(ZipSource(path))
-    array = zarr.open_array(sink.store(), path="0", mode="r+")
+    transaction = begin_transaction(ZipSource(path))
+    array = zarr.open_array(TransactionStore(transaction), path="0", mode="r+")
     array[0] = 7
     assert array[0].tolist() == [7] * 4
-    sink.commit()
+    transaction.commit()
     with zarr.storage.ZipStore(path, mode="r") as store:
         pixels = zarr.open_array(store, path="0", mode="r")[:]
     assert pixels.tolist() == [[7] * 4, [4, 5, 6, 7], [8, 9, 10, 11]]
@@ -473,11 +494,11 @@ def test_more_than_four_gibibytes(tmp_path):
         file.truncate(large)
     (first / "zz").write_bytes(b"behind")
     pack(first, path)
-    sink = sink_of(ZipSource(path))
-    sink.put("0", b"new")
-    assert sink.commit()
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0", b"new")
+    assert transaction.commit()
     source = ZipSource(path)
-    assert isinstance(sink, ArchiveSink)
+    assert isinstance(transaction, ArchiveTransaction)
     with zipfile.ZipFile(path) as archive:
         assert archive.getinfo("large").file_size == large
         assert archive.getinfo("zz").header_offset > 2**32

@@ -1,0 +1,80 @@
+"""A person who opens files and is offered what was not saved, without a window."""
+
+from __future__ import annotations
+
+from napari.components import ViewerModel
+from napari.layers import Image
+
+from napari_ngff.plugin import get_reader
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer import reader as reader_module
+from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer.saving.recovery import describe_edits
+
+waiting = []
+"""Work that a window would do when it is idle, and what comes of it."""
+
+
+def idle():
+    while waiting:
+        work, done = waiting.pop(0)
+        done(work())
+
+
+class User:
+    """Answers as a user would, and remembers what was asked."""
+
+    def __init__(self):
+        self.answer = frontend.LATER
+        self.asked = []
+
+    def welcome(self, viewer, layer):
+        pass
+
+    def can_ask(self, viewer):
+        return True
+
+    def settle(self, viewer, layers):
+        for layer in layers:
+            if getattr(layer, "saver", None) is not None and layer.unsaved:
+                layer.saver.keep()
+        return True
+
+    def watch(self, saver):
+        pass
+
+    def name_taken(self, layer, error):
+        return None
+
+    def offer_edits(self, viewer, found):
+        self.asked.append([describe_edits(kept) for kept in found])
+        return self.answer, found
+
+    def take_asked(self):
+        asked, self.asked = self.asked, []
+        return asked
+
+
+def be_asked(home, monkeypatch):
+    """Have a person asked, and the journals in a folder."""
+    user = User()
+    monkeypatch.setenv("XDG_DATA_HOME", str(home))
+    waiting.clear()
+    monkeypatch.setattr(frontend, "_runner", [lambda *call: waiting.append(call)])
+    monkeypatch.setattr(frontend, "_later", [lambda work: None])
+    monkeypatch.setattr(frontend, "_attendant", [user])
+    return user
+
+
+def opened(path, monkeypatch):
+    """Open a path in a new viewer."""
+    viewer = ViewerModel()
+    monkeypatch.setattr(reader_module, "current_viewer", lambda: viewer)
+    for one in get_reader(str(path))(str(path)):
+        viewer.add_layer(as_layer(one) if isinstance(one, tuple) else one)
+    idle()
+    return viewer
+
+
+def image_of(viewer):
+    return next(layer for layer in viewer.layers if isinstance(layer, Image))

@@ -1,0 +1,111 @@
+"""What the text of Zarr forbids is read where that is safe, and found by a check."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hostile.cases import group, image
+from napari_ngff import open_node
+from napari_ngff.plate.screen import Screen
+from napari_ngff.store.archives.packing import pack
+from napari_ngff.store.check import walk
+from napari_ngff.store.chunks import open_array
+from napari_ngff.store.folder import FolderSource
+from plates import write_plate
+
+
+def errors(path):
+    return {
+        (where, problem.code)
+        for where, problem in walk(open_node(str(path)))
+        if str(problem.severity) == "error"
+    }
+
+
+def change(path: Path, **keys) -> None:
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | keys))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    image(tmp_path / "a.ome.zarr")
+    return tmp_path / "a.ome.zarr"
+
+
+def test_keys_that_zarr_does_not_know(folder):
+    before = errors(folder)
+    change(folder / "zarr.json", known={"must_understand": False})
+    change(folder / "0/zarr.json", known={"must_understand": False})
+    assert errors(folder) == before
+    change(folder / "zarr.json", odd={"must_understand": True})
+    change(folder / "0/zarr.json", odd=[])
+    found = errors(folder) - before
+    assert found == {("", "zarr-metadata"), ("0", "zarr-metadata")}
+
+
+def test_bytes_of_no_order(folder):
+    before = errors(folder)
+    change(folder / "0/zarr.json", data_type="uint16", shape=[64, 32])
+    assert errors(folder) - before == {("0", "zarr-metadata")}
+    bytes_codec = {"name": "bytes", "configuration": {"endian": "little"}}
+    change(folder / "0/zarr.json", codecs=[bytes_codec])
+    assert errors(folder) == before
+
+
+def test_names_that_zarr_reserves(folder):
+    group(folder / "labels", {"labels": ["__mask"]})
+    image(folder / "labels/__mask")
+    assert ("labels/__mask", "zarr-name") in errors(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["https://codec.zarrs.dev/numcodecs/zlib", "https://zarr.dev/numcodecs/zlib"],
+)
+def test_retired_names_of_codecs(folder, name):
+    import zlib
+
+    codecs = [{"name": "endian"}, {"name": name, "configuration": {"level": 1}}]
+    change(folder / "0/zarr.json", codecs=codecs)
+    (folder / "0/c/0/0").write_bytes(zlib.compress(b"\7" * 4096))
+    array = open_array(FolderSource(str(folder)), "0")
+    assert array.direct
+    np.testing.assert_array_equal(array[...], 7)
+
+
+def test_what_is_beside_the_hierarchy_of_an_archive(folder, tmp_path):
+    packed = tmp_path / "a.ozx"
+    pack(folder, packed)
+    before = {code for _, code in errors(packed)}
+    assert not before & {"ozx-embedded", "ozx-second-hierarchy"}
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr("b/c/zarr.json", (folder / "zarr.json").read_text())
+        archive.writestr("d.ozx", b"")
+    after = {code for _, code in errors(packed)} - before
+    assert after == {"ozx-embedded", "ozx-second-hierarchy"}
+
+
+def test_a_group_of_0_4_below_one_of_0_5(folder):
+    group(folder / "labels", {"labels": ["n"]})
+    image(folder / "labels/n")
+    document = json.loads((folder / "labels/n/zarr.json").read_text())
+    document["attributes"]["ome"]["version"] = "0.4"
+    (folder / "labels/n/zarr.json").write_text(json.dumps(document))
+    assert ("labels/n", "version-differs") in errors(folder)
+
+
+def test_images_of_0_4_in_a_plate_of_0_5(tmp_path):
+    new = write_plate(tmp_path / "new", 3, grid=(1, 1), fields=1)
+    old = write_plate(tmp_path / "old", 2, grid=(1, 1), fields=1)
+    shutil.rmtree(new / "A/1/0")
+    shutil.copytree(old / "A/1/0", new / "A/1/0")
+    found = Screen(open_node(str(new))).image("A/1", "0")
+    expected = open_array(FolderSource(str(old)), "A/1/0/0")[...]
+    np.testing.assert_array_equal(found.array(0)[...], expected)

@@ -1,0 +1,222 @@
+"""Objects of a bucket: put whole, on a condition, documents last."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+
+from buckets import bucket_server
+from changes import prepare_image
+from napari_ngff.errors import ConflictError, NameTakenError, UnsupportedError
+from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.creation import METHOD, create_labels
+from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.runs import mask_runs
+from napari_ngff.labels.saving.retained import Retained
+from napari_ngff.labels.shapes import Mask
+from napari_ngff.labels.writer import LabelWriter
+from napari_ngff.store.chunks import open_array
+from napari_ngff.store.lazy import BlankArray
+from napari_ngff.store.node import open_node
+from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.remote import RemoteSource
+from napari_ngff.store.write.begin import begin_transaction, why_not_written
+
+CHUNKS = (16, 16)
+ADDRESS = "s3://cells/image.zarr"
+
+
+def add(writer, corner, size, label):
+    """Paint a rectangle."""
+    runs = mask_runs(np.ones(size, bool), corner)
+    writer.canvas.begin()
+    writer.canvas.add(Edit(Mask(runs), (0, 1), (), label))
+    writer.canvas.close()
+
+
+def open_labels(label):
+    arrays = [
+        open_array(label.location.source, label.location.key(str(n))) for n in range(3)
+    ]
+    canvas = Canvas([LevelSource(array) for array in arrays])
+    return LabelWriter(canvas, Retained(), "nearest")
+
+
+@pytest.fixture(scope="module")
+def files():
+    with bucket_server() as files:
+        yield files
+
+
+@pytest.fixture
+def image(files, tmp_path):
+    """The same image in a folder and in a bucket."""
+    prepare_image(tmp_path / "image.zarr")
+    files.makedirs("cells", exist_ok=True)
+    files.put(f"{tmp_path}/image.zarr/", "cells/image.zarr/", recursive=True)
+    files.invalidate_cache()
+    yield tmp_path / "image.zarr"
+    files.rm("cells", recursive=True)
+
+
+@pytest.fixture
+def transaction(image):
+    return begin_transaction(RemoteSource(ADDRESS))
+
+
+def stored(files, key):
+    files.invalidate_cache()
+    return files.cat_file(f"cells/image.zarr/{key}")
+
+
+@pytest.fixture
+def download(files, tmp_path):
+    """Fetch the labels of a name; zarr-python reads them."""
+    numbers = iter(range(100))
+
+    def fetch(name, level):
+        folder = tmp_path / f"fetched-{next(numbers)}"
+        files.invalidate_cache()
+        files.get(f"cells/image.zarr/labels/{name}/", f"{folder}/", recursive=True)
+        return zarr.open_array(folder / str(level), mode="r+")
+
+    return fetch
+
+
+def test_a_bucket_that_may_be_written_is_told(image, files):
+    assert why_not_written(RemoteSource(ADDRESS)) == ""
+    assert "cannot be written" in why_not_written(RemoteSource("s3://nobody/a.zarr"))
+    files.invalidate_cache()
+    assert not files.exists("nobody")
+
+
+def test_what_waits_is_read_and_put_by_commit(transaction, files):
+    transaction.put("labels/a/0/c/0", b"chunk")
+    transaction.put("zarr.json", b"{}")
+    assert transaction.source.get("labels/a/0/c/0", 1, 2) == b"hu"
+    assert not files.exists("cells/image.zarr/labels/a/0/c/0")
+    assert transaction.commit()
+    assert not transaction.uncommitted
+    assert stored(files, "labels/a/0/c/0") == b"chunk"
+    assert stored(files, "zarr.json") == b"{}"
+    transaction.delete("labels/a/0/c/0")
+    transaction.commit()
+    files.invalidate_cache()
+    assert not files.exists("cells/image.zarr/labels/a/0/c/0")
+
+
+def test_the_revision_stays_when_an_object_is_put(transaction):
+    transaction.put("a", b"new")
+    before = transaction.revision("a")
+    transaction.commit()
+    assert transaction.revision("a") == before
+    transaction.expect("a", before)
+    transaction.put("a", b"newer")
+    assert transaction.commit()
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+def test_what_others_put_meanwhile_stays(transaction, files, was_there):
+    if was_there:
+        files.pipe("cells/image.zarr/a", b"old")
+    transaction.put("a", b"mine")
+    transaction.put("b", b"mine")
+    transaction.put("zarr.json", b"{}")
+    before = stored(files, "zarr.json")
+    files.pipe("cells/image.zarr/a", b"theirs")
+    with pytest.raises(ConflictError, match="/a was changed by another program"):
+        transaction.commit()
+    assert stored(files, "a") == b"theirs"
+    assert stored(files, "b") == b"mine"
+    assert stored(files, "zarr.json") == before
+    assert transaction.commit()
+    assert stored(files, "zarr.json") == b"{}"
+
+
+def test_an_array_is_not_replaced(transaction):
+    with pytest.raises(UnsupportedError, match="edit a copy"):
+        transaction.replace_tree("labels/nuclei")
+    with pytest.raises(NameTakenError):
+        transaction.make_tree("labels/nuclei")
+
+
+def test_labels_are_saved_as_into_a_folder(image, download):
+    one = open_labels(open_node(f"{ADDRESS}/labels/nuclei"))
+    twin = open_labels(open_node(image / "labels/nuclei"))
+    for writer in (one, twin):
+        add(writer, (2, 3), (30, 20), 7)
+        assert writer.save().refused == ()
+        add(writer, (5, 3), (9, 20), 9)
+        assert writer.save().refused == ()
+        assert not writer.unsaved
+    for level in range(3):
+        there = download("nuclei", level)
+        here = zarr.open_array(image / f"labels/nuclei/{level}", mode="r")
+        np.testing.assert_array_equal(there[:], here[:])
+
+
+def test_another_program_keeps_its_chunk_and_the_save_tells(image, files, download):
+    writer = open_labels(open_node(f"{ADDRESS}/labels/nuclei"))
+    add(writer, (2, 3), (10, 10), 7)
+    writer.canvas.read(0, ((0, 48), (0, 64)))
+    theirs = download("nuclei", 0)
+    theirs[0:2, 0:2] = 99
+    files.put(f"{theirs.store.root}/c/0/0", "cells/image.zarr/labels/nuclei/0/c/0/0")
+    outcome = writer.save()
+    assert "changed by another program" in str(outcome.refused[0])
+    assert (download("nuclei", 0)[0:2, 0:2] == 99).all()
+    assert writer.save().refused == ()
+    again = download("nuclei", 0)
+    assert (again[0:2, 0:2] == 99).all()
+    assert (again[3:12, 4:13] == 7).all()
+
+
+def new_labels(name):
+    canvas = Canvas([BlankArray(s, (16, 16), np.dtype("u2")) for s in
+                     ((48, 64), (24, 32), (12, 16))])  # fmt: skip
+    made = create_labels(open_node(ADDRESS), name, canvas.dtype)
+    files = made.arrays, (0, 1)
+    return LabelWriter(canvas, Retained(), METHOD, made.ratios, files, made.register)
+
+
+def test_new_labels_are_listed_last(image, files, download):
+    writer = new_labels("mine")
+    add(writer, (2, 3), (30, 20), 7)
+    assert writer.save().refused == ()
+    assert "mine" in open_node(ADDRESS).child("labels").metadata.labels
+    pixels = download("mine", 0)
+    assert (pixels[2:32, 3:23] == 7).all()
+    files.invalidate_cache()
+    assert not [key for key in files.find("cells") if key.endswith(".aside")]
+
+
+KILLED = """
+import os, signal, sys
+from napari_ngff.store.write import object_transaction
+sys.path[:0] = {path!r}
+import test_object_transaction as tests
+call, count = object_transaction.Bucket._put, iter(range(1000))
+def put(*given):
+    if next(count) == {at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return call(*given)
+object_transaction.Bucket._put = put
+object_transaction.AT_ONCE = 1
+writer = tests.new_labels("mine")
+tests.add(writer, (2, 3), (30, 20), 7)
+writer.save()
+"""
+
+
+@pytest.mark.parametrize("at", [1, 8, 11])
+def test_labels_that_were_put_and_never_listed_are_taken_back(image, files, at):
+    before = sorted(files.find("cells"))
+    code = KILLED.format(path=sys.path, at=at)
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -9
+    assert "mine" not in open_node(ADDRESS).child("labels").metadata.labels
+    begin_transaction(RemoteSource(ADDRESS)).recover("labels/mine")
+    files.invalidate_cache()
+    assert sorted(files.find("cells")) == before

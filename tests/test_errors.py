@@ -1,0 +1,67 @@
+"""Errors say what to do, and carry that as an attribute."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from napari_ngff.errors import (
+    AccessError,
+    ChunkError,
+    CorruptDataError,
+    NodeNotFoundError,
+    OMEZarrError,
+    ServerError,
+    may_pass,
+    remedy_of,
+)
+
+ERRORS = [
+    AccessError("No permission to read a.zarr.", remedy="Ask its owner."),
+    NodeNotFoundError("There is nothing at a.zarr.", remedy="Check the path."),
+    CorruptDataError("a.zarr is damaged.", remedy="Restore it from a copy."),
+    ServerError("http://x/a.zarr", "no answer"),
+    ChunkError("a.zarr", "0/0", "damaged"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_a_text_ends_with_what_to_do(error):
+    assert error.remedy
+    assert str(error) == f"{error.message} {error.remedy}"
+    assert error.remedy not in error.message
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("how", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_a_copy_says_the_same(error, how):
+    assert str(how(error)) == str(error)
+    assert how(error).remedy == error.remedy
+
+
+def test_a_chunk_says_what_to_do_once():
+    cause = CorruptDataError("a.zarr/0/0 is cut off.", remedy="Restore it from a copy.")
+    text = str(ChunkError("a.zarr", "0/0", cause))
+    assert text == (
+        "a.zarr/0/0 cannot be read: a.zarr/0/0 is cut off."
+        " Restore it from a copy; without it this part stays empty."
+    )
+
+
+def test_a_chunk_of_a_busy_server_is_asked_for_again():
+    cause = ServerError("http://x/0/0", "no answer")
+    error = ChunkError("http://x", "0/0", cause)
+    error.__cause__ = cause
+    assert str(error) == str(cause)
+    assert error.remedy == cause.remedy
+    assert may_pass(error)
+
+
+def test_a_place_is_put_before_an_error():
+    cause = AccessError("No permission.", remedy="Ask its owner.")
+    error = OMEZarrError.of(cause, "field 1")
+    assert str(error) == "field 1: No permission. Ask its owner."
+    assert remedy_of(error) == "Ask its owner."
+    assert str(OMEZarrError.of(OSError("gone"), "field 1")) == "field 1: gone"
