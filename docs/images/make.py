@@ -13,11 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +27,8 @@ COLORS = (256, 128, 96, 64)
 LIMIT = 300_000
 STEP_WIDTH = 900
 """Pixels, of the pictures of a walk-through."""
+JOURNEY_LIMIT = 80_000
+"""Bytes, of each of the many pictures of journeys."""
 STEPS = (
     "1-dropped",
     "2-form",
@@ -104,8 +103,8 @@ def save(viewer: Any, name: str, active: int | str = 0) -> None:
     write(Image.fromarray(pixels[..., :3]), name)
 
 
-def write(picture: Any, name: str) -> None:
-    """Write a picture as a PNG of few colours."""
+def write(picture: Any, name: str, limit: int = LIMIT) -> None:
+    """Write a picture as a PNG of few colours, of about so many bytes at most."""
     from PIL import Image
 
     path = HERE / f"{name}.png"
@@ -114,7 +113,7 @@ def write(picture: Any, name: str) -> None:
         method, dither = Image.Quantize.FASTOCTREE, Image.Dither.NONE
         picture.quantize(colors, method, dither=dither).save(path, optimize=True)
         size = path.stat().st_size
-        if size <= LIMIT:
+        if size <= limit:
             break
     print(f"{path.name}: {picture.size}, {colors} colours, {size // 1000} kB")
 
@@ -155,13 +154,14 @@ def paint(folder: Path) -> None:
 
     from napari_ngff.plugin import new_labels
     from napari_ngff.viewer.samples import write_image
+    from napari_ngff.widgets.form_dialog import shown_form
 
     viewer = open_sample(write_image(folder / "cells.ome.zarr"))
     for layer in viewer.layers[3:]:
         layer.visible = False
     viewer.layers.selection.active = viewer.layers[0]
     new_labels(viewer)
-    form = viewer.window.dock_widgets["New OME-Zarr labels"]
+    form = shown_form(viewer, "New labels")
     form.called.value = "territories"
     form.create()
     layer = viewer.layers["territories"]
@@ -188,13 +188,14 @@ def sidecar(folder: Path) -> None:
     """Draw labels that are saved beside their image, with the form they came from."""
     from napari_ngff.plugin import new_labels
     from napari_ngff.viewer.samples import write_image
+    from napari_ngff.widgets.form_dialog import shown_form
 
     viewer = open_sample(write_image(folder / "cells.ome.zarr"))
     for layer in viewer.layers[3:]:
         layer.visible = False
     viewer.layers.selection.active = viewer.layers[0]
     new_labels(viewer)
-    form = viewer.window.dock_widgets["New OME-Zarr labels"]
+    form = shown_form(viewer, "New labels")
     form.called.value = "mitoses"
     form.where.value = True
     form.create()
@@ -259,7 +260,7 @@ def write_scene(where: Path) -> Path:
 
     from napari_ngff.viewer.samples import cut, draw_field, single_frame
     from napari_ngff.viewer.samples.monolayer import Population
-    from napari_ngff.viewer.samples.phantom import Picture
+    from napari_ngff.viewer.samples.phantom import PhantomPicture
     from napari_ngff.viewer.samples.sink import open_sink
 
     shape, voxel, angle = (300, 340), 0.325, np.deg2rad(12)
@@ -276,13 +277,13 @@ def write_scene(where: Path) -> Path:
             tile = cut(whole, corner, shape)
             if name == "turned":
                 matrix = turn
-                tile = Picture(
+                tile = PhantomPicture(
                     np.stack([turned(p, corner, 1) for p in whole.channels]),
                     turned(whole.cells, corner, 0),
                     turned(whole.nuclei, corner, 0),
                     whole.kinds,
                 )
-            one = Picture(tile.channels[:1], tile.cells, tile.nuclei, tile.kinds)
+            one = PhantomPicture(tile.channels[:1], tile.cells, tile.nuclei, tile.kinds)
             sink.write_picture(name, one, "cyx", {"y": voxel, "x": voxel}, name)
             rows = np.c_[np.zeros(2), matrix, voxel * np.array(corner)]
             rows = np.vstack([[1, 0, 0, 0], rows])
@@ -305,21 +306,20 @@ def write_scene(where: Path) -> Path:
 
 
 def url_form(folder: Path) -> None:
-    """Draw the form for an address, with an image that came through it."""
-    from napari_ngff.viewer.samples import write_stack
+    """Draw the dialog for an address."""
+    from PIL import Image
+
     from napari_ngff.widgets.forms import show_open_url
 
-    write_stack(folder / "spheroid.ome.zarr")
-    with serve(folder) as address:
-        viewer = open_window()
-        form = show_open_url(viewer)
-        form.address.value = f"{address}/spheroid.ome.zarr"
-        form.open()
-        while not form.button.enabled:
-            wait(0.1)
-        viewer.canvas.overlays.scale_bar.visible = True
-        viewer.reset_view()
-        save(viewer, "url-form")
+    viewer = open_window()
+    form = show_open_url(viewer)
+    form.address.value = "https://example.org/spheroid.ome.zarr"
+    wait(1)
+    file = folder / "dialog.png"
+    form.native.window().grab().save(str(file))
+    viewer.close()
+    wait(0.2)
+    write(Image.open(file).convert("RGB"), "url-form")
 
 
 def inspector(folder: Path) -> None:
@@ -340,7 +340,7 @@ def inspector(folder: Path) -> None:
         file.write_text(json.dumps(document))
     viewer = open_window()
     dock = Inspector(viewer)
-    viewer.window.add_dock_widget(dock, name="OME-Zarr inspector", area="right")
+    viewer.window.add_dock_widget(dock, name="Inspector", area="right")
     layers = viewer.open(str(path), plugin="napari-ngff")
     viewer.layers.selection.active = layers[0]
     dock.tabs.setCurrentIndex(PROBLEMS)
@@ -500,6 +500,24 @@ def session_light(folder: Path) -> None:
     session(folder, "light")
 
 
+def journeys(folder: Path) -> None:
+    """Draw the steps of all journeys, by the tests that take them."""
+    from PIL import Image
+
+    tests = HERE.parents[1] / "tests/widgets/journeys"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [f"--basetemp={folder / 'files'}", str(tests)]
+    settings = os.environ | {"JOURNEY_PICTURES": str(folder)}
+    subprocess.run(command, env=settings, check=True, cwd=HERE.parents[1])
+    shutil.rmtree(HERE / "journeys", ignore_errors=True)
+    (HERE / "journeys").mkdir()
+    for file in sorted(folder.glob("*.png")):
+        picture = Image.open(file).convert("RGB")
+        size = STEP_WIDTH, round(picture.height * STEP_WIDTH / picture.width)
+        small = picture.resize(size, Image.Resampling.LANCZOS)
+        write(small, f"journeys/{file.stem}", JOURNEY_LIMIT)
+
+
 def volume(folder: Path) -> None:
     """Draw a part of a stack in 3D, with the page that it was chosen on."""
     from napari_ngff.plugin import view_region
@@ -515,28 +533,13 @@ def volume(folder: Path) -> None:
     page = next(
         one.volume
         for name, one in viewer.window.dock_widgets.items()
-        if "annotate" in name
+        if "Annotate" in name
     )
     page.view()
     while viewer.dims.ndisplay == 2:
         wait(0.1)
     viewer.scene.camera.angles = (10, -25, 50)
     save(viewer, "volume", -2)
-
-
-@contextmanager
-def serve(folder: Path) -> Iterator[str]:
-    """Serve a folder on this machine; gives its address."""
-
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
-            """Say nothing."""
-
-    handler = partial(Handler, directory=folder)
-    with ThreadingHTTPServer(("127.0.0.1", 8000), handler) as server:
-        threading.Thread(target=server.serve_forever).start()
-        yield "http://localhost:8000"
-        server.shutdown()
 
 
 PICTURES: dict[str, Callable[[Path], None]] = {
@@ -557,6 +560,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "volume": volume,
     "session": session,
     "session-light": session_light,
+    "journeys": journeys,
     "tables": tables,
 }
 
