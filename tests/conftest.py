@@ -49,7 +49,8 @@ def pytest_runtest_setup() -> None:
     frontend = sys.modules.get("napari_ngff.viewer.frontend")
     if frontend is not None:
         frontend._runner[:] = [frontend.run_here]
-        frontend._later[:] = [frontend.do_here]
+        frontend._later[:] = frontend._in_main[:] = [frontend.do_here]
+        frontend._teller[:] = [frontend.tell_here]
         frontend._notifier[:] = [frontend.notify]
         frontend._problem_host[:] = frontend._drawing_hold[:] = []
 

@@ -11,6 +11,7 @@ import pytest
 from qtpy.QtCore import QCoreApplication, QEvent, QThreadPool
 
 from patience import PATIENCE
+from threads import WorkerWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +49,20 @@ def no_widget_survives(
             "without a parent and without qtbot.addWidget, or a signal, lambda or "
             "timer that still holds one."
         )
+
+
+@pytest.fixture(scope="session")
+def worker_watch() -> Iterator[WorkerWatch]:
+    """Watch what workers call."""
+    yield from WorkerWatch.watching()
+
+
+@pytest.fixture
+def no_worker_touches_a_widget(worker_watch: WorkerWatch) -> Iterator[None]:
+    """Fail a test in which a worker calls a widget: some day it crashes there."""
+    worker_watch.found.clear()
+    yield
+    assert not worker_watch.found, "In a worker: " + "; ".join(worker_watch.found[:5])
 
 
 @pytest.fixture(autouse=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
+from qtpy.QtCore import QObject, Signal
 
-from napari_ngff.widgets.workers import run_in_worker, run_when_calm
+from napari_ngff.widgets.workers import main_calls, run_in_worker, run_when_calm
 
 
 @pytest.mark.parametrize("given", [None, 3, OSError("returned"), RuntimeError("too")])
@@ -72,3 +74,72 @@ def test_what_nobody_waits_for_comes_after_what_is_asked_for(qtbot):
     run_in_worker(lambda: work("now"), lambda _: None)
     qtbot.waitUntil(lambda: len(order) == 2, timeout=20_000)
     assert threading.main_thread() not in threads
+
+
+class Told(QObject):
+    """Something of a window that a worker knows."""
+
+    told = Signal(int)
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [
+        lambda widget: widget.objectName(),
+        lambda widget: widget.told.emit(1),
+        lambda widget: threading.Thread(target=widget.objectName).start(),
+    ],
+    ids=["a method", "a signal", "from another thread"],
+)
+def test_a_worker_that_touches_a_widget_is_found(qtbot, worker_watch, touch):
+    widget, done = Told(), []
+    run_in_worker(lambda: touch(widget), done.append)
+    qtbot.waitUntil(lambda: bool(done and worker_watch.found), timeout=20_000)
+    worker_watch.found.clear()
+
+
+def test_the_newest_that_a_worker_tells_arrives(qtbot):
+    """A worker that tells much neither fills the event loop nor hides its last word."""
+    calls, heard, threads, ended = main_calls(), [], set(), []
+
+    def hear(number):
+        heard.append(number)
+        threads.add(threading.current_thread())
+
+    def work():
+        for number in range(20_000):
+            calls.tell("progress", partial(hear, number))
+        calls.tell("another", partial(hear, -1))
+
+    run_in_worker(work, ended.append)
+    qtbot.waitUntil(lambda: bool(ended) and -1 in heard, timeout=20_000)
+    qtbot.waitUntil(lambda: 19_999 in heard, timeout=20_000)
+    numbers = [number for number in heard if number >= 0]
+    assert numbers == sorted(numbers)
+    assert len(numbers) < 1000
+    assert threads == {threading.main_thread()}
+
+
+def test_what_fails_keeps_nothing_else(qtbot):
+    calls, heard = main_calls(), []
+
+    def work():
+        calls.tell("a", lambda: 1 / 0)
+        calls.tell("b", lambda: heard.append("b"))
+
+    with qtbot.capture_exceptions() as errors:
+        run_in_worker(work, lambda _: None)
+        qtbot.waitUntil(lambda: heard == ["b"], timeout=20_000)
+    assert [kind for kind, *_ in errors] == [ZeroDivisionError]
+
+
+def test_a_worker_calls_in_the_main_thread(qtbot):
+    calls, threads = main_calls(), []
+
+    def note():
+        threads.append(threading.current_thread())
+
+    calls.call(note)
+    assert threads == [threading.main_thread()]  # at once
+    run_in_worker(lambda: calls.call(note), lambda _: None)
+    qtbot.waitUntil(lambda: threads == [threading.main_thread()] * 2, timeout=20_000)

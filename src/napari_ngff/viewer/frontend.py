@@ -45,6 +45,7 @@ __all__ = [
     "show",
     "show_browser",
     "show_problems",
+    "tell_main",
     "watch",
     "welcome",
 ]
@@ -72,10 +73,19 @@ _later: list[Callable[[Callable[[], Any]], None]] = [do_here]
 _in_main: list[Callable[[Callable[[], Any]], None]] = [do_here]
 
 
+def tell_here(_: object, call: Callable[[], Any]) -> None:
+    """Call at once, in this thread."""
+    call()
+
+
+_teller: list[Callable[[object, Callable[[], Any]], None]] = [tell_here]
+
+
 def set_runner(
     runner: Runner,
     later: Callable[[Callable[[], Any]], None] = do_here,
     in_main: Callable[[Callable[[], Any]], None] = do_here,
+    teller: Callable[[object, Callable[[], Any]], None] = tell_here,
 ) -> None:
     """Choose where work that reads data runs.
 
@@ -87,8 +97,11 @@ def set_runner(
         See `run_later`.
     in_main
         See `run_in_main`.
+    teller
+        See `tell_main`.
     """
-    _runner[0], _later[0], _in_main[0] = runner, later, in_main
+    _runner[0], _later[0] = runner, later
+    _in_main[0], _teller[0] = in_main, teller
 
 
 def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -113,8 +126,17 @@ def run_later(work: Callable[[], Any]) -> None:
 
 
 def run_in_main(call: Callable[[], Any]) -> None:
-    """Call something in the main thread, soon; from any thread."""
+    """Call something in the main thread: at once from there, soon from a worker."""
     _in_main[0](call)
+
+
+def tell_main(key: object, call: Callable[[], Any]) -> None:
+    """Call something in the main thread, from a worker that tells how far it is.
+
+    Of what was told with the same key and not called yet, only the newest is called,
+    so a worker may tell as often as it likes.
+    """
+    _teller[0](key, call)
 
 
 class Attendant(Protocol):

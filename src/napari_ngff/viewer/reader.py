@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari_ngff.viewer.browsing.browser import Browser
+    from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.picture import LayerData
 
 __all__ = ["browse_folder", "get_reader", "plain_reader", "read", "read_node"]
@@ -132,7 +133,8 @@ def read_node(node: Node) -> list[LayerData]:
     # The others of a collection are opened by the browser, one at a time.
     node_contents = contents(node, ErrorReport(), first_image=browsed is not None)
     if browsed is not None:
-        session_of(viewer).browse(browsed[0]).adopt(node_contents.groups, browsed[1])
+        # Before the layers, also where this is a worker: what it asks for comes first.
+        frontend.run_in_main(lambda: _browse(viewer, *browsed, node_contents.groups))
     layers: list[LayerData] = []
     messages = list(node_contents.messages)
     for group in node_contents.groups:
@@ -151,6 +153,13 @@ def read_node(node: Node) -> list[LayerData]:
     if viewer is not None and count:
         show_problems(viewer, str(node), count)
     return layers
+
+
+def _browse(
+    viewer: Any, node: Node, wells: Sequence[str] | None, groups: Sequence[Group]
+) -> None:
+    if frontend.is_open(viewer):
+        session_of(viewer).browse(node).adopt(groups, wells)
 
 
 def show(messages: tuple[str, ...]) -> None:

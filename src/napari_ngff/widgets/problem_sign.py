@@ -8,9 +8,8 @@ from napari.utils.notifications import show_warning
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, QThread, QTimer
 from qtpy.QtWidgets import QApplication, QMainWindow, QPushButton
-from superqt.utils import ensure_main_thread
 
-from napari_ngff.viewer.frontend import set_problem_host
+from napari_ngff.viewer.frontend import run_in_main, set_problem_host
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import counted
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -44,7 +43,7 @@ def notify(text: str) -> None:
     if QApplication.instance() is None:
         show_warning(text)
     else:
-        ensure_main_thread(notify_in_window)(text)
+        run_in_main(lambda: notify_in_window(text))
 
 
 def notify_in_window(text: str) -> None:
@@ -103,7 +102,7 @@ def is_event_loop_running() -> bool:
 def show_sign(viewer: Any, path: str, count: int) -> None:
     """Show, in the main thread, that a file has problems."""
     if QApplication.instance() is not None:
-        ensure_main_thread(add_problems)(viewer, path, count)
+        run_in_main(lambda: add_problems(viewer, path, count))
 
 
 def add_problems(viewer: Any, path: str, count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject, Qt, QTimer
@@ -15,11 +16,19 @@ from napari_ngff.viewer.frontend import set_runner, show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["install_runner", "run_in_worker", "run_when_calm"]
+__all__ = [
+    "MainCalls",
+    "install_runner",
+    "main_calls",
+    "run_in_worker",
+    "run_when_calm",
+]
 
 CALM = 100
 """Milliseconds after which the window has drawn what was changed."""
 
+PAUSE = 40
+"""Milliseconds between two deliveries of what workers tell: each draws anew."""
 
 ENDING = 100
 """Milliseconds after the last window in which a program that ends begins to."""
@@ -36,8 +45,8 @@ def install_runner() -> None:
     app = QApplication.instance()
     if not isinstance(app, QApplication):
         return
-    calls = app.findChild(_Calls) or _Calls(app)
-    set_runner(run_in_worker, run_when_calm, calls.asked.emit)
+    calls = main_calls()
+    set_runner(run_in_worker, run_when_calm, calls.call, calls.tell)
     resume()
     if not app.property(KNOWN):
         app.setProperty(KNOWN, True)
@@ -45,17 +54,75 @@ def install_runner() -> None:
         app.aboutToQuit.connect(resume)  # after napari, which has connected before
 
 
-class _Calls(QObject):
-    """Calls in the thread that it was made in what other threads ask for."""
+class MainCalls(QObject):
+    """Calls in the main thread what workers ask for: their only way to a widget.
 
-    asked = QtSignal(object)
+    A widget may go at any moment while a worker runs. Only the main thread can find
+    out whether it is there, so no worker calls a widget or emits its signals. This
+    object lives as long as the application.
+    """
 
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self.asked.connect(self._call, Qt.ConnectionType.QueuedConnection)
+    _asked = QtSignal(object)
 
-    def _call(self, call: Callable[[], Any]) -> None:
-        call()
+    _told = QtSignal()
+
+    def __init__(self, application: QApplication) -> None:
+        super().__init__()
+        self.moveToThread(application.thread())
+        self._lock = threading.Lock()
+        self._newest: dict[object, Callable[[], Any]] = {}
+        self._asked.connect(_make_call, Qt.ConnectionType.QueuedConnection)
+        self._told.connect(self._wait, Qt.ConnectionType.QueuedConnection)
+
+    def call(self, call: Callable[[], Any]) -> None:
+        """Call something: soon, or at once where this is the main thread."""
+        if _is_main_thread():
+            call()
+        else:
+            self._asked.emit(call)
+
+    def tell(self, key: object, call: Callable[[], Any]) -> None:
+        """Call the newest of what is told with the same key, some times a second.
+
+        At once where this is the main thread.
+        """
+        if _is_main_thread():
+            call()
+            return
+        with self._lock:
+            waiting = bool(self._newest)
+            self._newest[key] = call
+        if not waiting:
+            self._told.emit()
+
+    def _wait(self) -> None:
+        QTimer.singleShot(PAUSE, self._deliver)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            newest, self._newest = self._newest, {}
+        for call in newest.values():
+            self._asked.emit(call)  # one that fails must not keep the others
+
+
+def _make_call(call: Callable[[], Any]) -> None:
+    call()
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+_calls: list[MainCalls] = []
+
+
+def main_calls() -> MainCalls:
+    """Return the way from workers to the main thread; there must be an application."""
+    if not _calls:
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        _calls.append(MainCalls(application))
+    return _calls[0]
 
 
 def _stop_for_a_while() -> None:

@@ -76,8 +76,8 @@ class Tables:
     told = Signal(str)
     """Emitted with a sentence for the user."""
     progressed = Signal(int, int)
-    """Emitted with how many of how many fields are done, from a worker; the same number
-    twice, in the main thread, at the end."""
+    """Emitted with how many of how many fields are done; the same number twice at the
+    end."""
 
     def __init__(self, viewer: ViewerModel, browser: Browser) -> None:
         self._viewer = weakref.ref(viewer)
@@ -259,17 +259,21 @@ class Tables:
     ) -> None:
         """Do something in a worker; a note is told ahead, and a text that it gives."""
         self._generation += 1
-        mine, watched = self._generation, len(self.progressed) > 0
+        mine = self._generation
 
         def goes_on(count: int, total: int) -> bool:
             if mine == self._generation:
+                frontend.tell_main(self, lambda: progressed(count, total))
+            return mine == self._generation
+
+        def progressed(count: int, total: int) -> None:
+            if mine == self._generation:
                 self.progressed.emit(count, total)
-            seen = len(self.progressed) > 0 or not watched
-            return mine == self._generation and seen
 
         def finished(found: Any) -> None:
             if mine != self._generation:
                 return
+            self._generation += 1  # what the worker told may come after its result
             self.progressed.emit(1, 1)
             if isinstance(found, str):
                 self.told.emit(found)

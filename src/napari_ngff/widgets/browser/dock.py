@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
-from qtpy.QtCore import Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 
 from napari_ngff.metadata.model import Kind
@@ -52,8 +51,6 @@ INSPECT = "Inspector"
 class BrowserDock(BrowserPanel):
     """Follows the session's browser; what is dropped on it is walked next."""
 
-    _browsed = Signal(object)
-
     def __init__(
         self, napari_viewer: ViewerModel, parent: QWidget | None = None
     ) -> None:
@@ -80,8 +77,6 @@ class BrowserDock(BrowserPanel):
         Look(self, napari_viewer, self.setColors)
 
     def _connect(self) -> None:
-        # Through Qt: what is opened may have been read in another thread.
-        self._browsed.connect(self.setBrowser)
         self._session.browsing.connect(self._on_browsing)
         self._click.over.connect(self._show_clicked)
         self.dropped.connect(self.showPath)
@@ -351,7 +346,7 @@ class BrowserDock(BrowserPanel):
 
     def _on_browsing(self, browser: Browser) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
-            self._browsed.emit(browser)
+            self.setBrowser(browser)
 
     def _on_position(self, position: Position | None) -> None:
         browser = self._browser

@@ -7,10 +7,13 @@ from typing import Any
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QApplication
-from superqt.utils import ensure_main_thread
 
 from napari_ngff.viewer.browsing.camera import MARGIN, OVERVIEW_MARGIN, is_fitted
-from napari_ngff.viewer.frontend import set_browser_host, set_window_check
+from napari_ngff.viewer.frontend import (
+    run_in_main,
+    set_browser_host,
+    set_window_check,
+)
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
@@ -35,7 +38,7 @@ def install_browser() -> None:
 def open_in_window(viewer: Any) -> None:
     """Open the browser in the main thread, if there is an application."""
     if QApplication.instance() is not None:
-        ensure_main_thread(open_soon)(viewer)
+        run_in_main(lambda: open_soon(viewer))
 
 
 def open_soon(viewer: Any) -> None:

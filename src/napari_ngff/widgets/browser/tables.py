@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QObject, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QEvent, QObject
 from qtpy.QtGui import (  # type: ignore[attr-defined]
     QAction,
     QStandardItemModel,
@@ -62,8 +62,6 @@ class TableBar(QWidget):
     controls
         Their filter line is answered here.
     """
-
-    _progressed = Signal(int, int)
 
     def __init__(
         self,
@@ -173,7 +171,6 @@ class TableBar(QWidget):
         self.legend.widened.connect(self._on_widened)
         self._controls.filter_changed.connect(self._on_filter)
         self._controls.filter_applied.connect(self._on_filter_applied)
-        self._progressed.connect(self._on_progress)
 
     # --- what it is given
 
@@ -187,13 +184,15 @@ class TableBar(QWidget):
         if tables is not None:
             tables.changed.disconnect(self._show, missing_ok=True)
             tables.told.disconnect(self._say, missing_ok=True)
-            tables.progressed.disconnect(self._relay, missing_ok=True)
+            tables.progressed.disconnect(self._on_progress, missing_ok=True)
+            self.destroyed.disconnect(tables.give_up)
             tables.close()
         if browser is not None:
             self._tables = Tables(viewer, browser)
             self._tables.changed.connect(self._show)
             self._tables.told.connect(self._say)
-            self._tables.progressed.connect(self._relay)
+            self._tables.progressed.connect(self._on_progress)
+            self.destroyed.connect(self._tables.give_up)
             self._tables.find()
         self._on_progress(1, 1)
         self._show()
@@ -271,14 +270,9 @@ class TableBar(QWidget):
 
     # --- what is seen
 
-    def _relay(self, done: int, total: int) -> None:
-        """Pass on what a worker tells to the main thread; end it if nobody looks."""
-        if isalive(self):  # type: ignore[no-untyped-call]
-            self._progressed.emit(done, total)
-        elif self._tables is not None:
-            self._tables.give_up()
-
     def _on_progress(self, done: int, total: int) -> None:
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
         busy = done < total or not total
         self.progress.setVisible(busy)
         self.cancel.setVisible(busy)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QObject, Qt, QTimer, Signal  # type: ignore[attr-defined]
+from qtpy.compat import isalive
+from qtpy.QtCore import QObject, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QImage
 
 from napari_ngff.plate.previews.queue import PreviewQueue
+from napari_ngff.widgets.workers import main_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from napari_ngff.plate.previews.preview import PreviewPlace, PreviewReader
     from napari_ngff.plate.previews.queue import WellThumbnail
 
 __all__ = ["ThumbnailLoader", "image_of"]
-
-PAUSE = 40
-"""Milliseconds between two deliveries: each has the widgets drawn anew."""
 
 
 class ThumbnailLoader(QObject):
@@ -27,17 +27,11 @@ class ThumbnailLoader(QObject):
     arrived = Signal(object)
     """`PreviewPlace` -> `WellThumbnail` of what was made since."""
 
-    _ready = Signal()
-
     def __init__(self, reader: PreviewReader, parent: QObject) -> None:
         super().__init__(parent)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(PAUSE)
-        self._timer.timeout.connect(self._deliver)
-        self._ready.connect(self._timer.start, Qt.ConnectionType.QueuedConnection)
-        self._queue = queue = PreviewQueue(reader, self._tell)
-        self.destroyed.connect(lambda: queue.close())
+        calls, key, deliver = main_calls(), object(), _deliverer(self)
+        self._queue = PreviewQueue(reader, lambda: calls.tell(key, deliver))
+        self.destroyed.connect(self._queue.close)
 
     def want(self, places: Iterable[PreviewPlace]) -> None:
         """Ask for thumbnails, the most urgent first, instead of those asked before."""
@@ -48,16 +42,23 @@ class ThumbnailLoader(QObject):
         self._queue.close()
         self.deleteLater()
 
-    def _tell(self) -> None:
-        try:
-            self._ready.emit()
-        except RuntimeError:
-            self._queue.close()  # the widget went away while the thread was at work
-
-    def _deliver(self) -> None:
+    def deliver(self) -> None:
+        """Hand out what was made since."""
         found: dict[PreviewPlace, WellThumbnail] = self._queue.take()
         if found:
             self.arrived.emit(found)
+
+
+def _deliverer(loader: ThumbnailLoader) -> Callable[[], None]:
+    """Make a function that has a loader deliver, if it is still there."""
+    reference = weakref.ref(loader)
+
+    def deliver() -> None:
+        loader = reference()
+        if loader is not None and isalive(loader):  # type: ignore[no-untyped-call]
+            loader.deliver()
+
+    return deliver
 
 
 def image_of(thumbnail: WellThumbnail) -> QImage | None:

@@ -1,0 +1,74 @@
+"""Finds code that touches widgets from worker threads.
+
+A widget may go at any moment while a worker runs, and a call of it then ends the
+program. Such a crash is rare; what leads to it can be seen each time.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from qtpy.QtCore import QObject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+FOREIGN = ("asyncio", "fsspecIO", "zarr_io", "Profile", "Dask", "IO loop")
+"""How threads are named in which none of our code runs."""
+
+WAY = str(Path("napari_ngff", "widgets", "workers.py"))
+"""The module that leads from workers to the main thread."""
+
+
+class WorkerWatch:
+    """Notes each call of a QObject, and each of its signals, in worker threads."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def look(self, frame: FrameType, event: str, called: Any) -> None:
+        """Take note of a call that a thread makes; for `sys.setprofile`."""
+        code = frame.f_code
+        if event == "c_call":
+            owner = getattr(called, "__self__", None)
+            signal = type(owner).__name__ in ("pyqtBoundSignal", "SignalInstance")
+            touches = signal or isinstance(owner, QObject)
+            name = getattr(called, "__qualname__", str(called))
+        elif event == "call" and code.co_argcount and code.co_varnames[0] == "self":
+            owner, name = frame.f_locals.get("self"), code.co_qualname
+            touches = isinstance(owner, QObject)
+        else:
+            return
+        if touches and not code.co_filename.endswith(WAY):
+            where = f"{Path(code.co_filename).name}:{frame.f_lineno}"
+            self.found.append(f"{where} {code.co_name} calls {name} of {owner!r}")
+
+    def begin(self, frame: FrameType, event: str, called: Any) -> None:
+        """Watch a new thread where code of ours runs; for `threading.setprofile`."""
+        ours = not threading.current_thread().name.startswith(FOREIGN)
+        sys.setprofile(self.look if ours else None)
+
+    @classmethod
+    def watching(cls) -> Iterator[WorkerWatch]:
+        """Watch the workers of napari's pool, and threads that begin meanwhile."""
+        from superqt.utils._qthreading import FunctionWorker
+
+        watch, work = cls(), FunctionWorker.work
+
+        def watched(worker: Any) -> Any:
+            sys.setprofile(watch.look)
+            try:
+                return work(worker)
+            finally:
+                sys.setprofile(None)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(FunctionWorker, "work", watched)
+            threading.setprofile(watch.begin)
+            yield watch
+            threading.setprofile(None)
