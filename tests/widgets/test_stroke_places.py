@@ -196,8 +196,8 @@ class Walker:
         if not mine:
             mine = [self.viewer.add_layer(new_labels(image, NAME))]
         self.viewer.layers.selection.active = mine[0]
-        mine[0].visible = True
-        mine[0].mode, mine[0].brush_size = "paint", 1
+        mine[0].visible, mine[0].mode = True, "paint"
+        pump(30)  # a brush of screen pixels learns the zoom when its layer is drawn
         return mine[0]
 
     def seen(self, world):
@@ -228,6 +228,7 @@ class Walker:
         end = at + (high - low) * 0.005
         drag(self.viewer, [at, end], pause=0)
         assert (np.asarray(layer.data[0]) == label).any(), "the stroke is seen"
+        assert layer.brush_size == 1, "or it could cover the strokes beside it"
         self.painted[label] = place
         self.notes[label] = self.moves[-3:], self.browser.position, image_address(layer)
 

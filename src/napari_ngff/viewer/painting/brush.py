@@ -24,7 +24,6 @@ PAINTING = (Mode.PAINT, Mode.ERASE, Mode.FILL, Mode.POLYGON)
 
 def draw(layer: Any, event: Any) -> Iterator[None]:
     """Paint, erase or fill along a drag, as one step of undo."""
-    note_zoom(layer, event)
     overlay = layer._overlays["brush_stroke"]
     frozen = layer.cursor == "circle_frozen" or layer.is_exchanging
     if frozen or overlay.active or (overlay.enabled and event.button == 2):
@@ -129,17 +128,8 @@ def pick(layer: Any, event: Any) -> None:
 
 def resize_brush(layer: Any, event: Any) -> None:
     """Resize the brush by the mouse as napari does, but not with Alt alone."""
-    note_zoom(layer, event)
     if tuple(event.modifiers) != ("Alt",):
         Labels.brush_size_on_mouse_move(layer, event)
     elif layer.cursor == "circle_frozen":
         layer.cursor = "circle"
 
-
-def note_zoom(layer: Any, event: Any) -> None:
-    """Tell the layer how large a pixel of the screen is."""
-    zoom = getattr(event, "camera_zoom", None)
-    if zoom:
-        scale = layer._data_to_world.scale
-        size = min(abs(scale[axis]) for axis in layer._slice_input.displayed)
-        layer.fit_brush(1 / (zoom * size))

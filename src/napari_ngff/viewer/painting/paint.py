@@ -107,7 +107,7 @@ class OMEZarrLabels(CanvasLabels):
         self._pixels = None if known is None else self._brush_size / known
 
     def fit_brush(self, pixel_size: float) -> None:
-        """Take note of the zoom; a brush on the screen keeps its size there.
+        """Follow the zoom; a brush on the screen keeps its size there.
 
         Parameters
         ----------
@@ -120,6 +120,13 @@ class OMEZarrLabels(CanvasLabels):
             self._pixels = self._brush_size / pixel_size
         elif changed:
             Labels.brush_size.fset(self, max(1, round(pixels * pixel_size)))
+
+    def _update_draw(self, scale_factor: float, *args: Any, **kwargs: Any) -> None:
+        """Follow the zoom; napari calls this for every layer whenever it draws."""
+        super()._update_draw(scale_factor, *args, **kwargs)
+        scale = self._data_to_world.scale
+        size = min(abs(scale[axis]) for axis in self._slice_input.displayed)
+        self.fit_brush(scale_factor / size)
 
     # Edits.
 
