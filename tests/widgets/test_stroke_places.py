@@ -20,6 +20,7 @@ from qtpy.QtTest import QTest
 from mouse import LEFT, NONE, canvas, drag, on_canvas, pump, send, until
 from napari_ngff.labels.states import FieldStates
 from napari_ngff.metadata.model import Kind
+from napari_ngff.viewer.browsing import slots
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -359,3 +360,39 @@ def test_a_stroke_that_is_being_drawn_stays_in_its_field(viewer, tmp_path):
     assert (columns.min(), columns.max()) == (9, 38), "all of it, from end to end"
     assert not (np.asarray(layer.data[0]) == FIRST).any()
     assert not layer.unsaved
+
+
+def test_a_stroke_while_fields_are_exchanged_is_refused_aloud(
+    viewer, tmp_path, monkeypatch
+):
+    root = tmp_path / "screen.ome.zarr"
+    numbers = write_screen(root)
+    viewer.open(str(root), plugin="napari-ngff")
+    until(lambda: browser_of(viewer) is not None)
+    walker = Walker(viewer, root, numbers, seed=1)
+    browser = walker.browser
+    browser.show_field("A/1", "0")
+    walker.settle()
+    walker.paint()
+    low, high = walker.ensure_labels().extent.world[:, -2:]
+    refused, exchange = FIRST + 999, slots.LayerSlots._exchange
+
+    def exchange_and_paint(*arguments):
+        steps = exchange(*arguments)
+        yield next(steps)
+        viewer.layers.selection.active.selected_label = refused
+        drag(viewer, [low + (high - low) * at for at in (0.5, 0.6)], pause=0)
+        yield from steps
+
+    monkeypatch.setattr(slots.LayerSlots, "_exchange", exchange_and_paint)
+    browser.show_field("C/3", "0")
+    walker.settle()
+    monkeypatch.undo()
+    message = notification_manager.records[-1].message
+    assert message.startswith("Stroke not painted.")
+    for layer in viewer.layers:
+        assert not getattr(layer, "unsaved", False)
+    for labels in root.rglob(f"labels/{NAME}/0"):
+        assert not (zarr.open_array(labels, mode="r")[...] == refused).any()
+    walker.paint()
+    assert walker.painted[walker.count + FIRST] == "C/3/0"

@@ -25,7 +25,11 @@ PAINTING = (Mode.PAINT, Mode.ERASE, Mode.FILL, Mode.POLYGON)
 def draw(layer: Any, event: Any) -> Iterator[None]:
     """Paint, erase or fill along a drag, as one step of undo."""
     overlay = layer._overlays["brush_stroke"]
-    frozen = layer.cursor == "circle_frozen" or layer.is_exchanging
+    if layer.is_exchanging:
+        # Still seen is the field before, whose labels were saved and are leaving.
+        show_info("Stroke not painted.\nThe next field was coming in: paint once more.")
+        return
+    frozen = layer.cursor == "circle_frozen"
     if frozen or overlay.active or (overlay.enabled and event.button == 2):
         return
     with layer.block_history():
@@ -132,4 +136,3 @@ def resize_brush(layer: Any, event: Any) -> None:
         Labels.brush_size_on_mouse_move(layer, event)
     elif layer.cursor == "circle_frozen":
         layer.cursor = "circle"
-
