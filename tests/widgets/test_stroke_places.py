@@ -21,6 +21,7 @@ from mouse import LEFT, NONE, canvas, drag, on_canvas, pump, send, until
 from napari_ngff.labels.states import FieldStates
 from napari_ngff.metadata.model import Kind
 from napari_ngff.viewer.browsing import slots
+from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -224,6 +225,10 @@ class Walker:
         self.strokes_in[image_address(layer)] = number + 1
         # Side by side, so that all of them can be found.
         at = corner + (high - low) * 0.9 * np.array(divmod(number % 400, 20)) / 20
+        camera = camera_of(self.viewer)
+        if camera.zoom < 3:  # one needs to see the voxels that one paints
+            camera.zoom, camera.center = 4, (*camera.center[:-2], *at)
+            pump(30)
         world = [*self.viewer.dims.point[:-2], *at]
         place = self.seen(world)
         end = at + (high - low) * 0.005
