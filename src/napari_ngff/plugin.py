@@ -84,6 +84,7 @@ def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
     viewer = reader.current_viewer()
     if viewer is None:
         return False
+    from napari_ngff.metadata.model import Problem, Severity
     from napari_ngff.viewer.frontend import show, show_problems
     from napari_ngff.viewer.notices import last_part, shorten
     from napari_ngff.widgets.problem_sign import is_event_loop_running, is_window_shown
@@ -92,7 +93,8 @@ def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
     is_user = is_event_loop_running()
     if is_user or not is_window_shown(viewer):
         show((str(error),), f"Not opened: {shorten(last_part(first))}")
-        show_problems(viewer, first, 1)
+        problem = Problem("node-unreadable", Severity.ERROR, "", str(error))
+        show_problems(viewer, first, (problem,))
     return is_user
 
 

@@ -349,7 +349,7 @@ def test_an_unlisted_label_is_listed_on_consent(
     assert problem == "warning: label-unlisted\nlabels at labels"
     assert "SHOULD be listed" in rule
     assert consequence == "It is not shown."
-    assert inspector.tabs.tabText(1) == "Problems (1)"
+    assert inspector.tabs.tabText(1) == "Problems (1 warning)"
     (button,) = inspector.problems.findChildren(QPushButton)
     button.click()
     assert len(questions) == 1

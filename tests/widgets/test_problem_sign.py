@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 
 import numpy as np
 import pytest
@@ -15,8 +17,10 @@ from qtpy.QtTest import QTest
 from mouse import drop_on_canvas, pump, until
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.notices import counted
+from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.docking import full_name
+from napari_ngff.widgets.inspector.dock import PROBLEMS
 from napari_ngff.widgets.problem_sign import problem_sign_of
 
 
@@ -48,8 +52,7 @@ def test_a_sign_stays_and_leads_to_the_inspector(viewer, tmp_path):
     until(lambda: len(viewer.layers))
     until(lambda: problem_sign_of(viewer) is not None)
     sign = problem_sign_of(viewer)
-    assert sign.isVisible()
-    assert sign.text() == "2 problems"
+    until(lambda: sign.isVisible() and sign.text() == "2 problems")
     first, *rest = messages()[0].splitlines()
     assert len(first.partition(".")[0]) <= 40
     assert first == "Opened with 2 problems."
@@ -59,9 +62,11 @@ def test_a_sign_stays_and_leads_to_the_inspector(viewer, tmp_path):
     inspector = viewer.window.dock_widgets[full_name("Inspector")]
     until(lambda: inspector.problems.rowCount() > 0)
     assert inspector.problems.isVisible()
-    # Both count the same, here a warning that did not keep the file from opening.
-    until(lambda: sign.text() == f"{inspector.problems.rowCount()} problems")
-    assert inspector.problems.rowCount() == 3
+    # The third is a warning, which keeps nothing from being shown.
+    until(lambda: inspector.problems.rowCount() == 3)
+    assert inspector.tabs.tabText(PROBLEMS) == "Problems (2, 1 warning)"
+    assert listed(inspector)[2].startswith("warning: ")
+    assert sign.text() == "2 problems"
     viewer.layers.clear()
     until(lambda: not sign.isVisible())
     notification_manager.records.clear()
@@ -79,7 +84,79 @@ def test_what_is_reported_before_the_window_is_shown_in_it(
     early.window._qt_window.show()
     until(lambda: messages())
     assert messages()[0].startswith("Opened with 2 problems.")
-    assert problem_sign_of(early).isVisible()
+    until(lambda: problem_sign_of(early).isVisible())
+    notification_manager.records.clear()
+
+
+def click_sign(viewer):
+    """Click the sign, and give the inspector when it has read."""
+    QTest.mouseClick(problem_sign_of(viewer), Qt.MouseButton.LeftButton)
+    until(lambda: full_name("Inspector") in viewer.window.dock_widgets)
+    inspector = viewer.window.dock_widgets[full_name("Inspector")]
+    until(lambda: inspector.status.text() != "Reading…")
+    return inspector
+
+
+def listed(inspector):
+    """First column of the problems that are to be seen."""
+    table = inspector.problems
+    assert table.isVisible()
+    return [table.item(row, 0).text() for row in range(table.rowCount())]
+
+
+def errors(inspector):
+    """Those that are no warnings; their number is that of the tab."""
+    found = [text for text in listed(inspector) if text.startswith("error: ")]
+    tab = inspector.tabs.tabText(PROBLEMS)
+    assert re.findall(r"\((\d+)", tab) == [str(len(found))]
+    return found
+
+
+@pytest.mark.parametrize("gone", ["B/2/1/0/zarr.json", "B/2/1", "B/2"])
+def test_a_problem_below_a_plate_is_shown_where_it_is(viewer, tmp_path, gone):
+    use_workers()
+    wells = ["A1", "A2", "B2"]
+    path = write_plate(tmp_path / "plate.ome.zarr", grid=(2, 2), fields=2, wells=wells)
+    broken = path / gone
+    shutil.rmtree(broken) if broken.is_dir() else broken.unlink()
+    drop_on_canvas(viewer, path)
+    until(lambda: problem_sign_of(viewer) is not None)
+    sign = problem_sign_of(viewer)
+    until(sign.isVisible)
+    inspector = click_sign(viewer)
+    place = gone.removesuffix("/zarr.json")
+    until(lambda: any(place in text for text in errors(inspector)))
+    assert sign.text() == counted(len(errors(inspector)), "problem")
+    # Of a field that is there, its own row is chosen; the whole plate lists it, too.
+    assert inspector._details.path.endswith("B/2/1") == (gone != place)
+    inspector.tree.setCurrentIndex(inspector.model.index(0, 0))
+    until(lambda: inspector._details.path == str(path))
+    assert any(place in text for text in errors(inspector))
+    assert sign.text() == counted(len(errors(inspector)), "problem")
+    inspector.checkAll()
+    until(lambda: "here and below" in inspector.status.text())
+    assert sign.text() == counted(len(errors(inspector)), "problem")
+    notification_manager.records.clear()
+
+
+def test_of_several_files_the_sign_asks_which(viewer, tmp_path):
+    use_workers()
+    for number in (1, 2):
+        path = broken(tmp_path / str(number))
+        drop_on_canvas(viewer, path.rename(path.with_name(f"cells{number}.ome.zarr")))
+    until(lambda: problem_sign_of(viewer) is not None)
+    sign = problem_sign_of(viewer)
+    until(lambda: sign.text() == "4 problems")
+    QTest.mouseClick(sign, Qt.MouseButton.LeftButton)
+    until(sign._files.isVisible)
+    texts = [action.text() for action in sign._files.actions()]
+    assert texts == ["cells1.ome.zarr: 2 problems", "cells2.ome.zarr: 2 problems"]
+    sign._files.actions()[0].trigger()
+    sign._files.close()
+    until(lambda: full_name("Inspector") in viewer.window.dock_widgets)
+    inspector = viewer.window.dock_widgets[full_name("Inspector")]
+    until(lambda: inspector._details.path.endswith("cells1.ome.zarr"))
+    assert len(listed(inspector)) == 3
     notification_manager.records.clear()
 
 
@@ -136,7 +213,9 @@ def test_what_cannot_be_opened_is_reported_without_a_dialog(
     assert asked == []
     (message,) = messages()
     assert message.splitlines()[0] == "Not opened: broken-json.ome.zarr"
-    assert problem_sign_of(viewer).text() == "1 problem"
+    until(lambda: problem_sign_of(viewer).text() == "1 problem")
+    inspector = click_sign(viewer)
+    until(lambda: listed(inspector) == ["error: node-unreadable\n(root)"])
     with pytest.raises(OMEZarrError):
         viewer.open(str(path), plugin="napari-ngff")
     notification_manager.records.clear()

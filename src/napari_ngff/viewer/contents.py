@@ -251,7 +251,7 @@ def _mosaic(
             return _mosaic(name, node, wells, reading, None)
         reading.messages.append(str(error))
         return []
-    reading.note(_unread(node, arrangements))
+    reading.note(_unread(node, arrangements, run))
     reading.note(mosaic.node.problems + mosaic.pyramid.problems)
     found = mosaic.node.labels()
     reading.note(found.problems)
@@ -264,17 +264,27 @@ def _mosaic(
     return [mosaic_group(name, mosaic, labels)]
 
 
-def _unread(node: Node, arrangements: ScreenArrangements) -> list[Problem]:
+def _unread(
+    node: Node, arrangements: ScreenArrangements, run: int | None
+) -> list[Problem]:
     """Describe the wells and fields that were in the way."""
+    found: list[tuple[str, str]] = []
+    for well, text in arrangements.problems.items():
+        made = arrangements.known(well, run)
+        failed = made.problems if made is not None else ()
+        found += [
+            ("/".join(part for part in (well, field) if part), reason)
+            for field, reason in failed or (("", text),)
+        ]
     return [
         Problem(
             "node-unreadable",
             Severity.ERROR,
-            f"{node.location.key(well or '')}:",
+            f"{node.location.key(path)}:",
             text,
             "Its place stays empty; all else is shown.",
         )
-        for well, text in arrangements.problems.items()
+        for path, text in found
     ]
 
 

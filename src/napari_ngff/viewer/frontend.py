@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.errors import ChunkError, NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
+    from napari_ngff.metadata.model import Problem
 
 __all__ = [
     "DISCARD",
@@ -305,12 +306,13 @@ def notify(text: str) -> None:
 
 _notifier: list[Callable[[str], None]] = [notify]
 
-_problem_host: list[Callable[[Any, str, int], None]] = []
+ProblemHost = Callable[[Any, str, "tuple[Problem, ...]"], None]
+"""Called with the viewer, the path of a file and what opening found wrong with it."""
+
+_problem_host: list[ProblemHost] = []
 
 
-def set_problem_host(
-    notifier: Callable[[str], None], host: Callable[[Any, str, int], None]
-) -> None:
+def set_problem_host(notifier: Callable[[str], None], host: ProblemHost) -> None:
     """Choose who shows notifications, and the lasting sign of problems.
 
     Parameters
@@ -318,7 +320,7 @@ def set_problem_host(
     notifier
         Called with the text, in any thread.
     host
-        Called with the viewer, the path of a file and its number of problems.
+        See `ProblemHost`; called in any thread.
     """
     _notifier[0], _problem_host[:] = notifier, [host]
 
@@ -329,10 +331,10 @@ def show(messages: tuple[str, ...], result: str) -> None:
         _notifier[0](notice_text(messages, result))
 
 
-def show_problems(viewer: Any, path: str, count: int) -> None:
+def show_problems(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:
     """Have a sign that stays while something of a file is open that has problems."""
     for show_sign in _problem_host:
-        show_sign(viewer, path, count)
+        show_sign(viewer, path, problems)
 
 
 class ErrorReport:

@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, error_text
-from napari_ngff.metadata.model import Kind, Problem, Severity
+from napari_ngff.metadata.model import Consequence, Kind, Problem, Severity
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.check import walk
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.location import Location
-from napari_ngff.store.node import Node, has_group, read_node
+from napari_ngff.store.node import Node, has_group, open_node, read_node
 from napari_ngff.store.repair import REPAIRS, put_back, repair
 from napari_ngff.store.summary import branches
 from napari_ngff.viewer.facts import facts_of, facts_of_array, sentences_of
+from napari_ngff.viewer.notices import counted
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
@@ -33,11 +34,14 @@ if TYPE_CHECKING:
     from napari_ngff.store.check import Finding
 
 __all__ = [
-    "SMALL",
     "Details",
     "Entry",
+    "FileProblems",
     "children",
+    "count_text",
     "describe",
+    "errors_of",
+    "find_problems",
     "fix",
     "homes_of",
     "is_named",
@@ -49,6 +53,7 @@ __all__ = [
     "root_of",
     "shortened",
     "undo",
+    "unreadable",
 ]
 
 SMALL = (Kind.IMAGE, Kind.LABEL, Kind.LABELS)
@@ -187,8 +192,11 @@ def _named(node: Node) -> Iterator[tuple[str, str]]:
         yield path, word
 
 
-def describe(entry: Entry) -> Details:
-    """Tell all of one place; what cannot be read is told, not raised."""
+def describe(entry: Entry, known: Sequence[Problem] = ()) -> Details:
+    """Tell all of one place; what cannot be read is told, not raised.
+
+    `known` are problems that opening found; see `judge`.
+    """
     path = str(entry.location)
     try:
         if entry.is_array:
@@ -206,14 +214,28 @@ def describe(entry: Entry) -> Details:
             tuple(facts_of(node)),
             tuple(sentences_of(node)),
             node.attributes,
-            judge(node),
+            judge(node, known=known),
         )
     except Exception as error:  # noqa: BLE001
         # The inspector is for what is broken; it tells of whatever fails.
-        return Details(path, error=error_text(error))
+        text = error_text(error)
+        return Details(
+            path, findings=(unreadable(entry.location.path, text),), error=text
+        )
 
 
-def judge(node: Node, cancel: Callable[[], bool] | None = None) -> tuple[Finding, ...]:
+def unreadable(path: str, text: str) -> Finding:
+    """Describe a place that cannot be read."""
+    return path, Problem(
+        "node-unreadable", Severity.ERROR, "", text, Consequence.LEFT_OUT
+    )
+
+
+def judge(
+    node: Node,
+    cancel: Callable[[], bool] | None = None,
+    known: Sequence[Problem] = (),
+) -> tuple[Finding, ...]:
     """Find what is wrong with a group; of an image also with its labels.
 
     Parameters
@@ -222,11 +244,106 @@ def judge(node: Node, cancel: Callable[[], bool] | None = None) -> tuple[Finding
         Of any kind.
     cancel
         Where it is given, all below the node is judged, until it returns True.
+    known
+        Problems that opening found, below this group or elsewhere: groups below it
+        that have one are judged as well.
     """
-    if cancel is None and node.kind not in SMALL:
-        asked = itertools.count()
-        return tuple(walk(node, cancel=lambda: next(asked) > 0))
-    return tuple(walk(node, cancel=cancel))
+    if cancel is not None or node.kind in SMALL:
+        return tuple(walk(node, cancel=cancel))
+    asked = itertools.count()
+    found = [*walk(node, cancel=lambda: next(asked) > 0)]
+    for _, findings in judge_below(node, known):
+        found += findings
+    return tuple(dict.fromkeys(found))
+
+
+def judge_below(
+    node: Node, known: Sequence[Problem]
+) -> Iterator[tuple[str, Sequence[Finding]]]:
+    """Judge groups below one that have known problems.
+
+    Yields
+    ------
+    str
+        Address of the group; "" where it cannot be opened.
+    sequence of Finding
+        What is wrong with it.
+    """
+    start = node.location.path
+    places = {problem.where.partition(":")[0]: problem for problem in known}
+    judged: set[str] = set()
+    for place, problem in places.items():
+        if place == start or not place.startswith(f"{start}/" if start else ""):
+            continue
+        group = _group_at(node, place)
+        if group is None:
+            yield "", [unreadable(place, problem.text)]
+        elif group.location.path not in judged | {start}:
+            judged.add(group.location.path)
+            # That fields of a well have impossible places, no rule says.
+            told = [] if group.kind in SMALL else [(place, problem)]
+            yield str(group.location), judge(group) or told
+
+
+def _group_at(node: Node, place: str) -> Node | None:
+    """Open the group at a path of the hierarchy, or the image whose level it is."""
+    top = Location(node.location.source)
+    for path in (place, place.rpartition("/")[0]):
+        with suppress(OMEZarrError, OSError):
+            found = read_node(top.joined(path), node.zarr_format)
+            if found.kind is not None and (path == place or found.kind in SMALL):
+                return found
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblems:
+    """What is wrong with a file that was opened, and where to look.
+
+    Attributes
+    ----------
+    findings
+        As the inspector lists them at `place`.
+    place
+        Address of the group that has all errors among them, or of the file.
+    """
+
+    findings: tuple[Finding, ...]
+    place: str
+
+    @property
+    def count(self) -> int:
+        """How many errors there are; warnings keep nothing from being shown."""
+        return len(errors_of(self.findings))
+
+
+def errors_of(findings: Iterable[Finding]) -> list[Finding]:
+    """Choose the errors among findings."""
+    return [one for one in findings if one[1].severity is Severity.ERROR]
+
+
+def count_text(findings: Sequence[Finding]) -> str:
+    """Count errors and warnings: "2 problems, 1 warning"; "no problems"."""
+    errors = len(errors_of(findings))
+    warnings = len(findings) - errors
+    texts = [counted(errors, "problem")] if errors else ["no problems"]
+    return ", ".join(texts + [counted(warnings, "warning")] * bool(warnings))
+
+
+def find_problems(path: str, known: Sequence[Problem]) -> FileProblems:
+    """Judge a file that was opened, and the groups below it with known problems."""
+    try:
+        node = open_node(path)
+        findings = judge(node, known=known)
+        groups = [] if node.kind in SMALL else [*judge_below(node, known)]
+    except Exception as error:  # noqa: BLE001
+        # Whatever fails is what is wrong with the file.
+        return FileProblems((unreadable("", error_text(error)),), path)
+    errors = errors_of(findings)
+    for place, below in groups:
+        if place and errors == errors_of(below):
+            return FileProblems(findings, place)
+    return FileProblems(findings, path)
 
 
 def fix(entry: Entry, code: str) -> Details:

@@ -147,11 +147,10 @@ def read_node(node: Node) -> list[LayerData]:
         messages += left
     if not layers:
         raise UnsupportedError(" ".join(messages))
-    errors = [p for p in node_contents.problems if p.severity is Severity.ERROR]
+    errors = tuple(p for p in node_contents.problems if p.severity is Severity.ERROR)
     show(tuple(messages))
-    count = max(len(errors), len(messages))
-    if viewer is not None and count:
-        show_problems(viewer, str(node), count)
+    if viewer is not None and errors:
+        show_problems(viewer, str(node), errors)
     return layers
 
 

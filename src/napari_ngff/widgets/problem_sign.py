@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_warning
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, QThread, QTimer
-from qtpy.QtWidgets import QApplication, QMainWindow, QPushButton
+from qtpy.QtWidgets import QApplication, QMainWindow, QMenu, QPushButton
 
-from napari_ngff.viewer.frontend import run_in_main, set_problem_host
+from napari_ngff.viewer.frontend import run, run_in_main, set_problem_host
+from napari_ngff.viewer.inspection import FileProblems, find_problems
 from napari_ngff.viewer.napari_private import qt_window_of
-from napari_ngff.viewer.notices import counted
+from napari_ngff.viewer.notices import counted, last_part
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.widgets.docking import show_dock
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
+
+    from napari_ngff.metadata.model import Problem
 
 __all__ = [
     "ProblemSign",
@@ -99,19 +103,19 @@ def is_event_loop_running() -> bool:
     return thread is not None and thread.loopLevel() > 0
 
 
-def show_sign(viewer: Any, path: str, count: int) -> None:
+def show_sign(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:
     """Show, in the main thread, that a file has problems."""
     if QApplication.instance() is not None:
-        run_in_main(lambda: add_problems(viewer, path, count))
+        run_in_main(lambda: add_problems(viewer, path, problems))
 
 
-def add_problems(viewer: Any, path: str, count: int) -> None:
+def add_problems(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:
     """Add problems of a file to the sign of a window, if there is one."""
     window = qt_window_of(viewer)
     if window is None or not isalive(window):  # type: ignore[no-untyped-call]
         return
     sign = problem_sign_of(viewer) or ProblemSign(viewer, window)
-    sign.addProblems(path, count)
+    sign.addProblems(path, problems)
 
 
 def problem_sign_of(viewer: Any) -> ProblemSign | None:
@@ -124,12 +128,18 @@ def problem_sign_of(viewer: Any) -> ProblemSign | None:
 
 
 class ProblemSign(QPushButton):
-    """Counts the problems of the files that are open; a click opens the inspector."""
+    """Counts the problems of the files that are open; a click opens the inspector.
+
+    It counts what the inspector lists of them.
+    """
 
     def __init__(self, viewer: ViewerModel, window: QMainWindow) -> None:
         super().__init__(window)
         self._viewer = viewer
-        self._counts: dict[str, int] = {}
+        self._known: dict[str, tuple[Problem, ...]] = {}
+        self._found: dict[str, FileProblems] = {}
+        self._files = QMenu(self)
+        self._files.triggered.connect(self._on_file)
         self.setFlat(True)
         self.setToolTip("Show the problems of the open files in the inspector.")
         self.clicked.connect(self.showProblems)
@@ -137,24 +147,67 @@ class ProblemSign(QPushButton):
         bar = window.statusBar()
         assert bar is not None
         bar.addPermanentWidget(self)
-
-    def addProblems(self, path: str, count: int) -> None:
-        """Note how many problems a file has."""
-        self._counts[path] = count
         self._refresh()
 
-    def correctCount(self, path: str, count: int) -> None:
-        """Take over how many problems the inspector lists of a file."""
-        if path in self._counts:
-            self.addProblems(path, count)
+    def addProblems(self, path: str, problems: tuple[Problem, ...]) -> None:
+        """Note what opening found wrong with a file, and judge it in a worker."""
+        self._known[path] = problems
+        self.judgeFile(path)
+
+    def judgeFile(self, path: str) -> None:
+        """Count the problems of a file anew, or of the one that has this place."""
+        place = f"{path}/"
+        for file, known in self._known.items():
+            if place.startswith(f"{file}/"):
+                found = partial(self._on_judged, file, known)
+                run(partial(find_problems, file, known), found)
+
+    def knownBelow(self, path: str) -> tuple[Problem, ...]:
+        """Return what opening found wrong with the file that has a place."""
+        place = f"{path}/"
+        return tuple(
+            problem
+            for file, known in self._known.items()
+            if place.startswith(f"{file}/") or f"{file}/".startswith(place)
+            for problem in known
+        )
+
+    def correctCount(self, path: str, found: FileProblems) -> None:
+        """Take over what the inspector lists of a file."""
+        if path in self._known:
+            self._found[path] = found
+            self._refresh()
 
     def showProblems(self) -> None:
-        """Open the inspector on the file that was opened last."""
+        """Open the inspector where the problems are; of several files, ask which."""
+        files = [path for path, found in self._found.items() if found.count]
+        if len(files) == 1:
+            self.showFile(files[0])
+            return
+        self._files.clear()
+        for path in files:
+            count = counted(self._found[path].count, "problem")
+            action = self._files.addAction(f"{last_part(path)}: {count}")
+            if action is not None:
+                action.setData(path)
+        self._files.popup(self.mapToGlobal(self.rect().topLeft()))
+
+    def showFile(self, path: str) -> None:
+        """Open the inspector where the problems of a file are."""
         from napari_ngff.widgets.inspector.dock import PROBLEMS, Inspector
 
         inspector = show_dock(self._viewer, INSPECTOR, Inspector)
-        inspector.showPath(next(reversed(self._counts)))
+        inspector.showPath(self._found[path].place)
         inspector.tabs.setCurrentIndex(PROBLEMS)
+
+    def _on_file(self, action: Any) -> None:
+        self.showFile(action.data())
+
+    def _on_judged(
+        self, path: str, known: tuple[Problem, ...], found: FileProblems
+    ) -> None:
+        if isalive(self) and self._known.get(path) is known:  # type: ignore[no-untyped-call]
+            self.correctCount(path, found)
 
     def _on_removed(self, event: Any = None) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
@@ -162,14 +215,13 @@ class ProblemSign(QPushButton):
         origins = [layer.metadata.get(KEY) for layer in self._viewer.layers]
         # A label, or a field of a plate, lies below what was opened.
         opened = [f"{one.node}/" for one in origins if isinstance(one, LayerOrigin)]
-        self._counts = {
-            path: count
-            for path, count in self._counts.items()
-            if any(node.startswith(f"{path}/") for node in opened)
-        }
+        for path in list(self._known):
+            if not any(node.startswith(f"{path}/") for node in opened):
+                del self._known[path]
+                self._found.pop(path, None)
         self._refresh()
 
     def _refresh(self) -> None:
-        total = sum(self._counts.values())
+        total = sum(found.count for found in self._found.values())
         self.setText(counted(total, "problem"))
         self.setVisible(total > 0)

@@ -26,16 +26,20 @@ from napari_ngff.store.node import open_node
 from napari_ngff.store.repair import REPAIRS
 from napari_ngff.viewer.frontend import attempt, run
 from napari_ngff.viewer.inspection import (
-    SMALL,
     Details,
     Entry,
+    FileProblems,
+    count_text,
     describe,
+    errors_of,
     fix,
     judge,
     node_of,
     report,
     root_of,
+    unreadable,
 )
+from napari_ngff.viewer.notices import counted
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.docking import Docking
@@ -257,7 +261,8 @@ class Inspector(DropTarget):
 
     def _on_opened(self, found: Node | str) -> None:
         if isinstance(found, str):
-            self.status.setText(found)
+            self.model.setRoot(None)
+            self._show(Details("", findings=(unreadable("", found),), error=found))
         else:
             self.model.setRoot(None)
             self.showNode(found)
@@ -280,24 +285,33 @@ class Inspector(DropTarget):
         self._enable(entry is not None)
         if entry is not None:
             self.status.setText("Reading…")
-            self._ask(lambda: describe(entry), self._show)
+            sign = problem_sign_of(self._viewer)
+            known = () if sign is None else sign.knownBelow(str(entry.location))
+            self._ask(lambda: describe(entry, known), self._show)
 
     def _show(self, details: Details) -> None:
         self._details = details
-        sign = problem_sign_of(self._viewer)
-        # Of a plate or a collection only the top is judged.
-        if sign is not None and self._entry and self._entry.kind in SMALL:
-            sign.correctCount(details.path, len(details.findings))
+        self._correct_sign(details.findings)
         self.facts.setDetails(details)
         self.status.setText(details.error)
         self._show_findings(details.findings)
         self.json.setDocument(details.document or {})
 
+    def _correct_sign(self, findings: tuple[Finding, ...]) -> None:
+        """Let the sign count what is listed of a file."""
+        sign, path = problem_sign_of(self._viewer), self._details.path
+        if sign is not None:
+            sign.correctCount(path, FileProblems(findings, path))
+
     def _show_findings(self, findings: tuple[Finding, ...]) -> None:
         self.problems.setEnabled(True)
         self.problems.setFindings(findings)
-        count = f" ({len(findings)})" if findings else ""
-        self.tabs.setTabText(PROBLEMS, f"Problems{count}")
+        errors = len(errors_of(findings))
+        counts = [str(errors)] * bool(errors)
+        if len(findings) > errors:
+            counts.append(counted(len(findings) - errors, "warning"))
+        text = f" ({', '.join(counts)})" if counts else ""
+        self.tabs.setTabText(PROBLEMS, f"Problems{text}")
 
     def _on_checked(self, found: tuple[Finding, ...] | str) -> None:
         stopped = self._stop.is_set()
@@ -306,10 +320,11 @@ class Inspector(DropTarget):
             self.status.setText(found)
             return
         self._show_findings(found)
+        if not stopped:
+            self._correct_sign(found)
         self.tabs.setCurrentIndex(PROBLEMS)
-        count = len(found) or "no"
         end = " so far; stopped." if stopped else ", here and below."
-        self.status.setText(f"{count} problem{'' if len(found) == 1 else 's'}{end}")
+        self.status.setText(f"{count_text(found)}{end}".capitalize())
 
     def _on_fixed(self, entry: Entry, found: Details | str) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
@@ -322,6 +337,9 @@ class Inspector(DropTarget):
             self._number += 1
             self._show(found)
             self.model.refresh(self.tree.currentIndex())
+        sign = problem_sign_of(self._viewer)
+        if sign is not None:
+            sign.judgeFile(found.path)
         self.undo.offer(entry, found.kept)
         kept = f" As it was: {', '.join(found.kept)}." if found.kept else ""
         self.status.setText(f"Repaired. Reopen the image to see the change.{kept}")

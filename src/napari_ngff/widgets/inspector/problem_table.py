@@ -16,6 +16,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ngff.metadata.model import Severity
 from napari_ngff.viewer.inspection import repairs
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ TITLES = ("Problem", "Rule", "Consequence", "Repair")
 REPAIR = 3
 MOST = 500
 """So many problems are listed."""
+
+
+def is_warning(finding: Finding) -> bool:
+    """Tell what is listed last."""
+    return finding[1].severity is not Severity.ERROR
 
 
 class ProblemTable(QTableWidget):
@@ -58,7 +64,7 @@ class ProblemTable(QTableWidget):
         self.setRowCount(0)
         offered = repairs(findings)
         self.setColumnHidden(REPAIR, not offered)
-        listed = findings[:MOST]
+        listed = sorted(findings, key=is_warning)[:MOST]
         self.setRowCount(len(listed) + (len(findings) > MOST))
         for number, (path, problem) in enumerate(listed):
             place_text = " at ".join(p for p in (path or "(root)", problem.where) if p)
