@@ -13,7 +13,7 @@ from napari_ngff.labels.reduce import Reduction
 from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.dump import dump_image
-from napari_ngff.metadata.model import Axis, Image, LabelInfo, Level, Multiscale
+from napari_ngff.metadata.model import Axis, ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.lazy import ArrayWindow
@@ -68,7 +68,7 @@ def describe(folder, count, version="0.5", label=None):
     for k in range(count):
         scale, shift = (2.0**k,) * 2, ((2.0**k - 1) / 2,) * 2
         levels.append(Level(str(k), scale, shift))
-    image = Image((Multiscale(folder.name, axes, tuple(levels)),), label=label)
+    image = ImageMetadata((Multiscale(folder.name, axes, tuple(levels)),), label=label)
     return write_group(folder, dump_image(image, version), version)
 
 

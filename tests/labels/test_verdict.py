@@ -10,7 +10,7 @@ from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.verdict import errors_of
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.dump import dump_image
-from napari_ngff.metadata.model import Axis, Image, LabelInfo, Level, Multiscale
+from napari_ngff.metadata.model import Axis, ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.store.folder import FolderSource
 from saving import levels_of, open_writer, write_levels
 
@@ -23,7 +23,9 @@ def label(tmp_path):
     levels = levels_of(np.zeros((32, 32), "u2"), [(16, 16)], "nearest")
     write_levels(folder, levels, (16, 16), dimension_names=("y", "x"))
     scales = [Level(str(i), (2.0**i, 2.0**i), (0.0, 0.0)) for i in range(2)]
-    image = Image((Multiscale("cells", AXES, tuple(scales)),), label=LabelInfo())
+    image = ImageMetadata(
+        (Multiscale("cells", AXES, tuple(scales)),), label=LabelInfo()
+    )
     group = {"zarr_format": 3, "node_type": "group"}
     attributes = dump_image(image, "0.5")
     (folder / "zarr.json").write_text(json.dumps(group | {"attributes": attributes}))

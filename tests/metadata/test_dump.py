@@ -18,15 +18,15 @@ from napari_ngff.metadata.model import (
     Channel,
     CoordinateSystem,
     Field,
-    Image,
+    ImageMetadata,
     LabelInfo,
     Level,
     Link,
     Multiscale,
     Omero,
-    Plate,
+    PlateMetadata,
     Reference,
-    Well,
+    WellMetadata,
     WellReference,
     Window,
 )
@@ -62,7 +62,7 @@ def make_image(names: str = "tczyx", version: str = "0.1", label: bool = False):
         Channel("actin", (0, 255, 0), window, active=False, inverted=True),
     )
     colors = {np.int32(1): (255, 0, 0, 255), 7: (0, 9, 0, 128)}
-    return Image(
+    return ImageMetadata(
         (Multiscale("cells", make_axes(names, unit), levels, "mean"),),
         omero=None if label else Omero("cells", channels, default_t=0, default_z=2),
         label=LabelInfo(colors, {np.int64(1): {"area": np.float64(2.5)}})
@@ -71,9 +71,11 @@ def make_image(names: str = "tczyx", version: str = "0.1", label: bool = False):
     )
 
 
-def make_plate() -> Plate:
+def make_plate() -> PlateMetadata:
     wells = (WellReference("A/1", 0, 0), WellReference("B/3", 1, 2))
-    return Plate("dose", ("A", "B"), ("1", "2", "3"), wells, (Acquisition(0, "x"),), 2)
+    return PlateMetadata(
+        "dose", ("A", "B"), ("1", "2", "3"), wells, (Acquisition(0, "x"),), 2
+    )
 
 
 def judge(attributes, version: str, model: str, strict: bool = True) -> None:
@@ -101,7 +103,11 @@ def test_image_passes_the_schemas(version: str, label: bool):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_plate_and_well_pass_the_schemas(version: str):
     judge(dump_plate(make_plate(), version), version, "plate")
-    judge(dump_well(Well((Field("0", 0), Field("1", 0))), version), version, "well")
+    judge(
+        dump_well(WellMetadata((Field("0", 0), Field("1", 0))), version),
+        version,
+        "well",
+    )
 
 
 @pytest.mark.parametrize("names", ["yx", "cyx", "tyx", "zyx", "tcyx", "tczyx"])
@@ -117,7 +123,7 @@ def test_yaozarrs_accepts():
             (dump_image(make_image("tczyx", version), version), "Image"),
             (dump_image(make_image("yx", version, label=True), version), "LabelImage"),
             (dump_plate(make_plate(), version), "Plate"),
-            (dump_well(Well((Field("0", 0),)), version), "Well"),
+            (dump_well(WellMetadata((Field("0", 0),)), version), "Well"),
             (dump_labels(["nuclei", "cells"], version), "LabelsGroup"),
         ):
             model = getattr(models, kind)
@@ -134,7 +140,7 @@ def test_ome_zarr_models_accepts():
                 "image_label.ImageLabelAttrs",
             ),
             (dump_plate(make_plate(), version), "hcs.HCSAttrs"),
-            (dump_well(Well((Field("0", 0),)), version), "well.WellAttrs"),
+            (dump_well(WellMetadata((Field("0", 0),)), version), "well.WellAttrs"),
             (dump_labels(["nuclei", "cells"], version), "labels.LabelsAttrs"),
         ):
             module, name = kind.split(".")
@@ -275,7 +281,7 @@ def test_refuses_physical_sizes_before_0_4():
     ],
 )
 def test_refuses_impossible_scales(level: Level, version: str):
-    image = Image((Multiscale("", make_axes("yx"), (level,)),))
+    image = ImageMetadata((Multiscale("", make_axes("yx"), (level,)),))
     with pytest.raises(ValueError, match="Level '0'"):
         dump_image(image, version)
 
@@ -313,7 +319,7 @@ def test_refuses_broken_plates(change):
 
 
 def test_field_paths_by_version():
-    well = Well((Field("field_1"),))
+    well = WellMetadata((Field("field_1"),))
     judge(dump_well(well, "0.6"), "0.6", "well")
     with pytest.raises(ValueError, match="field_1"):
         dump_well(well, "0.5")
@@ -358,14 +364,14 @@ def test_systems_and_links_are_written_from_0_6_on():
         Link(Reference("labels/n", "i"), Reference(name="physical"), Identity()),
     )
     one = replace(one, intrinsic="physical", systems=other, links=links)
-    metadata = parse(dump_image(Image((one,)), "0.6"), 3)
+    metadata = parse(dump_image(ImageMetadata((one,)), "0.6"), 3)
     assert metadata.problems == ()
     assert metadata.image.multiscales == (one,)
     with pytest.raises(ValueError, match="links"):
-        dump_image(Image((one,)), "0.5")
+        dump_image(ImageMetadata((one,)), "0.5")
     turned = replace(one.levels[0], transformation=turn)
     with pytest.raises(ValueError, match="scale"):
-        dump_image(Image((replace(one, levels=(turned,)),)), "0.6")
+        dump_image(ImageMetadata((replace(one, levels=(turned,)),)), "0.6")
 
 
 @pytest.mark.parametrize("version", PHYSICAL)
@@ -373,5 +379,5 @@ def test_parse_reads_back_plates_and_wells(version: str):
     zarr_format = 2 if version == "0.4" else 3
     metadata = parse(dump_plate(make_plate(), version), zarr_format)
     assert (metadata.plate, metadata.problems) == (make_plate(), ())
-    well = Well((Field("0", 0), Field("1")))
+    well = WellMetadata((Field("0", 0), Field("1")))
     assert parse(dump_well(well, version), zarr_format).well == well

@@ -11,10 +11,10 @@ from napari_ngff.metadata.model import (
     Acquisition,
     Axis,
     Channel,
-    Collection,
+    CollectionMetadata,
     CoordinateSystem,
     Field,
-    Image,
+    ImageMetadata,
     Kind,
     LabelInfo,
     Level,
@@ -22,11 +22,11 @@ from napari_ngff.metadata.model import (
     Metadata,
     Multiscale,
     Omero,
-    Plate,
+    PlateMetadata,
     Reference,
     Scene,
     Severity,
-    Well,
+    WellMetadata,
     WellReference,
     Window,
 )
@@ -762,7 +762,7 @@ def test_sloppy_names_and_acquisitions():
     columns = [1, "2", {"name": 3}, {}, {"name": "3"}]
     attributes["plate"]["columns"] = columns
     metadata = parse(attributes, 2)
-    assert metadata.plate == Plate(
+    assert metadata.plate == PlateMetadata(
         "5966",
         ("A", "B"),
         ("1", "2", "3", "4", "3"),
@@ -787,14 +787,14 @@ def test_well():
         "3",
     ]
     metadata = parse({"well": {"version": "0.4", "images": images}}, 2)
-    assert metadata.well == Well((Field("0", 3), Field("1", 4), Field("2")))
+    assert metadata.well == WellMetadata((Field("0", 3), Field("1", 4), Field("2")))
     assert errors(metadata) == {"wrong-value", "field-duplicate"}
 
 
 @pytest.mark.parametrize("images", [[], None, "0", [{"path": ".."}]])
 def test_a_well_without_images_is_a_well(images):
     metadata = parse({"well": {"version": "0.4", "images": images}}, 2)
-    assert metadata.well == Well(())
+    assert metadata.well == WellMetadata(())
     assert errors(metadata)
 
 
@@ -820,7 +820,7 @@ def test_a_key_of_another_type_is_ignored(key, value):
 )
 def test_collection(value, layout, reported):
     metadata = parse({"ome": {"version": "0.5", "bioformats2raw.layout": value}}, 3)
-    assert metadata.collection == Collection(layout)
+    assert metadata.collection == CollectionMetadata(layout)
     assert codes(metadata) == reported
 
 
@@ -839,13 +839,15 @@ def test_what_dump_writes_is_read_back(version):
     offset = (0.0,) * 5 if old else (0.0, 0.0, 1.0, 2.0, 3.0)
     unit = None if old else "micrometer"
     axes = (T, C, *(Axis(name, "space", unit) for name in "zyx"))
-    image = Image(
+    image = ImageMetadata(
         (multiscale(axes, Level("0", step, offset), name="a", method="mode"),),
         Omero(None, (Channel("a", (255, 0, 9), Window(1, 2, 0, 3), True),), 1, 2),
         LabelInfo({1: (1, 2, 3, 4)}, {1: {"class": "x"}}),
     )
-    plate = Plate("p", ("A",), ("1",), (WellReference("A/1", 0, 0),), (Acquisition(0),))
-    well = Well((Field("0", 0),))
+    plate = PlateMetadata(
+        "p", ("A",), ("1",), (WellReference("A/1", 0, 0),), (Acquisition(0),)
+    )
+    well = WellMetadata((Field("0", 0),))
     zarr_format = 2 if version < "0.5" else 3
     for attributes, expected in (
         (dump_image(image, version), {"image": image}),

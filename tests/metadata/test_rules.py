@@ -19,14 +19,14 @@ from napari_ngff.metadata.model import (
     Axis,
     Channel,
     Field,
-    Image,
+    ImageMetadata,
     LabelInfo,
     Level,
     Multiscale,
     Omero,
-    Plate,
+    PlateMetadata,
     Severity,
-    Well,
+    WellMetadata,
     WellReference,
     Window,
 )
@@ -549,11 +549,11 @@ def written(version):
     label = LabelInfo({1: (1, 2, 3, 255)}, {1: {"area": 3}})
     wells = (WellReference("A/1", 0, 0),)
     runs = (Acquisition(0, "first"),)
-    yield dump_image(Image((pyramid,), Omero("cells", (channel,))), version)
-    yield dump_image(Image((pyramid,), label=label), version)
+    yield dump_image(ImageMetadata((pyramid,), Omero("cells", (channel,))), version)
+    yield dump_image(ImageMetadata((pyramid,), label=label), version)
     yield dump_labels(["cells"], version)
-    yield dump_plate(Plate("screen", ("A",), ("1",), wells, runs, 1), version)
-    yield dump_well(Well((Field("0", 0),)), version)
+    yield dump_plate(PlateMetadata("screen", ("A",), ("1",), wells, runs, 1), version)
+    yield dump_well(WellMetadata((Field("0", 0),)), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

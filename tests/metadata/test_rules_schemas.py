@@ -18,14 +18,14 @@ from napari_ngff.metadata.model import (
     Axis,
     Channel,
     Field,
-    Image,
+    ImageMetadata,
     LabelInfo,
     Level,
     Multiscale,
     Omero,
-    Plate,
+    PlateMetadata,
     Severity,
-    Well,
+    WellMetadata,
     WellReference,
     Window,
 )
@@ -62,12 +62,16 @@ def documents(version):
     channel = Channel("DNA", (0, 0, 255), Window(0, 255, 0, 255), True)
     label = LabelInfo({1: (1, 2, 3, 255)}, {1: {"area": 3}})
     wells = (WellReference("A/1", 0, 0), WellReference("A/2", 0, 1))
-    plate = Plate("screen", ("A",), ("1", "2"), wells, (Acquisition(0, "first"),), 1)
+    plate = PlateMetadata(
+        "screen", ("A",), ("1", "2"), wells, (Acquisition(0, "first"),), 1
+    )
     return {
-        "image": dump_image(Image(pyramid, Omero("cells", (channel,))), version),
-        "label": dump_image(Image(pyramid, label=label), version),
+        "image": dump_image(
+            ImageMetadata(pyramid, Omero("cells", (channel,))), version
+        ),
+        "label": dump_image(ImageMetadata(pyramid, label=label), version),
         "plate": dump_plate(plate, version),
-        "well": dump_well(Well((Field("0", 0),)), version),
+        "well": dump_well(WellMetadata((Field("0", 0),)), version),
     }
 
 

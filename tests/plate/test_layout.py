@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from napari_ngff.metadata.model import Plate, WellReference
+from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.layout import (
     GEOMETRIES,
     field_offsets,
@@ -35,7 +35,7 @@ def test_one_field_is_where_it_is():
 
 def plate(rows, columns, *places):
     wells = [WellReference(f"{rows[r]}/{columns[c]}", r, c) for r, c in places]
-    return Plate("p", tuple(rows), tuple(columns), tuple(wells))
+    return PlateMetadata("p", tuple(rows), tuple(columns), tuple(wells))
 
 
 def places(found):
@@ -88,7 +88,7 @@ def test_other_names_lie_in_the_order_of_the_plate(rows, columns, names):
 
 def test_a_plate_without_wells_has_a_map():
     assert map_plate(plate("A", ["1"])).shape == GEOMETRIES[6]
-    assert map_plate(Plate("", (), (), ())).wells == ()
+    assert map_plate(PlateMetadata("", (), (), ())).wells == ()
 
 
 def test_neighbours_are_found_over_gaps():

@@ -30,7 +30,7 @@ from contrast import (
     text_ratio,
 )
 from mouse import pump, until
-from napari_ngff.metadata.model import Plate, WellReference
+from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.viewer.browsing.map_values import colors as map_colors
 from napari_ngff.viewer.browsing.well_states import WellStates
@@ -222,7 +222,7 @@ def plate_map(qtbot, qapp, request):
     qtbot.addWidget(view)
     view.setColors(ThemeColors.of(request.param))
     view.resize(200, 200)
-    view.setMap(map_plate(Plate("plate", ("A", "B"), ("1", "2"), WELLS)))
+    view.setMap(map_plate(PlateMetadata("plate", ("A", "B"), ("1", "2"), WELLS)))
     view.show()
     pump(50)
     return view
@@ -270,7 +270,9 @@ def mark(view, sign, path):
 
 
 def test_wells_without_a_picture_are_told_from_empty_places(plate_map):
-    plate_map.setMap(map_plate(Plate("plate", ("A", "B"), ("1", "2"), WELLS[:3])))
+    plate_map.setMap(
+        map_plate(PlateMetadata("plate", ("A", "B"), ("1", "2"), WELLS[:3]))
+    )
     pump(20)
     place = plate_map.rectOf(WELLS[0].path)
     well = pixels(plate_map.viewport(), place)

@@ -9,7 +9,7 @@ from qtpy.QtGui import QColor, QImage, QMouseEvent, QWheelEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
-from napari_ngff.metadata.model import Plate, WellReference
+from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.layout import map_plate, row_letters
 from napari_ngff.viewer.browsing.well_filter import matching
 from napari_ngff.widgets.browser.legend_painting import ColorScale
@@ -31,7 +31,7 @@ def screen_of(rows, columns, missing=()):
         for j, b in enumerate(numbers)
         if f"{a}/{b}" not in missing
     )
-    return Plate("plate", names, numbers, wells)
+    return PlateMetadata("plate", names, numbers, wells)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from napari_ngff.labels.places.home import LabelHome, home_in, is_name
 from napari_ngff.labels.places.replacement import claim_place
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.dump import dump_image, dump_labels
-from napari_ngff.metadata.model import Image, LabelInfo, Level, Multiscale
+from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.creation import NewArray, group_documents
@@ -102,9 +102,13 @@ class NewLabels:
         bare = LabelInfo(source=home.source_image(self.name))
         label = changed(info or bare, source=bare.source)
         try:
-            content = dump_image(Image((self.multiscale,), label=label), home.version)
+            content = dump_image(
+                ImageMetadata((self.multiscale,), label=label), home.version
+            )
         except ValueError:
-            content = dump_image(Image((self.multiscale,), label=bare), home.version)
+            content = dump_image(
+                ImageMetadata((self.multiscale,), label=bare), home.version
+            )
         put_group(transaction, path, stated(content, home))
         self.tree.commit()
         enter(transaction, home, self.name)
@@ -162,7 +166,7 @@ def create_labels(
     pyramid = open_pyramid(image)
     shapes, chunks, multiscale = _planned(pyramid, name, level)
     # Or refuse now.
-    dump_image(Image((multiscale,), label=LabelInfo()), home.version)
+    dump_image(ImageMetadata((multiscale,), label=LabelInfo()), home.version)
     if "/" in name or not is_name(name):
         raise ValueError(f"{name!r} is no name of a folder. Choose another.")
     path = home.path(name)

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
         JSON,
         Axis,
         Channel,
-        Image,
+        ImageMetadata,
         LabelInfo,
         Level,
         Multiscale,
         Omero,
-        Plate,
-        Well,
+        PlateMetadata,
+        WellMetadata,
     )
 
 __all__ = [
@@ -48,7 +48,7 @@ ALPHANUMERIC = re.compile(r"[A-Za-z0-9]+")
 NODE_NAME = re.compile(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")  # 0.6: a Zarr node name
 
 
-def dump_image(image: Image, version: str) -> JSON:
+def dump_image(image: ImageMetadata, version: str) -> JSON:
     """Return the attributes of an image or, where ``image.label`` is given, a label.
 
     Parameters
@@ -106,7 +106,7 @@ def dump_labels(paths: Iterable[str], version: str) -> JSON:
     return wrap({"labels": labels}, version)
 
 
-def dump_plate(plate: Plate, version: str) -> JSON:
+def dump_plate(plate: PlateMetadata, version: str) -> JSON:
     """Return the attributes of a plate group.
 
     ``maximumfieldcount`` equals `Plate.field_count` where there is one acquisition;
@@ -141,7 +141,7 @@ def dump_plate(plate: Plate, version: str) -> JSON:
     return wrap({"plate": content}, version)
 
 
-def dump_well(well: Well, version: str) -> JSON:
+def dump_well(well: WellMetadata, version: str) -> JSON:
     """Return the attributes of a well group.
 
     Raises
@@ -287,7 +287,7 @@ def dump_properties(value: int, row: JSON) -> JSON:
     return content
 
 
-def dump_wells(plate: Plate, version: str) -> list[JSON]:
+def dump_wells(plate: PlateMetadata, version: str) -> list[JSON]:
     """Return the wells; their indices from 0.4 on."""
     check_unique([well.path for well in plate.wells], "well path")
     wells: list[JSON] = []
@@ -305,7 +305,7 @@ def dump_wells(plate: Plate, version: str) -> list[JSON]:
     return wells
 
 
-def dump_acquisitions(plate: Plate) -> list[JSON]:
+def dump_acquisitions(plate: PlateMetadata) -> list[JSON]:
     """Return the acquisitions of a plate."""
     check_unique([run.id for run in plate.acquisitions], "acquisition id")
     entries: list[JSON] = []

@@ -27,11 +27,11 @@ __all__ = [
     "Acquisition",
     "Axis",
     "Channel",
-    "Collection",
+    "CollectionMetadata",
     "Consequence",
     "CoordinateSystem",
     "Field",
-    "Image",
+    "ImageMetadata",
     "Kind",
     "LabelInfo",
     "Level",
@@ -39,12 +39,12 @@ __all__ = [
     "Metadata",
     "Multiscale",
     "Omero",
-    "Plate",
+    "PlateMetadata",
     "Problem",
     "Reference",
     "Scene",
     "Severity",
-    "Well",
+    "WellMetadata",
     "WellReference",
     "Window",
 ]
@@ -260,7 +260,7 @@ class LabelInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImageMetadata:
     """An image or a label image: its pyramids and how to show them.
 
     Attributes
@@ -296,7 +296,7 @@ class Acquisition:
 
 
 @dataclass(frozen=True, slots=True)
-class Plate:
+class PlateMetadata:
     """A screen: names of rows and columns, and the wells that exist."""
 
     name: str
@@ -316,14 +316,14 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Well:
+class WellMetadata:
     """The fields of one well, in file order."""
 
     fields: tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class CollectionMetadata:
     """A ``bioformats2raw.layout`` group: images at its ``OME`` group's ``series``,
     or else numbered 0, 1, 2...
     """
@@ -349,11 +349,11 @@ class Metadata:
     """
 
     version: str | None = None
-    image: Image | None = None
+    image: ImageMetadata | None = None
     labels: tuple[str, ...] | None = None
-    plate: Plate | None = None
-    well: Well | None = None
-    collection: Collection | None = None
+    plate: PlateMetadata | None = None
+    well: WellMetadata | None = None
+    collection: CollectionMetadata | None = None
     series: tuple[str, ...] | None = None
     scene: Scene | None = None
     problems: tuple[Problem, ...] = ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from xml.parsers import expat
 
 from napari_ngff.metadata.cursor import Cursor
-from napari_ngff.metadata.model import Collection, Image, Metadata
+from napari_ngff.metadata.model import CollectionMetadata, ImageMetadata, Metadata
 from napari_ngff.metadata.multiscales import parse_multiscales
 from napari_ngff.metadata.rendering import parse_label, parse_omero
 from napari_ngff.metadata.screen import parse_plate, parse_well
@@ -148,14 +148,14 @@ def implied_version(home: Cursor, zarr_format: int) -> str:
     return "0.1" if first.present else "0.4"
 
 
-def parse_image(home: Cursor, minor: int) -> Image | None:
+def parse_image(home: Cursor, minor: int) -> ImageMetadata | None:
     """Read multiscales and how to show them; None where no multiscale is usable."""
     stated = home.at("image-label")
     label = parse_label(stated, home.at("source"))
     omero = parse_omero(home.at("omero"))
     multiscales = parse_multiscales(home.at("multiscales"), minor)
     if multiscales:
-        return Image(multiscales, omero, label)
+        return ImageMetadata(multiscales, omero, label)
     if stated.present and not home.at("multiscales").present:
         text = 'A group with "image-label" MUST also contain "multiscales".'
         stated.warning("label-without-multiscales", text, "There is no label image.")
@@ -171,17 +171,17 @@ def parse_paths(paths: Cursor) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(path for path in stated if path is not None))
 
 
-def parse_collection(layout: Cursor) -> Collection | None:
+def parse_collection(layout: Cursor) -> CollectionMetadata | None:
     """Read ``bioformats2raw.layout``; any value of it makes a collection."""
     if not layout.present:
         return None
     number = layout.integer()
     if number is None:
-        return Collection(3)
+        return CollectionMetadata(3)
     if number != 3:
         text = f'"MUST be 3", is {number}.'
         layout.error("layout-unknown", text, "It is read as layout 3.")
-    return Collection(number)
+    return CollectionMetadata(number)
 
 
 MAX_SIZE = 2**28

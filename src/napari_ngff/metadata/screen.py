@@ -13,8 +13,8 @@ from napari_ngff.metadata.model import (
     Acquisition,
     Consequence,
     Field,
-    Plate,
-    Well,
+    PlateMetadata,
+    WellMetadata,
     WellReference,
 )
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["parse_plate", "parse_well"]
 
 
-def parse_plate(plate: Cursor, minor: int) -> Plate | None:
+def parse_plate(plate: Cursor, minor: int) -> PlateMetadata | None:
     """Read a ``plate`` object; None where there is none.
 
     Parameters
@@ -55,7 +55,7 @@ def parse_plate(plate: Cursor, minor: int) -> Plate | None:
         elif path is not None:
             row, column = position(item, path, rows, columns, minor)
             wells[path] = WellReference(path, row, column)
-    return Plate(
+    return PlateMetadata(
         plate.at("name").name() or "",
         tuple(rows),
         tuple(columns),
@@ -168,7 +168,7 @@ def parse_count(count: Cursor) -> int | None:
     return value
 
 
-def parse_well(well: Cursor) -> Well | None:
+def parse_well(well: Cursor) -> WellMetadata | None:
     """Read a ``well`` object; None where there is none.
 
     Fields of an unusable or a repeated path are left out.
@@ -186,4 +186,4 @@ def parse_well(well: Cursor) -> Well | None:
             fields[path] = Field(path, item.at("acquisition").integer())
     if images.present and not fields:
         images.error("well-empty", "A well MUST have an image.", "The well is empty.")
-    return Well(tuple(fields.values()))
+    return WellMetadata(tuple(fields.values()))

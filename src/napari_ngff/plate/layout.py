@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.metadata.model import Plate, WellReference
+    from napari_ngff.metadata.model import PlateMetadata, WellReference
 
 __all__ = [
     "GEOMETRIES",
@@ -104,7 +104,7 @@ class PlateMap:
         return None
 
 
-def map_plate(plate: Plate, geometry: int | None = None) -> PlateMap:
+def map_plate(plate: PlateMetadata, geometry: int | None = None) -> PlateMap:
     """Put the wells of a plate on a map.
 
     Rows named by letters and columns by numbers lie where plates have them, listed or
@@ -178,7 +178,9 @@ def letters_index(name: str) -> int | None:
     return index - 1
 
 
-def _map_well(plate: Plate, well: WellReference, row: int, column: int) -> MapWell:
+def _map_well(
+    plate: PlateMetadata, well: WellReference, row: int, column: int
+) -> MapWell:
     above, beside = plate.rows[well.row], plate.columns[well.column]
     digits = above[-1:].isdecimal() and beside[:1].isdecimal()
     name = f"{above}-{beside}" if digits else above + beside

@@ -27,7 +27,7 @@ from napari_ngff.viewer.saving.sidecars import with_sidecars
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from napari_ngff.metadata.model import Plate
+    from napari_ngff.metadata.model import PlateMetadata
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import OnError
@@ -203,7 +203,9 @@ def _well(node: Node, reading: Reading) -> list[Group]:
     return _mosaic(name, node, None, reading, run)
 
 
-def _plate(node: Node, plate: Plate, row: str | None, reading: Reading) -> list[Group]:
+def _plate(
+    node: Node, plate: PlateMetadata, row: str | None, reading: Reading
+) -> list[Group]:
     """Join all fields of every well, or of every well of a row."""
     reading.note(node.problems)
     title = plate.name or node.name
@@ -226,7 +228,7 @@ def plate_above(node: Node) -> Node | None:
     return None
 
 
-def _first_run(plate: Plate | None) -> int | None:
+def _first_run(plate: PlateMetadata | None) -> int | None:
     """Choose the acquisition to show; None for all, where there is no other.
 
     Fields of several lie over each other, so that all of them make no picture.

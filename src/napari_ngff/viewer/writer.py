@@ -14,7 +14,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.creation import METHOD
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.dump import dump_image, dump_labels
-from napari_ngff.metadata.model import Image, Multiscale
+from napari_ngff.metadata.model import ImageMetadata, Multiscale
 from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference
 from napari_ngff.metadata.systems_dump import INTRINSIC
 from napari_ngff.metadata.transform import Affine
@@ -263,7 +263,7 @@ class _PlannedWrite:
             METHOD if is_label else "mean",
             **_turned(part),
         )
-        image = Image((multiscale,), part.omero, part.label)
+        image = ImageMetadata((multiscale,), part.omero, part.label)
         self.groups[path] = dump_image(image, self.version)
         self.parts.append((path, part, outline))
         return len(outline.shapes)

@@ -13,7 +13,7 @@ from napari_ngff.store.node import XML_KEY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from napari_ngff.metadata.model import JSON, Plate
+    from napari_ngff.metadata.model import JSON, PlateMetadata
     from napari_ngff.metadata.systems import Link
     from napari_ngff.store.node import Node
 
@@ -164,7 +164,7 @@ def below_image(node: Node) -> Iterator[Branch]:
             yield Branch("labels", OPTIONAL)
 
 
-def well_of(plate: Plate) -> Callable[[Node], Iterator[Problem]]:
+def well_of(plate: PlateMetadata) -> Callable[[Node], Iterator[Problem]]:
     """Make the check of a well that needs its plate."""
     runs = {run.id for run in plate.acquisitions}
 

@@ -20,8 +20,8 @@ from napari_ngff.metadata.dump import dump_plate, dump_well
 from napari_ngff.metadata.model import (
     Acquisition,
     Field,
-    Plate,
-    Well,
+    PlateMetadata,
+    WellMetadata,
     WellReference,
 )
 from napari_ngff.viewer.samples.monolayer import Population, draw_field
@@ -148,7 +148,7 @@ def write_plate(
         sink.create_group("", dump_plate(plate, version))
         for row in sorted({well.row for well in plate.wells}):
             sink.create_group(plate.rows[row], {})
-        well = Well(tuple(Field(str(k), 0) for k in range(fields)))
+        well = WellMetadata(tuple(Field(str(k), 0) for k in range(fields)))
         across = math.ceil(math.sqrt(fields))
         size = (1, math.ceil(fields / across) * shape[0], across * shape[1])
         for number, place in enumerate(plate.wells):
@@ -225,7 +225,7 @@ def treat(row: int, dose: float) -> Population:
 
 def design_plate(
     grid: tuple[int, int], fields: int, wanted: Collection[str] | None
-) -> Plate:
+) -> PlateMetadata:
     """Name the rows and columns, and choose the wells."""
     letters = (*ascii_uppercase, *(f"A{a}" for a in ascii_uppercase))
     rows = letters[: grid[0]]
@@ -244,7 +244,7 @@ def design_plate(
         if row + column in wanted
     )
     runs = (Acquisition(0, "24 h"),)
-    return Plate("Dose response", rows, columns, wells, runs, fields)
+    return PlateMetadata("Dose response", rows, columns, wells, runs, fields)
 
 
 def single_frame(picture: PhantomPicture) -> PhantomPicture:

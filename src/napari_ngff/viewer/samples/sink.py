@@ -17,7 +17,7 @@ from napari_ngff.metadata.dump import VERSIONS, dump_image, dump_labels
 from napari_ngff.metadata.model import (
     Axis,
     Channel,
-    Image,
+    ImageMetadata,
     LabelInfo,
     Multiscale,
     Omero,
@@ -131,7 +131,7 @@ class SampleSink:
         placement = self.place(spacing, origin or {})
         omero = describe_channels(name, picture.channels, axes)
         self.write_image(
-            path, picture.channels, axes, placement, Image((), omero), name
+            path, picture.channels, axes, placement, ImageMetadata((), omero), name
         )
         labels = {"nuclei": picture.nuclei, "cells": picture.cells}
         self.create_group(f"{path}/labels", dump_labels(labels, self.version))
@@ -142,7 +142,7 @@ class SampleSink:
                 values,
                 axes.replace("c", ""),
                 placement,
-                Image((), label=info),
+                ImageMetadata((), label=info),
                 key,
             )
 
@@ -160,7 +160,7 @@ class SampleSink:
         pixels: Pixels,
         axes: str,
         place: Mapping[str, tuple[float, float]],
-        image: Image,
+        image: ImageMetadata,
         name: str,
     ) -> None:
         """Write a pyramid and the metadata of `image`, which has no multiscale yet."""
@@ -181,7 +181,7 @@ class SampleSink:
             outline.levels(scale, start),
             "mode" if is_label else "mean",
         )
-        whole = Image((multiscale,), image.omero, image.label)
+        whole = ImageMetadata((multiscale,), image.omero, image.label)
         self.create_group(path, dump_image(whole, self.version))
         arrays = [
             (f"{path}/{level}".lstrip("/"), new)
