@@ -1,5 +1,7 @@
 """A save keeps the rule by which others have made the coarser levels."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -167,3 +169,54 @@ def test_empty_labels_keep_what_is_stated():
     (rule,) = find_rules(levels, stated, [((0, 8), (0, 8))])
     assert rule.exact
     assert rule.reduction == stated[0]
+
+
+def shown(canvas):
+    whole = [tuple((0, n) for n in level.shape) for level in canvas.levels]
+    return [canvas.read(number, box) for number, box in enumerate(whole)]
+
+
+@pytest.mark.parametrize("name", [*RULES, "largest"])
+def test_what_is_open_shows_the_levels_that_the_file_has(tmp_path, pixels, name):
+    rule = RULES.get(name, largest)
+    write_levels(tmp_path / "a", pyramid(rule, pixels), (64, 64))
+    writer = open_writer(tmp_path / "a", 3)
+    canvas = writer.canvas
+    before = shown(canvas)
+
+    def in_file():
+        return all(
+            np.array_equal(a, b)
+            for a, b in zip(shown(canvas), read_levels(tmp_path / "a", 3), strict=True)
+        )
+
+    paint(canvas, (100, 101), (1, 1), 999)
+    paint(canvas, (33, 40), (1, 90), 998)
+    assert not in_file()
+    assert (shown(canvas)[2] == 998).any()  # thin strokes are seen while they are new
+    writer.save()
+    assert in_file()
+    paint(canvas, (34, 40), (1, 20), 997)
+    assert not in_file()
+    writer.save()
+    assert in_file()
+    other = pickle.loads(pickle.dumps(canvas))
+    for one, two in zip(shown(canvas), shown(other), strict=True):
+        np.testing.assert_array_equal(one, two)
+    twin = canvas.copy()
+    kept = shown(twin)
+    for _ in range(3):
+        canvas.undo()
+    for one, two in zip(before, shown(canvas), strict=True):
+        np.testing.assert_array_equal(one, two)
+    for _ in range(3):
+        canvas.redo()
+    assert in_file()
+    canvas.undo()
+    writer.save()
+    assert in_file()
+    paint(canvas, (150, 151), (3, 3), 996)
+    writer.save()
+    assert in_file()
+    for one, two in zip(kept, shown(twin), strict=True):
+        np.testing.assert_array_equal(one, two)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, _layer_actions
 
@@ -19,6 +21,8 @@ from napari_ngff.viewer.painting import canvas_labels, paint
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.samples import write_image, write_plate
 from painting import Empty, Memory, pyramid
 from patience import PATIENCE, until
@@ -304,3 +308,28 @@ def test_new_labels_of_plain_images():
     assert labels.data[0].chunksize == (512, 512)
     photo = new_labels(Image(np.zeros((30, 40, 3), "u1"), rgb=True))
     assert photo.data.shape == (30, 40)
+
+
+def test_after_a_save_the_screen_shows_what_the_file_has(image, tmp_path):
+    path = shutil.copytree(image, tmp_path / "a.ome.zarr")
+    model = ViewerModel()
+    for one in opened(path):
+        model.add_layer(as_layer(one) if isinstance(one, tuple) else one)
+    layer = next(one for one in model.layers if isinstance(one, OMEZarrLabels))
+    layer.locked_data_level = 1
+    layer.brush_size = 1
+    model.dims.set_point(0, 0)
+    layer.data_setitem((np.array([0] * 9), np.array([9] * 9), np.arange(5, 14)), 77)
+    name = layer.metadata[KEY].node.location.path
+
+    def seen():
+        return np.array(layer._slice.image.raw)
+
+    def stored(level):
+        return zarr.open_array(path / name / str(level), mode="r")[...]
+
+    assert (seen() == 77).any()
+    assert layer.saver.save_now()
+    np.testing.assert_array_equal(seen(), stored(1)[0])
+    for level in range(len(layer.data)):
+        np.testing.assert_array_equal(layer.data[level], stored(level))

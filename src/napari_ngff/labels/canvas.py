@@ -59,7 +59,7 @@ class Canvas:
     token
         Of this canvas and no other: caches of dask go by it.
     reversals
-        How many of the changes took something back.
+        How many of the changes took something back, or showed coarser levels anew.
     highest
         The largest value that was painted or read so far.
     """
@@ -77,6 +77,8 @@ class Canvas:
         self._budget = budget
         self._taken = 0
         self._looked = False
+        self._saved: tuple[Edit, ...] = ()
+        self._settled = 0
         self._patches: OrderedDict[tuple[int, Chunk], Patch] = OrderedDict()
         self.levels = tuple(
             CanvasLevel(self, number, source) for number, source in enumerate(sources)
@@ -88,7 +90,8 @@ class Canvas:
     def __reduce__(self) -> tuple[Any, ...]:
         with self.lock:
             sources = [level.source for level in self.levels]
-            return _canvas_of, (sources, self.dtype, self.highest, self.edits)
+            seen = self.dtype, self.highest
+            return _canvas_of, (sources, *seen, self.edits, self._in_file())
 
     def copy(self) -> Canvas:
         """Make a canvas of its own with the same edits over the same pyramid."""
@@ -102,7 +105,13 @@ class Canvas:
                     twin.begin()
                 twin.add(edit)
             twin.close()
+        # Not as the file is: the next save goes there, and not into the copy.
         return twin
+
+    def _in_file(self) -> tuple[list[ArraySource], tuple[Edit, ...]]:
+        """Give what `show_saved` was told, as long as it holds."""
+        saved = [level.saved for level in self.levels[1:] if level.saved is not None]
+        return saved, self.edits[: self._settled]
 
     @property
     def ndim(self) -> int:
@@ -172,6 +181,7 @@ class Canvas:
                     patch.end = after
                 elif not patch.revert(after - len(edits)):
                     del self._patches[key]
+            self._settle()
         return edits
 
     def undo(self) -> list[Edit]:
@@ -180,6 +190,7 @@ class Canvas:
             self.close()
             moved = self.log.undo()
             self._revert(self.log.end)
+            self._settle()
             self.version += 1
             self.reversals += 1
         return moved
@@ -188,6 +199,7 @@ class Canvas:
         """Do the step again that was taken back last; return its edits."""
         with self.lock:
             moved = self.log.redo()
+            self._settle()
             self.version += 1
         return moved
 
@@ -216,9 +228,50 @@ class Canvas:
                 self._taken = 0
                 self.version += 1
 
+    def show_saved(self, sources: Sequence[ArraySource], edits: Sequence[Edit]) -> None:
+        """Show coarser levels as they are in the file, once edits are saved.
+
+        Where edits are laid over a coarse level thin ones stay visible, while a file
+        follows its own rule. Later edits are laid over the file; where a saved one is
+        taken back, all are laid over what was there before, as until now.
+
+        Parameters
+        ----------
+        sources
+            The coarser levels of the file.
+        edits
+            Those that it has.
+        """
+        with self.lock:
+            for level, source in zip(self.levels[1:], sources, strict=False):
+                level.saved = source
+            self._saved, self._settled = tuple(edits), 0
+            self._forget_coarser()
+            self._settle()
+
+    def _settle(self) -> None:
+        """Find out how many of the edits are in the coarser levels of the file."""
+        end = len(self._saved)
+        # An edit stands at its place in the log for as long as those before it do.
+        held = 0 < end <= self.log.end and self.log.edits[end - 1] is self._saved[-1]
+        if self._settled != (settled := end if held else 0):
+            self._settled = settled
+            self._forget_coarser()
+
+    def _forget_coarser(self) -> None:
+        for key in [key for key in self._patches if key[0]]:
+            del self._patches[key]
+        self._taken = self.nbytes
+        self.reversals += 1
+
+    def settled(self, level: CanvasLevel) -> int:
+        """Tell how many of the edits stand in what is read below them at a level."""
+        return self._settled if level.saved is not None else 0
+
     def reread(self) -> None:
         """Show what is below the edits anew, after it was changed."""
         with self.lock:
+            self._saved, self._settled = (), 0
             self._patches.clear()
             self._taken = 0
             self.version += 1
@@ -230,11 +283,14 @@ class Canvas:
         for chunk, part, inside in level.parts(box):
             if self._hides(number, chunk, inside, out[part]):
                 continue
-            # Without the lock: a slow store must not hold up the brush.
-            out[part] = level.below(_moved(inside, level.box(chunk)))
-            patch = self.patch(number, chunk)
-            if patch is not None:
-                self._lay(patch, inside, out[part])
+            settled = None
+            while settled != self.settled(level):
+                settled = self.settled(level)
+                # Without the lock: a slow store must not hold up the brush.
+                out[part] = level.below(_moved(inside, level.box(chunk)))
+                patch = self.patch(number, chunk)
+                if patch is not None:
+                    self._lay(patch, inside, out[part])
         if out.size:
             self.highest = max(self.highest, int(out.max()))
         return out
@@ -289,7 +345,8 @@ class Canvas:
         level = self.levels[number]
         with self.lock:
             patch = self._patches.get(key)
-            start = 0 if patch is None else patch.end
+            settled = self.settled(level)
+            start = settled if patch is None else patch.end
             if start < self.log.end:
                 box = level.box(chunk)
                 indices = self.log.touching(level.reach(box), start)
@@ -302,7 +359,7 @@ class Canvas:
                     assert patch is not None
                     step = self.log.step(index)
                     edit = self.log.edits[index]
-                    last = self.log.edits[index - 1] if index else None
+                    last = self.log.edits[index - 1] if index > settled else None
                     note = step >= recent
                     if patch.apply(edit, level.below, step, note, last):
                         patch.changed = index + 1
@@ -358,6 +415,7 @@ def _canvas_of(
     dtype: np.dtype[Any],
     highest: int,
     edits: Sequence[Edit],
+    in_file: tuple[Sequence[ArraySource], Sequence[Edit]],
 ) -> Canvas:
     """Make a canvas in another process: its edits are one step."""
     canvas = Canvas(sources)
@@ -365,6 +423,8 @@ def _canvas_of(
     canvas.highest = highest
     for edit in edits:
         canvas.add(edit)
+    # What was pickled as one object is one object again.
+    canvas.show_saved(*in_file)
     return canvas
 
 

@@ -31,8 +31,8 @@ class LevelOwner(Protocol):
 
     Attributes
     ----------
-    token, version
-        Equal ones of both mean equal labels.
+    token, version, reversals
+        Equal ones of all mean equal labels.
     """
 
     shape: tuple[int, ...]
@@ -40,6 +40,10 @@ class LevelOwner(Protocol):
     levels: tuple[CanvasLevel, ...]
     token: str
     version: int
+    reversals: int
+
+    def settled(self, level: CanvasLevel) -> int:
+        """Tell how many of the edits stand in what is read below them."""
 
     def copy(self) -> LevelOwner:
         """Copy it with its edits."""
@@ -79,12 +83,22 @@ def _level_of(canvas: LevelOwner, number: int) -> CanvasLevel:
 
 
 class CanvasLevel:
-    """One level with its edits, an `ArraySource` in voxels of this level."""
+    """One level with its edits, an `ArraySource` in voxels of this level.
+
+    Attributes
+    ----------
+    source
+        The level before any edit.
+    saved
+        The level of the file, of which see `Canvas.show_saved`; None where no edit was
+        saved there.
+    """
 
     def __init__(self, canvas: LevelOwner, number: int, source: ArraySource) -> None:
         self.canvas = canvas
         self.number = number
         self.source = source
+        self.saved: ArraySource | None = None
         self.shape = tuple(source.shape)
         self.chunks = tuple(source.chunks)
         self.grid = Grid(canvas.shape, self.shape)
@@ -139,12 +153,15 @@ class CanvasLevel:
         return self.canvas.read(self.number, box)
 
     def below(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a box without the edits."""
-        return self.source.read(box).astype(self.dtype, copy=False)
+        """Read a box without the edits, but those that are saved in it."""
+        source = self.saved if self.canvas.settled(self) else self.source
+        assert source is not None
+        return source.read(box).astype(self.dtype, copy=False)
 
     def lazy(self) -> LevelArray:
         """Give the level as a dask array."""
-        token = f"canvas-{self.canvas.token}-{self.canvas.version}-{self.number}"
+        changes = f"{self.canvas.version}-{self.canvas.reversals}"
+        token = f"canvas-{self.canvas.token}-{changes}-{self.number}"
         return LevelArray.of(ArrayWindow.whole(self), token)
 
     def __len__(self) -> int:

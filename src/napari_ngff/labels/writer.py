@@ -278,14 +278,27 @@ class LabelWriter:
                     self._commit(state)
             raise
         self._commit(state, describe)
-        if self.journal is not None and not self._incomplete:
-            self.journal.saved(edits)
+        if not self._incomplete:
+            if self.journal is not None:
+                self.journal.saved(edits)
+            self._show_saved(edits)
         new = tuple(one for one in self._errors() if one not in known)
         self._waiting += state.blocks
         state.blocks = 0
         if not self.transaction.uncommitted:
             state.blocks, self._waiting = self._waiting, 0
         return state.outcome(new, idle)
+
+    def _show_saved(self, edits: Sequence[Edit]) -> None:
+        """Let the canvas show the coarser levels as they are in the file now."""
+        sources = []
+        coarser = zip(self.canvas.levels[1:], self.arrays[1:], strict=False)
+        for level, _ in coarser:
+            array, _ = array_of(level.source)
+            array.refresh()
+            source = LevelSource(array, on_error_of(level.source))
+            sources.append(Arranged(source, self.order))
+        self.canvas.show_saved(sources, edits)
 
     def _find_rules(self) -> None:
         """Find out once how the coarser levels were made."""

@@ -281,9 +281,21 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.events.paint(value=list(edits))
         self.check_dirty()
         tile = self._slicing_state.tile()
-        if tile is None:
-            return
-        # Thousands of them take seconds, for which the window shall not stand.
+        if tile is not None:
+            self._show_anew(tile)
+
+    def show_saved(self) -> None:
+        """Show coarser levels as the file has them, after a save; see `Canvas`."""
+        tile, coarsest = self._slicing_state.tile(), self.canvas.levels[-1]
+        if tile is not None and tile.level.number:
+            self._show_anew(tile)
+        elif tile is not None and coarsest.number and coarsest.size <= THUMBNAIL_VOXELS:
+            whole = whole_box(coarsest.shape)
+            read = partial(self.canvas.read, coarsest.number, whole)
+            frontend.run(read, lambda _: self._refresh_thumbnail())
+
+    def _show_anew(self, tile: ScreenPart) -> None:
+        # Thousands of edits, or a server, take seconds for which no window shall stand.
         read = partial(self.canvas.read, tile.level.number, tile.box)
         frontend.run(read, lambda _: self.refresh(extent=False))
 

@@ -390,3 +390,5 @@ class LayerSaver(SaverSignals):
                 layer.metadata[KEY] = replace(origin, picture=picture)
         if result.outcome is not None and result.outcome.refused:
             layer.refresh()
+        elif result.outcome is not None and not result.outcome.cancelled:
+            layer.show_saved()
