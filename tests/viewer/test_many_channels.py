@@ -7,11 +7,13 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 
+from napari_ngff import open_node
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.layers import MOST_CHANNELS
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.reader import get_reader
-from napari_ngff.viewer.session import show_more_channels
+from napari_ngff.viewer.session import session_of, show_more_channels
+from plates import pixels, write_plate
 
 COUNT = MOST_CHANNELS + 12
 
@@ -25,9 +27,9 @@ def shown(monkeypatch):
 
 @pytest.fixture
 def viewer(tmp_path, shown):
-    pixels = np.arange(COUNT * 64, dtype="u2").reshape(COUNT, 8, 8)
+    data = np.arange(COUNT * 64, dtype="u2").reshape(COUNT, 8, 8)
     group = zarr.open_group(tmp_path / "a.ome.zarr", mode="w")
-    group.create_array("0", data=pixels, chunks=(1, 8, 8))
+    group.create_array("0", data=data, chunks=(1, 8, 8))
     axes = [{"name": n, "type": "channel" if n == "c" else "space"} for n in "cyx"]
     steps = [{"type": "scale", "scale": [1, 1, 1]}]
     datasets = [{"path": "0", "coordinateTransformations": steps}]
@@ -64,3 +66,29 @@ def test_the_next_are_added_when_asked_for(viewer, shown):
     viewer.layers.selection.clear()
     show_more_channels(viewer)
     assert shown[-1].startswith("No channel is selected.")
+
+
+@pytest.mark.parametrize("from_mosaic", [False, True])
+def test_added_channels_follow_the_field_in_a_browser(tmp_path, shown, from_mosaic):
+    shape = (COUNT, 4, 4)
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=2, shape=shape)
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(root))
+    if from_mosaic:
+        browser.show_mosaic()
+    else:
+        browser.show_field("A/1")
+    viewer.layers.selection.active = viewer.layers[0]
+    show_more_channels(viewer)
+    assert channels(viewer) == list(range(COUNT))
+    last = viewer.layers[-1]
+    browser.show_field("A/1")
+    np.testing.assert_array_equal(np.asarray(last.data[0]), pixels(0, shape)[-1])
+    browser.step_field(1)
+    np.testing.assert_array_equal(np.asarray(last.data[0]), pixels(1, shape)[-1])
+    browser.show_field("A/2")
+    np.testing.assert_array_equal(np.asarray(last.data[0]), pixels(50, shape)[-1])
+    assert last in viewer.layers
+    browser.show_mosaic()
+    assert last.data[0].shape == (4, 16)
+    assert channels(viewer) == list(range(COUNT))

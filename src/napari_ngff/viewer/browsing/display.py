@@ -40,6 +40,7 @@ from napari_ngff.viewer.browsing.slots import (
     LayerSlots,
     Prepared,
     prepare,
+    with_channels,
     with_labels_in_use,
 )
 from napari_ngff.viewer.browsing.streaming import Stream, reread
@@ -264,6 +265,7 @@ class Display:
             return
         views, runs, viewer = self._views(), self.runs, self._viewer()
         in_use = self._labels_in_use()
+        added = self._slots.added_channels(viewer) if viewer else ()
         # It will be brought in view whole, unless one is in view already.
         canvas = canvas_of(viewer) if viewer and self.position is None else None
         request = self._requests.image(find)
@@ -274,6 +276,7 @@ class Display:
             if step and position == self.position:
                 return position, Prepared()
             prepared = self._preparation.take(self.route, position, runs)
+            prepared = with_channels(prepared, added)
             prefetch(prepared, views, self.actions.since(), canvas)
             return position, with_labels_in_use(prepared, in_use)
 
@@ -391,7 +394,9 @@ class Display:
         self._expected.clear()
         self._stream.connect(tiles)
         frontend.show(prepared.messages, "Not all of this image is shown.")
-        yield from self._slots.show(viewer, prepared)
+        # Channels may have been added while this was read.
+        added = self._slots.added_channels(viewer)
+        yield from self._slots.show(viewer, with_channels(prepared, added))
         self.keep(self._layers().values())
         self._requests.close(request)
 
@@ -525,8 +530,13 @@ class Display:
             self.keep([layer])
             if self.position is not None and len(self._layers()) == 1:
                 self._observer.changed()
-        elif not self._take_labels(layer):
+        elif not (self._take_channel(layer) or self._take_labels(layer)):
             self._extras.add(layer, self.position)
+
+    def _take_channel(self, layer: Layer) -> bool:
+        """Count a channel that was added to those on screen as one of them."""
+        viewer = self._viewer()
+        return viewer is not None and self._slots.take_channel(viewer, layer)
 
     def _take_labels(self, layer: Layer) -> bool:
         """Count labels that were made for an image on screen as part of its field."""

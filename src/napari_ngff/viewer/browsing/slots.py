@@ -10,7 +10,7 @@ from napari_ngff.store.lazy import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
 from napari_ngff.viewer.browsing.swap import swap
-from napari_ngff.viewer.layers import layers_of
+from napari_ngff.viewer.layers import MOST_CHANNELS, image_layers, layers_of
 from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import label_data
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -18,7 +18,7 @@ from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from napari.components import ViewerModel
     from napari.layers import Layer
@@ -146,6 +146,27 @@ class LayerSlots:
     def take(self, slot: Slot, layer: Layer) -> None:
         """Count a layer as one of ours."""
         self._layers[slot], self._names[slot] = layer, layer.name
+
+    def take_channel(self, viewer: ViewerModel, layer: Layer) -> bool:
+        """Count a further channel of an image that is shown as one of ours."""
+        origin = layer.metadata.get(KEY)
+        if not isinstance(origin, LayerOrigin) or origin.picture is None:
+            return False
+        for (group, kind, _), other in self.layers(viewer).items():
+            one = other.metadata.get(KEY)
+            same = isinstance(one, LayerOrigin) and one.picture is origin.picture
+            if same and kind == "image" and other is not layer:
+                self.take((group, "image", origin.channel or 0), layer)
+                return True
+        return False
+
+    def added_channels(self, viewer: ViewerModel) -> frozenset[Slot]:
+        """Tell which channels are shown beyond the first, which every image shows."""
+        return frozenset(
+            slot
+            for slot in self.layers(viewer)
+            if slot[1] == "image" and int(slot[2]) >= MOST_CHANNELS
+        )
 
     def show(self, viewer: ViewerModel, prepared: Prepared) -> Iterator[None]:
         """Show something else, a step at a time, each short.
@@ -320,6 +341,19 @@ def _dress(layer: Layer, look: dict[str, Any]) -> None:
         if name == "mode" and not layer.editable:
             continue
         setattr(layer, name, look[name])
+
+
+def with_channels(prepared: Prepared, added: Iterable[Slot]) -> Prepared:
+    """Add channels beyond the first where an image has them; reads nothing."""
+    layers = dict(prepared.layers)
+    for slot in added:
+        image = next((d for s, d in layers.items() if s[:2] == slot[:2]), None)
+        origin = None if image is None else image[1]["metadata"][KEY]
+        if slot in layers or origin is None or origin.picture is None:
+            continue
+        for data in image_layers(origin.picture, shown=[int(slot[2])]):
+            layers[slot] = data
+    return replace(prepared, layers=layers)
 
 
 def with_labels_in_use(
