@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import error_text
 from napari_ngff.viewer import frontend
+from napari_ngff.viewer.notices import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +68,7 @@ class Actions:
         work: Callable[[], Any],
         steps: Callable[[Any], Iterator[None]],
         leave: Leave | None = None,
+        name: Callable[[], str] = lambda: "an image",
     ) -> None:
         """Do something.
 
@@ -80,6 +82,8 @@ class Actions:
             Called before with that, and with a function to call, at once or later,
             with whether what is shown may go. If another action was asked for
             meanwhile, that function does nothing.
+        name
+            Names what is to be shown, for the user; called when `work` has ended.
         """
         self._generation += 1
         mine = self._generation
@@ -99,7 +103,7 @@ class Actions:
             if mine != self._generation or not self._is_open():
                 return
             if isinstance(found, Exception):
-                frontend.show((error_text(found),), "This cannot be shown.")
+                frontend.show((error_text(found),), f"Not shown: {shorten(name())}")
                 self._busy(False)
             elif leave is None:
                 change(found, True)

@@ -215,6 +215,7 @@ class Browser:
         runs = self._display.runs
         self._display.go(
             lambda: self._display.route.entry(well, field, runs),
+            asked=Position(well, field or ""),
             switch=field is not None,
         )
 

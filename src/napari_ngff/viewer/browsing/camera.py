@@ -22,6 +22,7 @@ __all__ = [
     "is_fitted",
     "is_whole",
     "place_of",
+    "size_of",
 ]
 
 
@@ -34,6 +35,11 @@ def camera_of(viewer: ViewerModel) -> Any:
 def place_of(layer: Layer) -> tuple[float, ...]:
     """Return the world coordinate of the first voxel of a layer."""
     return tuple(float(at) for at in layer.data_to_world((0,) * layer.ndim))
+
+
+def size_of(layer: Layer) -> tuple[int, ...]:
+    """Return the shape of the finest level of an image."""
+    return tuple(int(n) for n in layer.extent.data[1] - layer.extent.data[0])
 
 
 def follow(

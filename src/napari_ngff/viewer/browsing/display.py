@@ -6,6 +6,7 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.errors import OMEZarrError, may_pass
 from napari_ngff.metadata.model import Kind
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.actions import Actions
@@ -18,6 +19,7 @@ from napari_ngff.viewer.browsing.camera import (
     follow,
     is_whole,
     place_of,
+    size_of,
 )
 from napari_ngff.viewer.browsing.display_parts import (
     ExpectedLayers,
@@ -28,6 +30,7 @@ from napari_ngff.viewer.browsing.field_labels import (
     image_address,
     label_name,
 )
+from napari_ngff.viewer.browsing.field_notices import FieldNotices
 from napari_ngff.viewer.browsing.leaving import save_before_leaving
 from napari_ngff.viewer.browsing.opener import Opener
 from napari_ngff.viewer.browsing.places import cells_of, corners_of, image_at
@@ -116,7 +119,8 @@ class Display:
         self.runs: tuple[int, ...] = ()
         self.labels: str | None = None
         self.opener = Opener(node, frontend.ErrorReport())
-        self.route = Route(self.opener.arrangements.screen)
+        self.route = Route(self.opener.arrangements.screen, observer.title)
+        self._notices = FieldNotices(observer.title)
         self.actions = Actions(self._busy, self._hold_drawing, self._is_open)
         self._slots = LayerSlots()
         self._saved_images: list[str] = []  # addresses, in the order of saves
@@ -151,6 +155,7 @@ class Display:
     def _busy(self, busy: bool) -> None:
         if not busy:
             self._requests.end()
+            self._observer.noticed()
         self._observer.busy(busy)
 
     @property
@@ -247,15 +252,22 @@ class Display:
             again = functools.partial(self.show_mosaic, paths, look)
             self._leave(request, proceed, images, again)
 
-        self.actions.do(work, steps, leave)
+        self.actions.do(work, steps, leave, lambda: self._notices.name(request))
 
     def go(
-        self, find: Callable[[], Position], *, step: bool = False, switch: bool = False
+        self,
+        find: Callable[[], Position],
+        *,
+        asked: Position | None = None,
+        step: bool = False,
+        switch: bool = False,
     ) -> None:
         """Show the image that `find`, in a worker, finds.
 
         Parameters
         ----------
+        asked
+            What is known of it before; without a path of the image, any of the well.
         step
             Whether nothing is to be done where it is shown already.
         switch
@@ -268,11 +280,11 @@ class Display:
         added = self._slots.added_channels(viewer) if viewer else ()
         # It will be brought in view whole, unless one is in view already.
         canvas = canvas_of(viewer) if viewer and self.position is None else None
-        request = self._requests.image(find)
+        request = self._requests.image(find, asked)
         request.saves_before = len(self._saved_images)
 
         def work() -> tuple[Position, Prepared]:
-            position = request.go()
+            position = self._found(request)
             if step and position == self.position:
                 return position, Prepared()
             prepared = self._preparation.take(self.route, position, runs)
@@ -305,9 +317,19 @@ class Display:
             self.shown = () if position.well is None else (position.well,)
             look()
             self._observer.changed()
+            self._notices.show_coarser(position, prepared)
             self._prefetch(position)
 
-        self.actions.do(work, steps, leave)
+        self.actions.do(work, steps, leave, lambda: self._notices.name(request))
+
+    def _found(self, request: Request) -> Position:
+        """Find the image that is asked for; where its well fails, note the problem."""
+        try:
+            return request.go()
+        except (OMEZarrError, OSError) as error:
+            if request.asked is not None and not may_pass(error):
+                self.opener.arrangements.of(request.asked.well, None)
+            raise
 
     def _camera_move(self) -> Callable[[], None]:
         """Note what is in view; return how to look at the image that comes next.
@@ -317,13 +339,13 @@ class Display:
         """
         images = self.images() if self.position is not None else []
         before = place_of(images[0]) if images else None
-        size = _size(images[0]) if images else ()
+        size = size_of(images[0]) if images else ()
 
         def look() -> None:
             viewer, after = self._viewer(), self.images()
             if viewer is None or not after:
                 return
-            if before is not None and (self._wells or size == _size(after[0])):
+            if before is not None and (self._wells or size == size_of(after[0])):
                 follow(viewer, before, place_of(after[0]))
             else:
                 fit(viewer, *after[0].extent.world[:, -2:])
@@ -393,7 +415,7 @@ class Display:
         self._labels_in_use()  # as they are now, for a field after an overview
         self._expected.clear()
         self._stream.connect(tiles)
-        frontend.show(prepared.messages, "Not all of this image is shown.")
+        self._notices.show_missing(request, prepared)
         # Channels may have been added while this was read.
         added = self._slots.added_channels(viewer)
         yield from self._slots.show(viewer, with_channels(prepared, added))
@@ -513,7 +535,8 @@ class Display:
         if joined and str(joined[0].arrangements.screen.node) == str(self._node):
             # What was read there needs not be read again.
             self.opener.arrangements = joined[0].arrangements
-            self.route = Route(joined[0].arrangements.screen)
+            screen = joined[0].arrangements.screen
+            self.route = Route(screen, self._observer.title)
         self._mosaics = joined
         self.shown = tuple(wells or (well.path for well in self._wells))
         image = groups[0].image if len(groups) == 1 and not joined else None
@@ -575,8 +598,3 @@ class Display:
             inner = address[len(root) :].strip("/")
             self.opener.arrangements.screen.forget(inner)
             self._observer.saved(inner)
-
-
-def _size(layer: Layer) -> tuple[int, ...]:
-    """Return the shape of the finest level of an image."""
-    return tuple(int(n) for n in layer.extent.data[1] - layer.extent.data[0])

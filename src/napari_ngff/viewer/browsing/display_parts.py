@@ -38,6 +38,9 @@ class Observer(Protocol):
     def saved(self, key: str) -> None:
         """Hear that labels of a field were saved; see `key_of`."""
 
+    def title(self, position: Position) -> str:
+        """Name an image."""
+
 
 Misfit = tuple[int | None, str, str | None]
 """Acquisition, labels and well."""

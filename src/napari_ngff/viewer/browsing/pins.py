@@ -12,7 +12,9 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.actions import Actions
 from napari_ngff.viewer.browsing.camera import fit
+from napari_ngff.viewer.browsing.positions import Position, inline
 from napari_ngff.viewer.browsing.slots import prepare
+from napari_ngff.viewer.notices import counted, shorten
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.picture import KEY
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.viewer.browsing.display import Display
-    from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.slots import Prepared
 
 __all__ = ["Pins"]
@@ -105,17 +106,18 @@ class Pins:
         self._wanted.append((well, field))
         wanted, runs = tuple(self._wanted), self._display.runs
 
-        def work() -> tuple[list[tuple[Position, Prepared]], list[str]]:
-            acts, messages = [], []
+        def work() -> tuple[list[tuple[Position, Prepared]], dict[str, str]]:
+            acts, failed = [], {}
             for one in wanted:
                 try:
                     acts.append(self._prepared(one, runs))
                 except (OMEZarrError, OSError) as error:
-                    messages.append(str(error))
-            return acts, messages
+                    title = self._title(Position(one[0], one[1] or ""))
+                    failed[inline(title)] = str(error)
+            return acts, failed
 
         def steps(
-            found: tuple[list[tuple[Position, Prepared]], list[str]],
+            found: tuple[list[tuple[Position, Prepared]], dict[str, str]],
         ) -> Iterator[None]:
             del self._wanted[: len(wanted)]
             before = self.positions(viewer)
@@ -123,7 +125,9 @@ class Pins:
                 yield from self._toggle(viewer, position, prepared)
             if set(self.positions(viewer)).difference(before):
                 self._fit(viewer)
-            frontend.show(tuple(found[1]), "Not all fields can be compared.")
+            titles = list(found[1])
+            what = titles[0] if len(titles) == 1 else counted(len(titles), "field")
+            frontend.show(tuple(found[1].values()), f"Not compared: {shorten(what)}")
             self._changed()
 
         self._actions.do(work, steps)

@@ -30,6 +30,7 @@ __all__ = [
     "Position",
     "WellFields",
     "fields_of",
+    "inline",
     "key_of",
     "label_names",
     "placed_of",
@@ -64,6 +65,11 @@ def key_of(position: Position) -> str:
     """Name a field by its path below the plate, the well or the collection."""
     parts = (position.well, position.field)
     return "/".join(part for part in parts if part)
+
+
+def inline(title: str) -> str:
+    """Write the title of an image as in a sentence: "B3, field 2"."""
+    return title.replace(" - ", ", ")
 
 
 @dataclass(frozen=True, slots=True)

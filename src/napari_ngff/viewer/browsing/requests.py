@@ -28,6 +28,8 @@ class Request:
         The image, when it was found.
     saves_before
         How many saves of labels there had been in this window.
+    asked
+        What is known of the image before it is found; the path of the image may be "".
     """
 
     find: Callable[[], Position] | None = None
@@ -35,6 +37,7 @@ class Request:
     look: Callable[[], None] | None = None
     found: Position | None = None
     saves_before: int = 0
+    asked: Position | None = None
 
     def go(self) -> Position:
         """Find the image; reads."""
@@ -50,9 +53,11 @@ class Requests:
         self.open: Request | None = None
         self._failed: Position | None = None
 
-    def image(self, find: Callable[[], Position]) -> Request:
+    def image(
+        self, find: Callable[[], Position], asked: Position | None = None
+    ) -> Request:
         """Ask for an image."""
-        self.open = Request(functools.cache(find))
+        self.open = Request(functools.cache(find), asked=asked)
         return self.open
 
     def mosaic(

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.notices import counted
+from napari_ngff.viewer.browsing.positions import Position, inline
+from napari_ngff.viewer.notices import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from napari_ngff.metadata.model import Field
-    from napari_ngff.plate.screen import Screen
+    from napari_ngff.plate.screen import FieldImage, Screen
 
 __all__ = ["Route"]
 
@@ -27,10 +27,13 @@ class Route:
     ----------
     screen
         Opens the wells.
+    title
+        Names an image.
     """
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: Screen, title: Callable[[Position], str]) -> None:
         self._screen = screen
+        self._title = title
         self._shown: set[str | None] = set()
 
     def entry(
@@ -60,17 +63,21 @@ class Route:
 
     def _first_readable(self, well: str | None, among: Sequence[Field]) -> Field:
         """Skip images that cannot be opened, and show once which these are."""
-        reasons = []
+        reasons: dict[Position, str] = {}
         for field in among:
             try:
-                self._screen.image(well, field.path).array(0)
+                check_readable(self._screen.image(well, field.path))
             except (OMEZarrError, OSError) as error:
-                reasons.append(str(error))
+                reasons[Position(well, field.path, field.acquisition)] = str(error)
                 continue
             if reasons and well not in self._shown:
                 self._shown.add(well)
-                count = counted(len(reasons), "image")
-                frontend.show(tuple(reasons), f"Skipped {count}: not readable.")
+                first = inline(self._title(next(iter(reasons))))
+                if len(reasons) > 1:
+                    title = inline(self._title(Position(well, "")))
+                    first = f"{len(reasons)} images {title and f'of {title}'}".strip()
+                result = f"Skipped {shorten(first)}: not readable."
+                frontend.show(tuple(reasons.values()), result)
             return field
         return among[0]
 
@@ -155,6 +162,26 @@ class Route:
         if number >= len(among):
             return None
         return Position(here.well, among[number].path, run)
+
+
+def check_readable(image: FieldImage) -> None:
+    """Open the finest level of an image that can be read.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        That of the finest level, where none can be read.
+    """
+    failed: Exception | None = None
+    for level in range(len(image.multiscale.levels)):
+        try:
+            image.array(level)
+        except (OMEZarrError, OSError) as error:
+            failed = failed or error
+        else:
+            return
+    if failed is not None:
+        raise failed
 
 
 def _of(fields: Sequence[Field], runs: Sequence[int | None]) -> list[Field]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.groups import Group
-    from napari_ngff.viewer.picture import LayerData
+    from napari_ngff.viewer.picture import LayerData, Picture
 
 __all__ = ["LayerSlots", "Prepared", "Slot", "prepare"]
 
@@ -63,11 +63,14 @@ class Prepared:
         For the user: what had to be left out.
     groups
         How many there are, with those of which nothing is shown here.
+    coarser
+        For the user: why images are shown at a lower resolution than they have.
     """
 
     layers: dict[Slot, LayerData] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     groups: int = 1
+    coarser: tuple[str, ...] = ()
 
     @property
     def images(self) -> set[str]:
@@ -84,16 +87,32 @@ def prepare(groups: Sequence[Group | None], *, estimate: bool) -> Prepared:
     """Prepare groups, each shown over the one before; None where nothing is."""
     layers: dict[Slot, LayerData] = {}
     messages: list[str] = []
+    coarser: list[str] = []
     for number, group in enumerate(groups):
         if group is None:
             continue
+        if group.image is not None:
+            coarser += missing_levels(group.image)
         images, labels, left = layers_of(group, estimate=estimate)
         messages += left
         for data in images:
             layers[(number, "image", data[1]["metadata"][KEY].channel or 0)] = data
         for data in labels:
             layers[(number, "labels", data[1]["name"])] = data
-    return Prepared(layers, tuple(messages), len(groups))
+    return Prepared(layers, tuple(messages), len(groups), tuple(coarser))
+
+
+def missing_levels(image: Picture) -> list[str]:
+    """Tell why levels finer than all that are shown cannot be read."""
+    stated = image.node.metadata.image
+    if stated is None or is_joined(image):
+        return []
+    shown = {level.path for level in image.pyramid.multiscale.levels}
+    finest = stated.multiscales[0].levels[0].path
+    if finest in shown:
+        return []
+    where = f"{image.node.location.key(finest)}:"
+    return [p.text for p in image.pyramid.problems if p.where == where]
 
 
 class LayerSlots:

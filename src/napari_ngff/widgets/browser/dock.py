@@ -68,6 +68,7 @@ class BrowserDock(BrowserPanel):
         self._questions = Questions(self)
         self._click = WaitingClick(self)
         self._asked = Position(None, "")
+        self._clicked: str | None = None
         self._menu = WellMenu(self)
         TableDrops(napari_viewer, self.tables)
         QShortcut(QKeySequence(MAP_KEY), self).activated.connect(self.focusMap)
@@ -164,7 +165,7 @@ class BrowserDock(BrowserPanel):
                 (browser.states.changed, self._want_states),
             ):
                 signal.disconnect(slot, missing_ok=True)
-        self._well, self._failures = "", {}
+        self._well, self._failures, self._clicked = "", {}, None
         self._click.stop()
         self._questions.drop("opened")  # it may be why this is left
         self._questions.drop("states")
@@ -185,7 +186,7 @@ class BrowserDock(BrowserPanel):
     def goToWell(self, path: str) -> None:
         """Show a well as the canvas shows wells now: a field of it, or all."""
         self._well = "" if path in self.map.problems() else self._well  # ask again
-        self._frame(path)
+        self._clicked = path
         if self._mode() is CanvasMode.FIELD:
             self._show_clicked(path)
         else:
@@ -196,6 +197,7 @@ class BrowserDock(BrowserPanel):
         """Bring a well of the mosaic in view."""
         self._click.stop()
         if self._browser is not None:
+            self._frame(path)
             self._browser.zoom_to(path)
 
     def goToField(self, field: str) -> None:
@@ -221,7 +223,7 @@ class BrowserDock(BrowserPanel):
         if browser is None:
             return
         wells = self.map.plate().wells
-        well = self._well or (wells[0].path if wells else None)
+        well = self._clicked or self._well or (wells[0].path if wells else None)
         if mode is CanvasMode.PLATE:
             browser.show_mosaic()
         elif mode is CanvasMode.SELECTED:
@@ -389,8 +391,20 @@ class BrowserDock(BrowserPanel):
         self._on_position(browser.position)
 
     def _on_busy(self, busy: bool) -> None:
-        if isalive(self):  # type: ignore[no-untyped-call]
-            self.showBusy(busy)
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        self.showBusy(busy)
+        if not busy and not self._click.isActive():
+            self._return_from_click()
+
+    def _return_from_click(self) -> None:
+        """Select what is shown where the well that was clicked is not."""
+        clicked, self._clicked = self._clicked, None
+        position = self._browser.position if self._browser is not None else None
+        if clicked is None or position is None or position.well in (None, clicked):
+            return
+        if self.map.selected() == (clicked,):
+            self.map.setSelected([position.well])
 
     def _show_problems(self) -> None:
         if self._browser is not None and isalive(self):  # type: ignore[no-untyped-call]

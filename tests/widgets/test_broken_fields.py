@@ -1,0 +1,122 @@
+"""A plate with wells and fields that cannot be read: map, caption and canvas agree."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+
+from mouse import pump, until
+from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.browsing.positions import Position
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.host import browser_of
+from plates import write_plate
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A plate that lacks a well, the finest level of a field, and all of a field."""
+    shape = (1, 32, 32)
+    path = write_plate(tmp_path / "p.ome.zarr", grid=(2, 3), fields=2, shape=shape)
+    shutil.rmtree(path / "A/3")
+    shutil.rmtree(path / "B/2/0/0")
+    (path / "B/3/0/zarr.json").write_text("{")
+    return path
+
+
+@pytest.fixture
+def dock(viewer, root):
+    use_workers()
+    viewer.open(str(root), plugin="napari-ngff")
+    until(lambda: browser_of(viewer) is not None)
+    dock = browser_of(viewer)
+    until(lambda: dock.browser() is not None and not dock.isBusy())
+    session_of(viewer).browser.show_field("A/1", "0")
+    until(lambda: dock.browser().position == Position("A/1", "0", 0))
+    until(lambda: not dock.isBusy())
+    notification_manager.records.clear()
+    yield dock
+    notification_manager.records.clear()
+
+
+def click_well(dock, path):
+    QTest.mouseClick(dock.map.viewport(), LEFT, pos=dock.map.rectOf(path).center())
+
+
+def notices():
+    return [str(record.message) for record in notification_manager.records]
+
+
+def caption(viewer):
+    return viewer.canvas.overlays.text.text
+
+
+def test_a_click_on_an_unreadable_well_leaves_the_frame_at_the_field(viewer, dock):
+    click_well(dock, "A/3")
+    until(notices)
+    until(lambda: not dock.isBusy())
+    assert [text.splitlines()[0] for text in notices()] == ["Not shown: A3"]
+    assert "A/3" in dock.map.problems(), "it is crossed"
+    assert dock.browser().position == Position("A/1", "0", 0)
+    assert dock.map.current() == "A/1"
+    assert dock.map.selected() == ("A/1",)
+    assert dock._listed == "A/1"
+    assert caption(viewer) == "A1 - field 0"
+    # The next key leads on from what is on screen.
+    click_well(dock, "B/1")
+    until(lambda: dock.map.current() == "B/1")
+    assert dock.browser().position.well == "B/1"
+
+
+@pytest.mark.parametrize("by", ["click", "keys", "list"])
+def test_a_field_of_a_coarser_level_is_shown_with_one_notice(viewer, dock, root, by):
+    browser = dock.browser()
+    if by == "click":
+        click_well(dock, "B/2")
+    elif by == "keys":
+        browser.show_field("B/1", "1")
+        until(lambda: browser.position == Position("B/1", "1", 0))
+        until(lambda: not dock.isBusy())
+        QTest.keyClick(dock.map, Qt.Key.Key_Period)
+    else:
+        browser.show_field("B/2", "1")
+        until(lambda: dock._listed == "B/2" and dock.well.map.rectOf("1").isValid())
+        dock.goToField("0")
+    until(lambda: browser.position == Position("B/2", "0", 0))
+    until(lambda: not dock.isBusy())
+    assert caption(viewer) == "B2 - field 0"
+    assert dock.map.current() == "B/2"
+    shown = np.asarray(viewer.layers[0].data[0])
+    assert shown.shape[-2:] == (16, 16), "the coarser level"
+    assert shown.all()
+    until(notices)
+    (notice,) = notices()
+    first, *rest = notice.splitlines()
+    assert first == "Shown at lower resolution: B2, field 0"
+    assert any("B/2/0/0" in line for line in rest), "and where"
+    browser.show_field("A/1", "0")
+    until(lambda: browser.position.well == "A/1")
+    browser.show_field("B/2", "0")
+    until(lambda: browser.position.well == "B/2")
+    pump(100)
+    assert len(notices()) == 1, "once is enough"
+
+
+def test_what_is_skipped_is_named(viewer, dock):
+    click_well(dock, "B/3")
+    until(lambda: dock.browser().position == Position("B/3", "1", 0))
+    assert notices()[0].splitlines()[0] == "Skipped B3, field 0: not readable."
+    until(lambda: dock._listed == "B/3")
+    dock.goToField("0")
+    until(lambda: len(notices()) > 1)
+    assert notices()[1].splitlines()[0] == "Not shown: B3, field 0"
+    dock.pinWell("A/3")
+    until(lambda: len(notices()) > 2)
+    assert notices()[2].splitlines()[0] == "Not compared: A3"
