@@ -24,9 +24,10 @@ LAYERS = (
     ("metadata",),
     ("store",),
     ("plate", "labels"),
-    ("__init__",),  # the public names
+    ("api",),
     ("viewer",),
     ("widgets",),
+    ("__init__", "testing"),  # the public names
     ("commands",),
     ("plugin", "cli"),
 )

@@ -1,44 +1,146 @@
 """View and annotate OME-Zarr in napari.
 
->>> from napari_ngff import open_node, open_pyramid
->>> node = open_node("cells.ome.zarr")  # doctest: +SKIP
->>> open_pyramid(node).levels[0].shape  # doctest: +SKIP
+>>> import napari_ngff
+>>> image = napari_ngff.open("cells.ome.zarr")  # doctest: +SKIP
+>>> image.levels[0].shape  # doctest: +SKIP
 (3, 5, 1024, 1024)
 
-Importing it loads neither napari nor Qt.
+Names are loaded when they are first used: importing this loads neither napari nor Qt.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import (
-    AccessError,
-    ChunkError,
-    CorruptDataError,
-    NodeNotFoundError,
-    NotOMEZarrError,
-    OMEZarrError,
-    ServerError,
-    UnsupportedError,
-)
-from napari_ngff.store.node import Node, open_node
-from napari_ngff.store.pyramid import Pyramid, open_pyramid
+if TYPE_CHECKING:
+    from napari_ngff.api import (
+        Collection,
+        Image,
+        LabelImage,
+        Plate,
+        Well,
+        check,
+        measure,
+    )
+    from napari_ngff.api import open_ome_zarr as open  # noqa: A004  like tifffile's
+    from napari_ngff.errors import (
+        AccessError,
+        ChunkError,
+        ConflictError,
+        CorruptDataError,
+        NodeNotFoundError,
+        NotOMEZarrError,
+        OMEZarrError,
+        ServerError,
+        UnsupportedError,
+    )
+    from napari_ngff.labels.places.merging import merge as merge_sidecar
+    from napari_ngff.metadata.model import Problem, Reference
+    from napari_ngff.store.node import Node, open_node
+    from napari_ngff.store.pyramid import Pyramid, open_pyramid
+    from napari_ngff.store.systems import intrinsic_of, open_systems
+    from napari_ngff.viewer.alignment import save_alignment
+    from napari_ngff.viewer.bridge.merging import merge
+    from napari_ngff.viewer.bridge.regions import label_region
+    from napari_ngff.viewer.bridge.volume import view_in_3d
+    from napari_ngff.viewer.bridge.work import work_here, work_size
+    from napari_ngff.viewer.painting.new_labels import new_labels
+    from napari_ngff.viewer.reader import read_layers
+    from napari_ngff.viewer.saving.sidecars import edit_copy
+    from napari_ngff.viewer.session import session_of
+    from napari_ngff.viewer.writer import write
 
 __all__ = [
     "AccessError",
     "ChunkError",
+    "Collection",
+    "ConflictError",
     "CorruptDataError",
+    "Image",
+    "LabelImage",
     "Node",
     "NodeNotFoundError",
     "NotOMEZarrError",
     "OMEZarrError",
+    "Plate",
+    "Problem",
     "Pyramid",
+    "Reference",
     "ServerError",
     "UnsupportedError",
+    "Well",
     "__version__",
+    "check",
+    "edit_copy",
+    "intrinsic_of",
+    "label_region",
+    "measure",
+    "merge",
+    "merge_sidecar",
+    "new_labels",
+    "open",
     "open_node",
     "open_pyramid",
+    "open_systems",
+    "read_layers",
+    "save_alignment",
+    "session_of",
+    "view_in_3d",
+    "work_here",
+    "work_size",
+    "write",
 ]
 
 __version__ = version("napari-ngff")
+
+_HOMES = {
+    "api": ("Collection", "Image", "LabelImage", "Plate", "Well", "check", "measure"),
+    "errors": (
+        "AccessError",
+        "ChunkError",
+        "ConflictError",
+        "CorruptDataError",
+        "NodeNotFoundError",
+        "NotOMEZarrError",
+        "OMEZarrError",
+        "ServerError",
+        "UnsupportedError",
+    ),
+    "metadata.model": ("Problem", "Reference"),
+    "store.node": ("Node", "open_node"),
+    "store.pyramid": ("Pyramid", "open_pyramid"),
+    "store.systems": ("intrinsic_of", "open_systems"),
+    "viewer.alignment": ("save_alignment",),
+    "viewer.bridge.merging": ("merge",),
+    "viewer.bridge.regions": ("label_region",),
+    "viewer.bridge.volume": ("view_in_3d",),
+    "viewer.bridge.work": ("work_here", "work_size"),
+    "viewer.painting.new_labels": ("new_labels",),
+    "viewer.reader": ("read_layers",),
+    "viewer.saving.sidecars": ("edit_copy",),
+    "viewer.session": ("session_of",),
+    "viewer.writer": ("write",),
+}
+"""Modules of the public names, below ``napari_ngff``."""
+
+_RENAMED = {
+    "merge_sidecar": ("labels.places.merging", "merge"),
+    "open": ("api", "open_ome_zarr"),
+}
+_PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module."""
+    place = _RENAMED.get(name) or _PLACES.get(name)
+    if place is None:
+        msg = f"module 'napari_ngff' has no attribute {name!r}"
+        raise AttributeError(msg)
+    home, inner = place
+    return getattr(import_module(f"napari_ngff.{home}"), inner)
+
+
+def __dir__() -> list[str]:
+    return __all__

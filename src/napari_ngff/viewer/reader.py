@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import (
@@ -27,11 +28,20 @@ from napari_ngff.viewer.session import session_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from napari.layers import Layer
+
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.picture import LayerData
 
-__all__ = ["browse_folder", "get_reader", "plain_reader", "read", "read_node"]
+__all__ = [
+    "browse_folder",
+    "get_reader",
+    "plain_reader",
+    "read",
+    "read_layers",
+    "read_node",
+]
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
@@ -115,6 +125,32 @@ def read(path: str | Sequence[str]) -> list[LayerData]:
     """
     paths = [path] if isinstance(path, str) else list(path)
     return [layer for one in paths for layer in read_node(open_node(one))]
+
+
+def read_layers(path: str | Path | Sequence[str]) -> list[Layer]:
+    """Read the layers of one path or several, as napari would add them.
+
+    Parameters
+    ----------
+    path
+        Anything that `napari_ngff.open` opens.
+
+    Returns
+    -------
+    list
+        Image layers, and label layers that can be painted and saved.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where nothing can be shown; the message says what to do.
+    """
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.painting.painted import as_layers
+
+    layers = as_layers(read(str(path) if isinstance(path, Path) else path))
+    return [x if isinstance(x, Layer) else Layer.create(*x) for x in layers]
 
 
 @beyond_limits()

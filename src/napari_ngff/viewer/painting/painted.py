@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from napari_ngff.store.lazy import ArraySource
     from napari_ngff.viewer.picture import LayerData
 
-__all__ = ["add_sample", "as_layer", "as_layers", "exchange", "why_read_only"]
+__all__ = [
+    "add_sample",
+    "as_layer",
+    "as_layers",
+    "exchange",
+    "why_read_only",
+]
 
 OVERVIEW = "plate overview, open a field to paint."
 

@@ -1,0 +1,344 @@
+"""What scripts open: images, plates, wells and collections, with lazy pixels.
+
+>>> plate = open_ome_zarr("plate.ome.zarr")  # doctest: +SKIP
+>>> plate.wells["A/1"].fields["0"].levels[0].mean().compute()  # doctest: +SKIP
+103.2
+
+These names are imported from `napari_ngff` itself, where `open_ome_zarr` is `open`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.model import Kind
+from napari_ngff.store.check import walk
+from napari_ngff.store.lazy import ArrayWindow, LazyArray
+from napari_ngff.store.node import Node, open_node
+from napari_ngff.store.pyramid import Pyramid, open_pyramid
+from napari_ngff.store.summary import branches
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.model import JSON, Acquisition, Channel, Problem
+    from napari_ngff.plate.tables.measuring import MeasureResult
+
+__all__ = [
+    "Collection",
+    "Image",
+    "LabelImage",
+    "LazyMembers",
+    "OpenedGroup",
+    "Plate",
+    "Well",
+    "check",
+    "measure",
+    "open_ome_zarr",
+]
+
+MemberT = TypeVar("MemberT")
+
+
+class LazyMembers(Mapping[str, MemberT]):
+    """What a group contains, by path; each is opened when it is asked for."""
+
+    __slots__ = ("_open_member", "_paths")
+
+    def __init__(
+        self, paths: tuple[str, ...], open_member: Callable[[str], MemberT]
+    ) -> None:
+        self._paths = dict.fromkeys(paths)
+        self._open_member = open_member
+
+    def __getitem__(self, path: str) -> MemberT:
+        if path not in self._paths:
+            raise KeyError(path)
+        return self._open_member(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} paths: {', '.join(list(self)[:6])}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenedGroup:
+    """A group of an OME-Zarr hierarchy.
+
+    Attributes
+    ----------
+    node
+        Its place and its metadata.
+    """
+
+    node: Node
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.node}>"
+
+    @property
+    def name(self) -> str:
+        """Name of the folder, without ``.ome.zarr``."""
+        return self.node.name
+
+    @property
+    def path(self) -> str:
+        """Path or address."""
+        return str(self.node)
+
+    @property
+    def version(self) -> str | None:
+        """Version of OME-Zarr, such as "0.5"."""
+        return self.node.metadata.version
+
+    @property
+    def attributes(self) -> JSON:
+        """Attributes of the group as the file has them."""
+        return self.node.attributes
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the metadata of this group; see `check` for all below."""
+        return self.node.problems
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Image(OpenedGroup):
+    """An image at several resolutions.
+
+    Attributes
+    ----------
+    pyramid
+        Its metadata and arrays.
+    levels
+        Dask arrays from the finest to the coarsest, all with the axes of `axes`.
+        Pixels are read when they are computed.
+    """
+
+    pyramid: Pyramid
+    levels: tuple[LazyArray, ...]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes, such as ``("c", "z", "y", "x")``."""
+        return self.pyramid.multiscale.axis_names
+
+    @property
+    def units(self) -> tuple[str | None, ...]:
+        """Unit of each axis, such as "micrometer"; None where there is none."""
+        return tuple(axis.unit for axis in self.pyramid.multiscale.axes)
+
+    @property
+    def scales(self) -> tuple[tuple[float, ...], ...]:
+        """Physical size of a voxel of each level, per axis."""
+        return tuple(level.scale for level in self.pyramid.multiscale.levels)
+
+    @property
+    def translations(self) -> tuple[tuple[float, ...], ...]:
+        """Physical position of the centre of voxel 0 of each level, per axis."""
+        return tuple(level.translation for level in self.pyramid.multiscale.levels)
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """Names, colours and contrast of the channels; () where the file has none."""
+        image = self.node.metadata.image
+        return image.omero.channels if image is not None and image.omero else ()
+
+    @property
+    def labels(self) -> Mapping[str, LabelImage]:
+        """Label images of this image, by name; reads their metadata."""
+        return {node.name: _open_label_image(node) for node in self.node.labels().nodes}
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the metadata and the arrays of this image."""
+        return (*self.node.problems, *self.pyramid.problems)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LabelImage(Image):
+    """A label image: each voxel holds the number of its label, 0 is background."""
+
+    @property
+    def properties(self) -> dict[int, JSON]:
+        """Properties of labels by number, such as their class."""
+        image = self.node.metadata.image
+        return dict(image.label.properties) if image and image.label else {}
+
+    @property
+    def colors(self) -> dict[int, tuple[int, int, int, int]]:
+        """Colours of labels by number: red, green, blue, alpha from 0 to 255."""
+        image = self.node.metadata.image
+        return dict(image.label.colors) if image and image.label else {}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Well(OpenedGroup):
+    """A well of a plate."""
+
+    @property
+    def fields(self) -> Mapping[str, Image]:
+        """Images of the well, by path."""
+        return LazyMembers(branches(self.node), self._open_image)
+
+    def _open_image(self, path: str) -> Image:
+        return _open_image(self.node.child(path))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Plate(OpenedGroup):
+    """A plate of wells."""
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Names of the rows."""
+        plate = self.node.metadata.plate
+        return plate.rows if plate else ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        plate = self.node.metadata.plate
+        return plate.columns if plate else ()
+
+    @property
+    def acquisitions(self) -> tuple[Acquisition, ...]:
+        """Acquisitions: runs over the plate."""
+        plate = self.node.metadata.plate
+        return plate.acquisitions if plate else ()
+
+    @property
+    def wells(self) -> Mapping[str, Well]:
+        """Wells that the plate lists, by path, such as "A/1"."""
+        return LazyMembers(branches(self.node), self._open_well)
+
+    def _open_well(self, path: str) -> Well:
+        return Well(self.node.child(path))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Collection(OpenedGroup):
+    """Several images: a file of series, a scene, or a list of label images."""
+
+    @property
+    def images(self) -> Mapping[str, Image]:
+        """Images by path."""
+        return LazyMembers(branches(self.node), self._open_image)
+
+    def _open_image(self, path: str) -> Image:
+        node = self.node.child(path)
+        return _open_label_image(node) if self.node.kind is Kind.LABELS else _of(node)
+
+
+def _open_levels(node: Node) -> tuple[Pyramid, tuple[LazyArray, ...]]:
+    pyramid = open_pyramid(node)
+    levels = (LazyArray.of(ArrayWindow.whole(level)) for level in pyramid.levels)
+    return pyramid, tuple(levels)
+
+
+def _open_image(node: Node) -> Image:
+    return Image(node, *_open_levels(node))
+
+
+def _open_label_image(node: Node) -> LabelImage:
+    return LabelImage(node, *_open_levels(node))
+
+
+def _of(node: Node) -> Image:
+    return _open_label_image(node) if node.kind is Kind.LABEL else _open_image(node)
+
+
+def open_ome_zarr(source: Any, **options: Any) -> Image | Plate | Well | Collection:
+    """Open an image, a label image, a plate, a well or a collection of images.
+
+    Parameters
+    ----------
+    source
+        Path or address of a folder, of a group in it or of an ``.ozx``; or a zarr
+        group, array or store.
+    **options
+        For fsspec, with an address: credentials and the like.
+
+    Returns
+    -------
+    Image, LabelImage, Plate, Well or Collection
+        By what the metadata says. Pixels are not read yet.
+
+    Raises
+    ------
+    OMEZarrError
+        Where there is nothing that can be opened; the message says what to do.
+    """
+    node = open_node(source, **options)
+    if node.kind is Kind.PLATE:
+        return Plate(node)
+    if node.kind is Kind.WELL:
+        return Well(node)
+    if node.metadata.image is not None:
+        return _of(node)
+    if node.kind is None:
+        msg = f"{node} has no image, plate or well."
+        raise UnsupportedError(msg, remedy="Open a group that has one.")
+    return Collection(node)
+
+
+def check(
+    source: Any, *, pixels: bool = False, **options: Any
+) -> list[tuple[str, Problem]]:
+    """Check the metadata of a group and of all groups below it.
+
+    Parameters
+    ----------
+    source, **options
+        As for `open_ome_zarr`.
+    pixels
+        Whether to compare the ids of the levels of label images, too.
+
+    Returns
+    -------
+    list
+        Path of the group or array, and a problem. Valid is what has no problem whose
+        severity is "error".
+    """
+    return list(walk(open_node(source, **options), pixels=pixels))
+
+
+def measure(
+    source: Any,
+    label: str,
+    *,
+    wells: tuple[str, ...] | None = None,
+    scheduler: str | None = None,
+    goes_on: Callable[[int, int], bool] | None = None,
+) -> MeasureResult | None:
+    """Measure the labels of an image, a well, a plate or a collection.
+
+    Parameters
+    ----------
+    source
+        As for `open_ome_zarr`.
+    label
+        Name of the label image.
+    wells
+        Paths of the wells of a plate; all by default.
+    scheduler
+        Address of a dask scheduler ("tcp://..."); threads of this process by default.
+    goes_on
+        Gets how many of how many images are done; False cancels.
+
+    Returns
+    -------
+    MeasureResult or None
+        `frame` is the table, `problems` what was left out; None if it was cancelled.
+    """
+    from napari_ngff.plate.tables import measuring
+
+    return measuring.measure(
+        open_node(source), label, wells=wells, scheduler=scheduler, goes_on=goes_on
+    )
