@@ -7,12 +7,9 @@ The journal is written by its own thread; now and then it is made to, and that i
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import sys
 import time
-import traceback
 from pathlib import Path
 
 from napari.components import ViewerModel
@@ -22,6 +19,7 @@ from napari_ngff.viewer import frontend, session
 from napari_ngff.viewer import reader as reader_module
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
+from victim import serve
 
 NAMES = {"new": "mitosis", "saved": "nuclei", "field": "mitosis", "saving": "nuclei"}
 """Labels that each scenario paints on; in the last it saves, too."""
@@ -44,12 +42,18 @@ def put_stroke(layer, number: int, seed: int) -> None:
         layer.replace_label(rng.randint(1, 4), rng.randint(1, 4))
 
 
-def open_labels(path: Path, scenario: str):
-    """Open an image, and return the layer to paint on."""
+def open_layers(path: Path | str) -> ViewerModel:
+    """Open a path in a new viewer."""
     viewer = ViewerModel()
     reader_module.current_viewer = lambda: viewer
     for one in get_reader(str(path))(str(path)):
         viewer.add_layer(as_layer(one) if isinstance(one, tuple) else one)
+    return viewer
+
+
+def open_labels(path: Path, scenario: str):
+    """Open an image, and return the layer to paint on."""
+    viewer = open_layers(path)
     if scenario == "field":
         session.session_of(viewer).browser.show_field(*FIELD)
     name = NAMES[scenario]
@@ -77,20 +81,5 @@ def run(job: dict) -> None:
     viewer.layers.clear()
 
 
-def main() -> None:
-    """Run a process for each line, since importing all this takes seconds."""
-    while line := sys.stdin.readline():
-        child = os.fork()
-        if not child:
-            try:
-                run(json.loads(line))
-            except Exception:  # noqa: BLE001  else its reason is lost
-                traceback.print_exc()
-            finally:
-                os._exit(1)
-        os.waitpid(child, 0)
-        os.write(1, b"dead\n")
-
-
 if __name__ == "__main__":
-    main()
+    serve(run)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
 
 import numpy as np
 import zarr
 
 from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import Journal, find_journals
 from napari_ngff.labels.reduce import Reduction
+from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.retained import Retained
+from napari_ngff.labels.shapes import Mask
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, ImageMetadata, LabelInfo, Level, Multiscale
@@ -18,6 +22,26 @@ from napari_ngff.store.chunks import open_array
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.store.pyramid import LevelSource
+
+
+def edit(
+    number: int, seed: int, shape: tuple[int, int], label: int | None = None
+) -> Edit:
+    """Make an edit; some replace what others painted, and would show a second time.
+
+    Some erase whole blocks, at coarser levels, too.
+    """
+    rng = random.Random(seed * 1000 + number)
+    size = rng.randint(3, 40), rng.randint(3, 40)
+    corner = [rng.randint(0, n - 3) for n in shape]
+    size = [min(n, s - c) for n, s, c in zip(size, shape, corner, strict=True)]
+    source = rng.choice([None, 0, 1, 2, 3])
+    runs = mask_runs(np.ones(size, bool), corner)
+    drawn = rng.randint(0, 3)
+    if number % 8 == 7:
+        size, source, drawn = [min(64, n) for n in shape], None, 0
+        runs = mask_runs(np.ones(size, bool), (0, 0))
+    return Edit(Mask(runs), (0, 1), (), drawn if label is None else label, source)
 
 
 def reduced(pixels, shape, method):

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from zarr.codecs import ZstdCodec
 
-from killed import edit
 from napari_ngff.errors import AccessError, NodeNotFoundError
 from napari_ngff.labels.journal import read_journal
 from napari_ngff.store.ozx import ZipSource
 from saving import (
+    edit,
     journaled,
     levels_of,
     open_canvas,

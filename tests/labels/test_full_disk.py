@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from zarr.codecs import ZstdCodec
 
-from killed import edit
 from napari_ngff.labels.edits import dump_edit
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.saving.retained import Retained
-from saving import open_canvas, write_levels
+from saving import edit, open_canvas, write_levels
 
 SHAPE = (120, 150)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from zarr.codecs import ZstdCodec
 
-from killed import edit, paint
 from napari_ngff.labels import journal as module
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from patience import until
 from saving import (
+    edit,
     journaled,
     levels_of,
     open_canvas,
@@ -63,6 +63,14 @@ def wanted(original, count, seed):
         writer.canvas.add(edit(number, seed, SHAPES[0]))
     whole = writer.canvas.read(0, tuple((0, n) for n in SHAPES[0]))
     return levels_of(whole, SHAPES[1:], "mode")
+
+
+def paint(canvas, journal, numbers, seed):
+    for number in numbers:
+        canvas.begin()
+        canvas.add(edit(number, seed, canvas.shape))
+        canvas.close()
+        journal.sync()
 
 
 def test_nothing_is_written_before_there_is_an_edit(label):

@@ -8,7 +8,6 @@ import pytest
 import zarr
 
 from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
-from killed import edit
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.creation import METHOD, create_labels
 from napari_ngff.labels.saving.retained import Retained
@@ -20,7 +19,7 @@ from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.lazy import BlankArray
 from napari_ngff.store.node import open_node
 from napari_ngff.store.pyramid import LevelSource
-from saving import levels_of, read_levels, write_image
+from saving import edit, levels_of, read_levels, write_image
 
 SHAPES = ((120, 150), (60, 75), (30, 38))
 CHUNKS = (16, 24)

@@ -12,7 +12,6 @@ import zipfile
 import pytest
 
 from napari_ngff.errors import AccessError, ConflictError
-from napari_ngff.store import draft as module
 from napari_ngff.store.creation import group_documents
 from napari_ngff.store.draft import Draft
 from napari_ngff.store.write import fsync, replace_tree
@@ -42,7 +41,6 @@ def test_everything_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
         flushed.append(path)
 
     monkeypatch.setattr(fsync, "flush_file", flush)
-    monkeypatch.setattr(module, "flush_folder", flush)
     monkeypatch.setattr(replace_tree, "flush_folder", flush)
     with Draft(tmp_path / "new.zarr") as draft:
         draft.put("zarr.json", GROUP)

@@ -1,6 +1,6 @@
 """What a killed process had in its journal is offered, and restored to the pixel.
 
-With KILLS=N at so many moments.
+With KILLS=N at a fourth as many moments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from painting_process import NAMES, open_labels, put_stroke
 from plates import write_plate
 from recovering import be_asked, opened
 
-KILLS = int(os.environ.get("KILLS", "12"))
+KILLS = int(os.environ.get("KILLS", "48")) // 4
 MOMENTS = [
     (sorted(NAMES)[kill % len(NAMES)], kill // len(NAMES)) for kill in range(KILLS)
 ]

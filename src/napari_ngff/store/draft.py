@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Self
 
 from napari_ngff.errors import AccessError
 from napari_ngff.store.archives.packing import pack
-from napari_ngff.store.workers import share
-from napari_ngff.store.write.folder_transaction import FolderTransaction
-from napari_ngff.store.write.fsync import FLUSHERS, Flushing, flush_folder
+from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.fsync import Flushing
+from napari_ngff.store.write.named_errors import permitted
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from napari_ngff.store.write.replace_tree import TreeReplacement
+    from napari_ngff.store.write.transaction import Tree
 
 __all__ = ["SINGLE", "Draft"]
 
@@ -61,17 +62,17 @@ class Draft:
         self.overwrite = overwrite
         self.root = ""
         self._folders: set[str] = set()
-        self._tree: TreeReplacement | None = None
+        self._tree: Tree | None = None
         self._flushing = Flushing()
 
     def __enter__(self) -> Self:
-        transaction = FolderTransaction(str(self.target.parent))
+        transaction = begin_transaction(FolderSource(str(self.target.parent)))
         try:
             transaction.recover("")
             self._require_room()
             # Beside the target, so that renaming moves no bytes.
             self._tree = transaction.replace_tree(self.target.name)
-            self.root = self._tree.new
+            self.root = f"{transaction.root}/{self._tree.key}"
             os.mkdir(self.root)
         except (PermissionError, AccessError) as error:
             msg = f"No permission to write {self.target}. Choose another folder."
@@ -99,7 +100,7 @@ class Draft:
         """Write an object; from any thread, each key once."""
         path = f"{self.root}/{key}"
         self._make(path.rpartition("/")[0])
-        with open(path, "xb", buffering=0) as file:
+        with permitted(path), open(path, "xb", buffering=0) as file:
             left = memoryview(data)
             while left:
                 # One call takes 2 GiB at most on Linux.
@@ -132,11 +133,9 @@ class Draft:
             pack(self.root, self.target, overwrite=self.overwrite)
             return
         self._flushing.finish()
-        folders = iter(self._folders)
-        share(folders, flush_folder, len(self._folders), FLUSHERS)
         self._require_room()
         if self._tree is not None:
-            self._tree.swap()
+            self._tree.commit()
 
     @property
     def _is_single(self) -> bool:

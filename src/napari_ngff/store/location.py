@@ -219,7 +219,10 @@ def _locate_url(url: str, options: dict[str, Any]) -> Location:
         len(names),
     )
     root = parts._replace(path="/".join(names[:cut]), fragment="").geturl()
-    return Location(RemoteSource(root, options), "/".join(names[cut:]))
+    source = RemoteSource(root, options)
+    if root.startswith("s3://"):
+        source.ask_writable()  # while it is read, or the main thread would have to wait
+    return Location(source, "/".join(names[cut:]))
 
 
 def _locate_object(where: Any) -> Location:

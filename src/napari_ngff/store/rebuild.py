@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.store.boxes import box_of, cells_in, whole_box
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.chunks import open_array
+from napari_ngff.store.objects import join
+from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.boxes import Box
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.layout import Shape
+    from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["count_strangers", "rebuild_level"]
 
@@ -98,14 +99,15 @@ def unmatched(
 def rebuild_level(
     fine: ChunkedArray,
     coarse: ChunkedArray,
-    root: str,
+    transaction: Transaction,
+    kept: str,
     progress: Callable[[str], None] | None = None,
-) -> tuple[str, str]:
+) -> None:
     """Make a level again, by nearest (stride), and put it in the place of the old one.
 
     Written beside, object by object, with the metadata of the old level to the letter.
-    Complete it takes the place: see `TreeReplacement`. Memory is that of one object and
-    what it is made of.
+    Complete it takes the place: see `Transaction.replace_tree`. Memory is that of one
+    object and what it is made of.
 
     Parameters
     ----------
@@ -113,41 +115,41 @@ def rebuild_level(
         The next finer level, right already.
     coarse
         The level to be made.
-    root
-        Folder of the hierarchy.
+    transaction
+        Of the hierarchy.
+    kept
+        Path at which the old level is kept; of several repairs the oldest state.
     progress
         Told of each written object's level.
-
-    Returns
-    -------
-    str, str
-        The level's folder, and the folder in which the old level is kept.
     """
-    import zarr
 
-    folder = os.path.join(root, *coarse.path.split("/"))
-    kept = f"{folder}.before-repair"
-    with FolderTransaction(root).replace_tree(coarse.path) as tree:
-        os.mkdir(tree.new)
-        for name in ("zarr.json", ".zarray", ".zattrs"):
-            if os.path.exists(os.path.join(folder, name)):
-                shutil.copy2(os.path.join(folder, name), os.path.join(tree.new, name))
-        target = zarr.open_array(tree.new, mode="r+")
-        for box in blocks(coarse):
-            sources, origin = source_box(box, fine.shape, coarse.shape)
-            index = (
-                np.arange(start, stop) * n // m - at
-                for (start, stop), n, m, at in zip(
-                    box, fine.shape, coarse.shape, origin, strict=True
-                )
+    def change(box: Box, voxels: npt.NDArray[Any]) -> bool:
+        sources, origin = source_box(box, fine.shape, coarse.shape)
+        index = (
+            np.arange(start, stop) * n // m - at
+            for (start, stop), n, m, at in zip(
+                box, fine.shape, coarse.shape, origin, strict=True
             )
-            region = tuple(slice(start, stop) for start, stop in box)
-            target[region] = fine.read(sources)[np.ix_(*index)].astype(coarse.dtype)
+        )
+        voxels[...] = fine.read(sources)[np.ix_(*index)]
+        return bool((voxels != coarse.fill_value).any())
+
+    with transaction.replace_tree(coarse.path) as tree:
+        for name in ("zarr.json", ".zarray", ".zattrs"):
+            document = transaction.source.get(join(coarse.path, name))
+            if document is not None:
+                transaction.put(join(tree.key, name), document)
+        new = open_array(transaction.source, tree.key, coarse.zarr_format)
+        writer = ArrayWriter(new, transaction)
+        for box in blocks(coarse):
+            unit = tuple(
+                start // size for (start, _), size in zip(box, writer.unit, strict=True)
+            )
+            writer.update(unit, set(cells_in(box, writer.cell)), change)
             if progress is not None:
                 progress(coarse.path)
-        # Of several repairs of one level the oldest state is kept.
-        tree.commit(foreign=True, kept=kept)
-    return folder, kept
+        tree.commit(kept=kept)
+    transaction.commit()
 
 
 def blocks(array: ChunkedArray) -> Iterator[Box]:

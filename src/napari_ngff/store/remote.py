@@ -6,9 +6,8 @@ import asyncio
 import os
 import threading
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,8 +21,6 @@ from napari_ngff.errors import (
 from napari_ngff.store.limits import LARGEST_DOCUMENT, allowed_chunk, is_document
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from napari_ngff.metadata.model import Problem
 
 __all__ = ["RemoteSource", "resume", "stop"]
@@ -40,6 +37,9 @@ SECONDS_VARIABLE = "NAPARI_NGFF_SERVER_SECONDS"
 """Environment variable by which more time is allowed, for slow connections."""
 
 FORBIDDEN = (401, 403)
+
+AT_MOST = 0.05
+"""Seconds that the main thread waits for whether objects can be put."""
 
 BUSY = (408, 425, 429, 500, 502, 503, 504)
 """Answers by which a server says that it may have another one in a moment."""
@@ -91,29 +91,50 @@ class RemoteSource:
         self._query = f"?{parts.query}" if parts.query else ""
         self._options = dict(options or {})
         self.files = _filesystem(parts.scheme, self._options)
+        self._asking = threading.Lock()
+        self._asked: Future[bool] | None = None
 
     @property
     def concurrency(self) -> int:
         """Enough requests in flight to hide the latency of one."""
         return 32
 
-    @cached_property
+    @property
     def writable(self) -> bool:
         """Whether objects can be put: a bucket of S3 that lets this user do so.
 
-        Asked for once, by beginning to put an object and giving that up.
+        The main thread does not wait for the server: no answer yet counts as yes, and
+        a save tells that it is no.
         """
-        if not self.name.startswith("s3://"):
-            return False
-        bucket, _, below = self.name.split("://", 1)[1].partition("/")
+        main = threading.current_thread() is threading.main_thread()
+        with suppress(TimeoutError):
+            return self.ask_writable().result(AT_MOST if main else None)
+        return True
+
+    def ask_writable(self) -> Future[bool]:
+        """Ask whether objects can be put: once, in a thread."""
+        with self._asking:
+            if self._asked is None:
+                self._asked = Future()
+                arguments = (self._asked,)
+                threading.Thread(
+                    target=self._try_to_put, args=arguments, daemon=True
+                ).start()
+            return self._asked
+
+    def _try_to_put(self, answer: Future[bool]) -> None:
+        """Begin to put an object, and give that up."""
+        bucket, _, below = self.name.partition("://")[2].partition("/")
         place = {"Bucket": bucket, "Key": f"{below}/zarr.json".lstrip("/")}
+        writable = False
         # Whatever the server says, it is no yes.
         with suppress(Exception):
-            begun = self.files.call_s3("create_multipart_upload", **place)
-            number = begun["UploadId"]
-            self.files.call_s3("abort_multipart_upload", UploadId=number, **place)
-            return True
-        return False
+            if self.name.startswith("s3://"):
+                begun = self.files.call_s3("create_multipart_upload", **place)
+                number = begun["UploadId"]
+                self.files.call_s3("abort_multipart_upload", UploadId=number, **place)
+                writable = True
+        answer.set_result(writable)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name + self._query, self._options)

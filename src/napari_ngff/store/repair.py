@@ -29,8 +29,9 @@ from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.json_text import written_like
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.node import read_node
+from napari_ngff.store.objects import join
 from napari_ngff.store.rebuild import count_strangers, rebuild_level
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.write_file import rename
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ class Repaired:
         """Put back what was there before; nothing if that was done already."""
         if os.path.isdir(self.kept):
             folder, name = os.path.split(self.path)
-            with FolderTransaction(folder).replace_tree(name) as tree:
-                tree.adopt(self.kept)
+            transaction = begin_transaction(FolderSource(folder))
+            with transaction.replace_tree(name) as tree:
+                tree.adopt(os.path.basename(self.kept))
                 tree.commit()
         elif os.path.exists(self.kept):
             rename(self.kept, self.path)
@@ -127,7 +129,7 @@ def repair(
         raise UnsupportedError(
             msg, remedy="Download or unpack it, repair the folder and pack it again."
         )
-    FolderTransaction(source.root).recover(node.location.path)
+    begin_transaction(source).recover(node.location.path)
     if code == INTERPOLATED:
         return rebuild_labels(node, progress, cancel)
     places = {
@@ -160,7 +162,8 @@ def put_back(node: Node, kept: str) -> None:
     if name in ("zarr.json", ".zattrs"):
         root = os.path.realpath(node.location.source.name)
         path = os.path.relpath(folder, root).replace(os.sep, "/")
-        consolidate(FolderTransaction(root), ["" if path == "." else path])
+        transaction = begin_transaction(node.location.source)
+        consolidate(transaction, ["" if path == "." else path])
 
 
 def labels_group(node: Node, path: str) -> str:
@@ -190,7 +193,7 @@ def correct(node: Node, path: str, change: Change) -> Repaired | None:
     if json.dumps(document) == before:
         return None
     repaired = replace_file(file, written_like(text, document))
-    consolidate(FolderTransaction(location.source.name), [path])
+    consolidate(begin_transaction(location.source), [path])
     return repaired
 
 
@@ -304,7 +307,7 @@ def rebuild_labels(
     done: list[Repaired] = []
     for path in paths:
         location = type(node.location)(node.location.source, path)
-        FolderTransaction(location.source.name).recover(path)
+        begin_transaction(location.source).recover(path)
         image = read_node(location, node.zarr_format).metadata.image
         levels = image.multiscales[0].levels if image is not None else ()
         keys = [location.key(level.path) for level in levels]
@@ -326,7 +329,9 @@ def rebuild_levels(
         fine = open_array(source, finer, node.zarr_format)
         coarse = open_array(source, coarser, node.zarr_format)
         if remade or count_strangers(fine, coarse, cancel):
-            yield Repaired(*rebuild_level(fine, coarse, source.name, progress))
+            transaction, kept = begin_transaction(source), f"{coarser}{SUFFIX}"
+            rebuild_level(fine, coarse, transaction, kept, progress)
+            yield Repaired(join(source.name, coarser), join(source.name, kept))
             remade = True
 
 

@@ -2,13 +2,15 @@
 
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import zarr
 
 from buckets import bucket_server
-from changes import prepare_image
+from callers import prepare_image
 from napari_ngff.errors import ConflictError, NameTakenError, UnsupportedError
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.creation import METHOD, create_labels
@@ -86,10 +88,30 @@ def download(files, tmp_path):
 
 
 def test_a_bucket_that_may_be_written_is_told(image, files):
-    assert why_not_written(RemoteSource(ADDRESS)) == ""
-    assert "cannot be written" in why_not_written(RemoteSource("s3://nobody/a.zarr"))
+    for address, wanted in ((ADDRESS, ""), ("s3://nobody/a.zarr", "cannot be written")):
+        source = RemoteSource(address)
+        source.ask_writable().result()
+        assert wanted in why_not_written(source)
     files.invalidate_cache()
     assert not files.exists("nobody")
+
+
+def test_the_main_thread_waits_for_no_server(image, monkeypatch):
+    answers, source = threading.Event(), RemoteSource("s3://nobody/a.zarr")
+    call = source.files.call_s3
+
+    def late(*given, **named):
+        answers.wait(60)
+        return call(*given, **named)
+
+    monkeypatch.setattr(source.files, "call_s3", late)
+    assert why_not_written(source) == ""
+    assert not answers.is_set()
+    with ThreadPoolExecutor() as pool:
+        told = pool.submit(why_not_written, source)
+        answers.set()
+        assert "cannot be written" in told.result()
+    assert "cannot be written" in why_not_written(source)
 
 
 def test_what_waits_is_read_and_put_by_commit(transaction, files):

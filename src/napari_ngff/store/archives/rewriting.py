@@ -16,7 +16,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import AccessError, UnsupportedError
+from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.archives.directory import ENCRYPTED, Archive
 from napari_ngff.store.archives.packing import rank
 from napari_ngff.store.archives.writer import Part, size_of_archive, write_archive
@@ -25,6 +25,7 @@ from napari_ngff.store.ozx import close_all, reload_all
 from napari_ngff.store.revision import Revision
 from napari_ngff.store.write.file_lock import lock_open_file
 from napari_ngff.store.write.fsync import flush_folder, flush_open_file
+from napari_ngff.store.write.named_errors import permitted
 from napari_ngff.store.write.write_file import rename
 from napari_ngff.store.write.writer_token import PART
 
@@ -91,22 +92,21 @@ def rewrite(
     name = f".{name}.{os.getpid():x}-{next(_numbers):x}{PART}"
     aside = os.path.join(folder, name)
     try:
-        try:
-            with os.fdopen(os.open(aside, WRITING, 0o666), "r+b", buffering=0) as file:
-                lock_open_file(file.fileno())
-                if not write_archive(file.fileno(), parts, comment, goes_on):
-                    return False
-                flush_open_file(file)
-                verify(aside, parts, staged)
-                if sys.platform == "win32":
-                    file.close()
-                return True if replace(aside, path, old) else None
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(aside)
-    except PermissionError as error:
-        msg = f"No permission to rewrite {path} in its folder."
-        raise AccessError(msg, remedy="Ask its owner, or save elsewhere.") from error
+        with (
+            permitted(path),
+            os.fdopen(os.open(aside, WRITING, 0o666), "r+b", buffering=0) as file,
+        ):
+            lock_open_file(file.fileno())
+            if not write_archive(file.fileno(), parts, comment, goes_on):
+                return False
+            flush_open_file(file)
+            verify(aside, parts, staged)
+            if sys.platform == "win32":
+                file.close()
+            return True if replace(aside, path, old) else None
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(aside)
 
 
 def sweep(path: str) -> None:

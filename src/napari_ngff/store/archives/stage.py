@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.store.archives.directory import File
 from napari_ngff.store.archives.writer import write_at
 from napari_ngff.store.revision import Revision
+from napari_ngff.store.write.named_errors import permitted
 from napari_ngff.store.write.write_file import nameless_file
 
 if TYPE_CHECKING:
@@ -76,5 +77,6 @@ class Stage:
         with self._lock:
             start = self._end
             self._end += len(raw)
-        write_at(file.fileno(), raw, start)
+        with permitted(self._folder or "temporary files of the system"):
+            write_at(file.fileno(), raw, start)
         return Staged(file, start, len(raw), zlib.crc32(raw))

@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from napari_ngff.store.write.named_errors import permitted
+
 if TYPE_CHECKING:
     from typing import IO
 
@@ -35,16 +37,17 @@ class AppendLog:
             Where there is no room. The file ends where it did, or does by the next
             call.
         """
-        self._cut()
-        self._file.seek(0, os.SEEK_END)
         unwritten = memoryview(record)
-        try:
-            while unwritten:
-                unwritten = unwritten[self._file.write(unwritten) :]
-        except BaseException:
-            with suppress(OSError):
-                self._cut()
-            raise
+        with permitted(str(self._file.name)):
+            self._cut()
+            self._file.seek(0, os.SEEK_END)
+            try:
+                while unwritten:
+                    unwritten = unwritten[self._file.write(unwritten) :]
+            except BaseException:
+                with suppress(OSError):
+                    self._cut()
+                raise
         start, self._end = self._end, self._end + len(record)
         return start
 
@@ -55,4 +58,5 @@ class AppendLog:
 
     def flush(self) -> None:
         """Return once all of it is on the disk."""
-        os.fsync(self._file.fileno())
+        with permitted(str(self._file.name)):
+            os.fsync(self._file.fileno())

@@ -22,10 +22,10 @@ from napari_ngff.store.revision import Revision
 from napari_ngff.store.workers import share
 from napari_ngff.store.write.file_lock import turn
 from napari_ngff.store.write.fsync import flush_file, flush_folder
+from napari_ngff.store.write.named_errors import permitted
 from napari_ngff.store.write.replace_tree import TreeReplacement, recover
 from napari_ngff.store.write.transaction import TransactionSource
 from napari_ngff.store.write.write_file import (
-    permitted,
     remove,
     rename,
     replace_file,
@@ -349,7 +349,11 @@ class RedirectedTree:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def commit(self) -> None:
+    def adopt(self, key: str) -> None:
+        """Take the folder at a path of the hierarchy as what is new."""
+        self._tree.adopt(key)
+
+    def commit(self, *, kept: str = "") -> None:
         """Put it in its place; nothing if it is there already."""
         if self.key not in self._transaction.redirected:
             return
@@ -357,7 +361,7 @@ class RedirectedTree:
         with self._transaction.moving:
             self._transaction.moves += 1
             try:
-                self._tree.swap()
+                self._tree.swap(kept)
                 del self._transaction.redirected[self.key]
             finally:
                 self._transaction.moves += 1

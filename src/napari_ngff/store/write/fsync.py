@@ -9,6 +9,8 @@ from queue import Queue
 from threading import Thread
 from typing import IO
 
+from napari_ngff.store.write.named_errors import permitted
+
 __all__ = ["FLUSHERS", "Flushing", "flush_file", "flush_folder", "flush_open_file"]
 
 FLUSHERS = 8
@@ -105,7 +107,8 @@ def flush_file(path: str) -> None:
     # Windows flushes only what is open for writing.
     handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     try:
-        os.fsync(handle)
+        with permitted(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -122,6 +125,6 @@ def flush_folder(path: str) -> None:
         os.fsync(handle)
     except OSError as error:
         if error.errno not in UNKNOWN:
-            raise
+            raise OSError(error.errno, error.strerror, path) from error
     finally:
         os.close(handle)

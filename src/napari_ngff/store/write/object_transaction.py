@@ -7,6 +7,7 @@ missing. Each is put on the condition that it is what it was when it was read.
 
 from __future__ import annotations
 
+import errno
 import json
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
@@ -152,6 +153,12 @@ class Bucket:
                 " permission, or edit a copy of the labels."
             )
             raise AccessError(msg) from error
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            number = error.errno or errno.EIO
+            place = f"{self.name}/{key}"
+            raise OSError(number, error.strerror or str(error), place) from error
 
 
 class ObjectTransaction(WaitingTransaction):

@@ -83,9 +83,9 @@ class TreeReplacement:
     Attributes
     ----------
     new
-        Path of the folder in which to make what is new; it is not there yet.
+        The folder in which to make what is new; it is not there yet.
     key
-        The same below the hierarchy's root.
+        Its path below the hierarchy's root.
 
     Raises
     ------
@@ -128,33 +128,31 @@ class TreeReplacement:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def adopt(self, folder: str) -> None:
-        """Take a folder of the same file system as what is new."""
-        os.rename(folder, self.new)
+    def adopt(self, key: str) -> None:
+        """Take the folder at a path of the hierarchy as what is new."""
+        os.rename(self._transaction.locate(key), self.new)
 
-    def commit(self, *, foreign: bool = False, kept: str = "") -> None:
+    def commit(self, *, kept: str = "") -> None:
         """Give what is new its place: from then on it survives a loss of power.
 
         Parameters
         ----------
-        foreign
-            Whether others than the transaction wrote some of it, and did not flush it.
         kept
-            Path of a folder where to keep what was there before; what lies there
-            already stays. "" to delete it.
+            See `Tree.commit`.
 
         Raises
         ------
         OSError
             Where the system refuses; `place` is as it was.
         """
-        self.prepare(foreign=foreign)
+        self.prepare()
         self.swap(kept)
 
-    def prepare(self, *, foreign: bool = False) -> None:
+    def prepare(self) -> None:
         """Bring all that is new to the disk; see `commit`."""
         self._transaction.settle()
-        flush_tree(self.new, files=foreign)
+        folders = [folder for folder, _, _ in os.walk(self.new)]
+        share(iter(folders), flush_folder, len(folders), FLUSHERS)
         self._write_note()
         # Or a reader could take what is new for what was there.
         forget(self._transaction, self._documents)
@@ -171,8 +169,9 @@ class TreeReplacement:
         flush_folder(os.path.dirname(self.place))
 
     def _keep(self, old: str, kept: str) -> None:
-        if kept and not os.path.lexists(kept):
-            os.rename(old, kept)
+        place = self._transaction.locate(kept)
+        if kept and not os.path.lexists(place):
+            os.rename(old, place)
 
     def _write_note(self) -> None:
         free = not os.path.lexists(self.place)
@@ -349,19 +348,3 @@ def _listed(group: str) -> list[Any]:
                 content = content["attributes"].get("ome") or content["attributes"]
             return list(content["labels"])
     return []
-
-
-def flush_tree(folder: str, *, files: bool) -> None:
-    """Wait until names below a folder, and maybe the files, are on the disk.
-
-    Raises
-    ------
-    OSError
-        Where they do not get there.
-    """
-    found, folders = [], []
-    for path, _, names in os.walk(folder):
-        folders.append(path)
-        found += [f"{path}/{name}" for name in names if files]
-    share(iter(found), flush_file, len(found), FLUSHERS)
-    share(iter(folders), flush_folder, len(folders), FLUSHERS)

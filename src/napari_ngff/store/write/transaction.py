@@ -44,8 +44,18 @@ class Tree(Protocol):
     def __exit__(self, *error: object) -> None:
         """Close it."""
 
-    def commit(self) -> None:
-        """Put all that is below `key` in its place."""
+    def adopt(self, key: str) -> None:
+        """Take all that is below `key` as what is new."""
+
+    def commit(self, *, kept: str = "") -> None:
+        """Put all that is below `key` in its place.
+
+        Parameters
+        ----------
+        kept
+            Path at which to keep what was there before; what lies there already stays.
+            "" to delete it.
+        """
 
     def close(self) -> None:
         """Finish or take back what was begun."""

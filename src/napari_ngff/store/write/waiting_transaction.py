@@ -102,8 +102,14 @@ class WaitingTree:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def commit(self) -> None:
-        """Let it wait under its own name."""
+    def adopt(self, key: str) -> None:
+        """Take all that is below `key` as what is new."""
+        self._transaction.move(key, self.key)
+
+    def commit(self, *, kept: str = "") -> None:
+        """Let it wait under its own name; see `Tree.commit`."""
+        if kept and not self._transaction.keys(kept):
+            self._transaction.move(self._path, kept)
         if self.key != self._path:
             self._transaction.move(self.key, self._path)
         consolidate(self._transaction, self._documents)

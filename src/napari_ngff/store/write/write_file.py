@@ -9,8 +9,8 @@ import tempfile
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
-from napari_ngff.errors import AccessError
 from napari_ngff.store.write.fsync import flush_file, flush_folder
+from napari_ngff.store.write.named_errors import permitted
 from napari_ngff.store.write.writer_token import PART, new_token, remove_left
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "aside_name",
     "nameless_file",
-    "permitted",
     "remove",
     "rename",
     "replace_file",
@@ -85,14 +84,8 @@ def replace_file(path: str | Path, data: Buffer) -> None:
     path = os.path.realpath(path)
     with permitted(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    aside = write_aside(path, data, new_token(), flush=True)
-    try:
-        rename(aside, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(aside)
-        raise
-    flush_folder(os.path.dirname(path))
+    with written_aside(path) as aside, open(aside, "xb") as file:
+        file.write(bytes(data))
 
 
 @contextmanager
@@ -112,17 +105,18 @@ def written_aside(path: str | Path, *, flush: bool = True) -> Iterator[str]:
         Where to write it. What is raised leaves `path` as it was.
     """
     path = os.path.realpath(path)
-    aside = aside_name(path, new_token())
+    folder, aside = os.path.dirname(path), aside_name(path, new_token())
     try:
         if flush:
             with suppress(OSError):
-                remove_left(os.path.dirname(path))
-        yield aside
-        if flush:
-            flush_file(aside)
+                remove_left(folder)
+        with permitted(path):
+            yield aside
+            if flush:
+                flush_file(aside)
         rename(aside, path)
         if flush:
-            flush_folder(os.path.dirname(path))
+            flush_folder(folder)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(aside)
@@ -162,13 +156,3 @@ def remove(path: str) -> None:
     """Remove a file, if there is one."""
     with permitted(path), suppress(FileNotFoundError, NotADirectoryError):
         os.unlink(path)
-
-
-@contextmanager
-def permitted(path: str) -> Iterator[None]:
-    """Say what cannot be written, and what to do, where the system refuses."""
-    try:
-        yield
-    except PermissionError as error:
-        msg = f"No permission to write {path}. Ask its owner, or save elsewhere."
-        raise AccessError(msg) from error

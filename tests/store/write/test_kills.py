@@ -1,0 +1,451 @@
+"""Whatever kills what writes, each object is old or new, and nothing is lost.
+
+Each test runs real processes. They end by SIGKILL, just before or just after a call
+that changes anything, or at a random moment; or one of these calls fails once. All that
+writes is in `callers.CALLERS`, and is tried in a folder, an archive and a bucket of a
+real server of S3.
+
+With KILLS=N at so many random moments.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from buckets import ENVIRONMENT, bucket_server
+from callers import (
+    ARCHIVE,
+    BETWEEN,
+    BUCKET,
+    CALLERS,
+    CHUNKS,
+    EDITS,
+    FOLDER,
+    Place,
+    painted,
+    state_of,
+)
+from napari_ngff.labels.journal import find_journals
+from napari_ngff.labels.reduce import Reduction
+from napari_ngff.metadata.model import Severity
+from napari_ngff.store.archives.packing import pack
+from napari_ngff.store.boxes import box_of, cells_in, whole_box
+from napari_ngff.store.check import walk
+from napari_ngff.store.chunks import open_array
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="no such processes here"
+)
+
+TESTS = Path(__file__).parents[2]
+ERRORS = ("ENOSPC", "EIO", "EACCES")
+PAIRS = list(
+    dict.fromkeys(
+        (name, caller.written[(number + turn) % len(caller.written)])
+        for turn in range(3)
+        for number, (name, caller) in enumerate(CALLERS.items())
+    )
+)
+"""Each caller in one kind of store, then in the next."""
+
+REFUSED = [(name, kind) for name in CALLERS for kind in CALLERS[name].refuses]
+KILLS = int(os.environ.get("KILLS", "20"))
+"""How often a process is killed at a random moment, in all."""
+
+STAGES = {
+    "save labels": {"write journal", "fsync journal", "replace chunk", "fsync chunk"},
+    "save new labels": {"rename other", "replace document", "create journal"},
+}
+"""Stages in which at least a process has to die, so that none is overlooked."""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with bucket_server() as files:
+        yield files
+
+
+@pytest.fixture(scope="module")
+def victims(server):
+    """A process that starts those to be killed."""
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    command = [sys.executable, str(TESTS / "victim.py")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, **pipes) as process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def make_trials(victims, server, tmp_path, monkeypatch):
+    """Give what tries a caller in a kind of store."""
+    # In memory, where it is quick to wait for the disk.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
+    folder = Path(tempfile.mkdtemp(dir=memory))
+
+    def make(name, kind, **options):
+        monkeypatch.setenv("XDG_DATA_HOME", str(folder / "trial" / "data"))
+        return Trials(victims, server, folder, name, kind, **options)
+
+    yield make
+    shutil.rmtree(folder)
+    if server.exists("cells"):
+        server.rm("cells", recursive=True)
+    server.invalidate_cache()
+
+
+class Trials:
+    """One caller, which writes again and again from the same beginning."""
+
+    def __init__(self, victims, files, folder, name, kind, swaps=True):
+        self.victims, self.files, self.swaps = victims, files, swaps
+        self.name, self.kind, self.caller = name, kind, CALLERS[name]
+        self.painting = self.caller.painting
+        self.original = folder / "original"
+        self.checks = 0
+        self.place = Place(kind, folder / "trial")
+        (self.original / "files").mkdir(parents=True)
+        self.caller.prepare(self.original / "files" / "image.zarr")
+        self.begin()
+        self.before = state_of(self.place)
+        self.exempt = self.odd_labels()
+        self.valid = [self.errors()]
+
+    def begin(self):
+        """Put all back as it was."""
+        self.told = []
+        shutil.rmtree(self.place.folder, ignore_errors=True)
+        shutil.copytree(self.original, self.place.folder)
+        (self.place.folder / "tmp").mkdir()
+        image = self.place.files / "image.zarr"
+        if self.kind == BUCKET:
+            if self.files.exists("cells"):
+                self.files.rm("cells", recursive=True)
+            self.files.invalidate_cache()
+            self.files.makedirs("cells", exist_ok=True)
+            found = [path for path in image.rglob("*") if path.is_file()]
+            keys = [f"cells/image.zarr/{path.relative_to(image)}" for path in found]
+            contents = (path.read_bytes() for path in found)
+            self.files.pipe(dict(zip(keys, contents, strict=True)))
+            self.files.invalidate_cache()
+        elif self.kind == ARCHIVE:
+            pack(image, self.place.root, flush=False)
+        if self.kind != FOLDER:
+            shutil.rmtree(image)
+
+    # Processes.
+
+    def send(self, **target):
+        keys = ("AWS_ENDPOINT_URL", *ENVIRONMENT)
+        environment = {key: os.environ[key] for key in keys}
+        job = {
+            "caller": self.name, "kind": self.kind, "swaps": self.swaps,
+            "folder": str(self.place.folder), "environment": environment, **target,
+        }  # fmt: skip
+        self.victims.stdin.write(json.dumps(job) + "\n")
+        self.victims.stdin.flush()
+        word, pid = self.line().split()
+        assert word == "ready"
+        return int(pid)
+
+    def line(self):
+        return self.victims.stdout.readline().strip()
+
+    def listen(self):
+        """Return what the process tells in the end; None where it died before."""
+        end = None
+        while (line := self.line()) != "dead":
+            word, _, more = line.partition(" ")
+            assert word in ("end", "edit", "saved", "recovered"), line
+            if word == "end":
+                end = json.loads(more)
+            else:
+                self.told.append((word, int(more)))
+        self.files.invalidate_cache()
+        return end
+
+    def start(self, **target):
+        self.send(**target)
+        return self.listen()
+
+    def told_last(self, word):
+        return max((number for kind, number in self.told if kind == word), default=0)
+
+    def run(self):
+        """Let it come to its end; return its steps."""
+        self.begin()
+        began = time.monotonic()
+        told = self.start()
+        self.seconds = time.monotonic() - began
+        assert told["failures"] == [], told
+        self.after = state_of(self.place)
+        assert self.after != self.before
+        self.valid.append(self.errors())
+        self.exempt += self.odd_labels() if self.caller.odd else []
+        self.check_whole()
+        return told["steps"]
+
+    def run_and_kill(self, seconds):
+        pid = self.send(waits=True)
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGKILL)
+        return self.listen()
+
+    # What is found.
+
+    def errors(self):
+        return [
+            (path, p.code)
+            for path, p in walk(self.place.node())
+            if p.severity is Severity.ERROR
+        ]
+
+    def levels_of(self, path):
+        image = self.place.node(path).metadata.image
+        source, levels = self.place.source, image.multiscales[0].levels
+        return [open_array(source, f"{path}/{level.path}") for level in levels]
+
+    def odd_labels(self):
+        """Label images with a level that is not made of the finer one."""
+        node = self.place.node("labels")
+        paths = [f"labels/{name}" for name in node.metadata.labels or ()]
+        return [path for path in paths if not self.is_pyramid(path)]
+
+    def is_pyramid(self, path):
+        """Whether every level is what it would be if it was made again."""
+        levels = [one.read(whole_box(one.shape)) for one in self.levels_of(path)]
+        return any(
+            all(
+                np.array_equal(made_of(fine, coarse.shape, method), coarse)
+                for fine, coarse in pairwise(levels)
+            )
+            for method in ("nearest", "mode")
+        )
+
+    def left_aside(self):
+        place = self.place
+        names = [str(p.relative_to(place.folder)) for p in place.folder.rglob("*")]
+        names += self.files.find("cells") if self.kind == BUCKET else []
+        ends = (".aside", ".part", ".merging", ".replaced", ".widening", ".rebuilding",
+                ".copying", ".before", ".unfinished")  # fmt: skip
+        return [name for name in names if name.endswith(ends) or "/.image" in name]
+
+    def check_whole(self):
+        assert self.left_aside() == []
+        names = self.place.node("labels").metadata.labels or ()
+        assert set(self.odd_labels()) <= set(self.exempt), names
+
+    def check_killed(self, where):
+        """See what others find before anybody recovers anything."""
+        if self.swaps:
+            assert self.errors() in self.valid, where
+        if self.painting is not None:
+            self.check_blocks(where)
+            return
+        now = state_of(self.place)
+        for path in (self.before.keys() | self.after.keys()) if self.swaps else ():
+            states = self.before.get(path), self.after.get(path)
+            assert now.get(path) in states, (where, path)
+
+    def wanted(self, count):
+        return painted(self.original, self.painting, count)
+
+    def check_blocks(self, where):
+        """See that every block is as it was before or after one of the saves."""
+        listed = self.place.node("labels").metadata.labels or ()
+        if self.painting.name not in listed:
+            return
+        states = [self.wanted(n) for n in range(0, EDITS + 1, BETWEEN)]
+        levels = self.levels_of(self.painting.path)
+        found = [level.read(whole_box(level.shape)) for level in levels]
+        if self.kind == ARCHIVE:
+            # It is the result of one of the saves, whole.
+            assert any(same(found, state) for state in states), where
+        for number, got in enumerate(found):
+            for cell in cells_in(whole_box(got.shape), CHUNKS):
+                box = tuple(slice(*s) for s in box_of(cell, CHUNKS, got.shape))
+                assert any(
+                    np.array_equal(got[box], state[number][box]) for state in states
+                ), (where, number, cell)
+
+    def check(self, where):
+        """Recover, be killed in that, recover again: the same as if never killed."""
+        self.check_killed(where)
+        said = self.told_last("edit")
+        journals = self.journals()
+        stages = [["rename aside", 0], ["unlink aside", 0], ["unlink chunk", 0]]
+        if self.painting is not None:
+            stages = [
+                ["replace chunk", 3],
+                ["write journal", 1],
+                ["put_object chunk", 2],
+            ]
+        self.checks += 1
+        step = stages[self.checks % len(stages)]
+        self.start(recovers=True, step=step, when="after")
+        told = self.start(recovers=True)
+        assert told["failures"] == [], where
+        assert self.left_aside() == [], where
+        assert self.errors() in self.valid, where
+        assert set(self.odd_labels()) <= set(self.exempt), where
+        if self.painting is not None:
+            self.check_painted(said, journals, where)
+            return
+        now = state_of(self.place)
+        for path in now.keys() | self.before.keys():
+            states = self.before.get(path), self.after.get(path)
+            assert now.get(path) in states, (where, path)
+        self.check_trees(now, where)
+        if now != self.after:
+            told = self.start()
+            assert told["failures"] == [], (where, told)
+            assert state_of(self.place) == self.after, where
+        self.check_whole()
+
+    def journals(self):
+        if self.painting is None:
+            return []
+        return find_journals(str(self.place.root), self.painting.path)
+
+    def check_painted(self, said, journals, where):
+        """See that nothing that was in the journal is lost."""
+        # An edit may be in the journal that the process could not tell. Of what
+        # was saved and not told, too, there is no journal to be recovered.
+        counts = [self.told_last("recovered")] if journals else [said]
+        counts = counts if any(counts) or not said else [said, said + 1]
+        assert set(counts) <= {said, said + 1}, where
+        assert self.journals() == [], where
+        if not self.painting.new or any(counts):
+            levels = self.levels_of(self.painting.path)
+            found = [level.read(whole_box(level.shape)) for level in levels]
+            assert any(same(found, self.wanted(n)) for n in counts), (where, counts)
+        else:
+            assert self.painting.name not in self.place.node("labels").metadata.labels
+        now = state_of(self.place)
+        others = {p for p in now if "/labels/" not in p or "/labels/other" in p}
+        assert {p: now[p] for p in others} == {
+            p: self.before[p] for p in self.before if p in others
+        }, where
+
+    def check_trees(self, now, where):
+        """A tree is all old or all new."""
+        if self.kind == BUCKET:
+            return
+        for tree in trees_of(self.before, self.after):
+            found = {path: now[path] for path in now if path.startswith(tree)}
+            states = [
+                {path: one[path] for path in one if path.startswith(tree)}
+                for one in (self.before, self.after)
+            ]
+            assert found in states, (where, tree)
+
+
+def made_of(fine, shape, method):
+    reduction = Reduction.of(fine.shape, shape, method)
+    box = whole_box(shape)
+    return reduction.reduce(fine, box)
+
+
+def same(levels, others):
+    return all(np.array_equal(a, b) for a, b in zip(levels, others, strict=True))
+
+
+def trees_of(before, after):
+    """Arrays that a change replaces."""
+    changed = {p for p in before.keys() | after.keys() if before.get(p) != after.get(p)}
+    return {path.split("/c/")[0] + "/" for path in changed if "/c/" in path}
+
+
+def chosen(steps, most):
+    """Steps to die at: of each stage the first, the last, and some in between."""
+    for stage, count in sorted(steps.items()):
+        for number in np.unique(np.linspace(0, count - 1, most).astype(int)):
+            yield stage, int(number)
+
+
+def test_each_caller_says_what_it_writes():
+    assert len(CALLERS) >= 14
+    assert all(caller.written for caller in CALLERS.values())
+
+
+@pytest.mark.parametrize(("name", "kind"), REFUSED)
+def test_what_a_caller_refuses_is_left_as_it_was(make_trials, name, kind):
+    trials = make_trials(name, kind)
+    told = trials.start()
+    if CALLERS[name].painting is None:
+        assert CALLERS[name].refuses[kind] in told["failures"][0]
+        assert state_of(trials.place) == trials.before
+
+
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
+def test_what_is_killed_at_a_random_moment(make_trials, name, kind):
+    """Some of KILLS, shared among all."""
+    number = PAIRS.index((name, kind))
+    times = KILLS // len(PAIRS) + (number < KILLS % len(PAIRS))
+    if not times:
+        return
+    trials = make_trials(name, kind)
+    trials.run()
+    for kill in range(times):
+        rng = random.Random(1000 * number + kill)
+        trials.begin()
+        seconds = rng.uniform(0, trials.seconds)
+        trials.run_and_kill(seconds)
+        trials.check(seconds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("swaps", [True, False], ids=["swap", "two renames"])
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
+def test_death_in_every_stage(make_trials, name, kind, swaps):
+    if not swaps and kind != FOLDER:
+        return
+    trials = make_trials(name, kind, swaps=swaps)
+    steps, died = trials.run(), set()
+    if swaps and kind == FOLDER:
+        assert steps.keys() >= STAGES.get(name, set())
+    for number, step in enumerate(chosen(steps, 2)):
+        when = ("after", "before")[number % 2]
+        trials.begin()
+        # Threads may need a step less than the other time.
+        if trials.start(step=step, when=when) is None:
+            died.add(step[0])
+        trials.check((step, when))
+    assert died == steps.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
+def test_a_call_that_fails_once(make_trials, name, kind):
+    """What failed is named, all is old or new, and to do it again is enough."""
+    trials = make_trials(name, kind)
+    for number, step in enumerate(chosen(trials.run(), 2)):
+        trials.begin()
+        told = trials.start(step=step, when=ERRORS[number % len(ERRORS)])
+        assert told is not None
+        where = step, told
+        assert told["failures"][1:] == [], where
+        for failure in told["failures"]:
+            check_named(failure, told["failed"], where)
+        assert trials.left_aside() == [], where
+        if trials.painting is None:
+            assert state_of(trials.place) == trials.after, where
+        trials.check(where)
+
+
+def check_named(failure, failed, where):
+    """See that an error names what it failed at: a path of which that is part."""
+    assert "image" in failure or "table" in failure or Path(failed).name in failure, (
+        where
+    )
