@@ -372,3 +372,24 @@ def test_a_field_without_values_reaches_nothing(tmp_path):
     assert np.isnan(moved[:, 0]).all()
     with pytest.raises(UnsupportedError, match="nowhere"):
         bent(node)
+
+
+def test_coordinates_of_the_nearest_vector_show_an_image(tmp_path):
+    link = {"type": "coordinates", "path": "d", "interpolation": "nearest"}
+    ends = {"input": {"name": "atlas"}, "output": {"name": "physical"}}
+    node = write(tmp_path, link, **ends)
+    there = np.stack(np.mgrid[:8, :8], axis=-1) * 0.75 + [2, -1]
+    zarr.create_array(tmp_path / "d", data=there)
+    pyramid = bent(node)
+    level, (array,) = pyramid.multiscale.levels[0], pyramid.levels
+    found = array.read(tuple((0, n) for n in array.shape))
+    assert min(found.shape) >= 5
+    pixels = np.arange(64).reshape(8, 8)
+    for index, value in np.ndenumerate(found):
+        at = np.array(level.translation) + np.array(level.scale) * index
+        y, x = there[tuple(np.clip(np.floor(at + 0.5), 0, 7).astype(int))]
+        inside = -0.5 <= y <= 7.5 and -0.5 <= x <= 7.5
+        wanted = pixels[min(round(y), 7), min(round(x), 7)] if inside else 0
+        y0, x0 = np.clip(np.floor([y, x]), 0, 7).astype(int)
+        near = pixels[y0 : y0 + 2, max(x0, 0) : x0 + 2]
+        assert value == wanted or (inside and near.min() <= value <= near.max())

@@ -465,13 +465,15 @@ def test_unreadable_codec(tmp_path, capsys):
 # -------- odd arrays --------
 
 
-def test_float_labels_are_left_out(tmp_path, notes):
+def test_float_labels_are_shown_rounded(tmp_path, notes):
     root = write_image(tmp_path / "a.zarr", pixels(20, 20))
     write_group(root / "labels", {"labels": ["cells", "nuclei"]})
     floats = pixels(20, 20, dtype="f4")
     write_image(root / "labels/cells", floats, **{"image-label": {}})
     write_image(root / "labels/nuclei", pixels(20, 20), **{"image-label": {}})
-    assert [layer.name for layer in build(root)] == ["a", "nuclei"]
+    layers = build(root)
+    assert [layer.name for layer in layers] == ["a", "cells", "nuclei"]
+    np.testing.assert_array_equal(data_of(layers[1]), pixels(20, 20))
     (note,) = notes()
     assert "cells" in note
     assert "float32" in note

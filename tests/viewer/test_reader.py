@@ -9,11 +9,15 @@ import zarr
 from napari.components import ViewerModel
 from napari.layers import Layer
 
-from napari_ngff import UnsupportedError, open_node
+from napari_ngff import UnsupportedError, open_node, open_pyramid
 from napari_ngff.viewer import reader
+from napari_ngff.viewer.alignment import save_alignment
 from napari_ngff.viewer.contents import MAX_IMAGES, contents
+from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.reader import get_reader, read
 from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.viewer.saving.sidecars import edit_copy
 
 
 @pytest.fixture(scope="module")
@@ -155,15 +159,42 @@ def test_images_of_a_collection_are_named_by_its_xml(collection, shown):
     ]
 
 
-def test_more_than_one_multiscale_is_told(image, tmp_path, shown):
-    copy = shutil.copytree(image, tmp_path / "two.ome.zarr")
-    document = json.loads((copy / ".zattrs").read_text())
-    document["multiscales"].append(
-        {**document["multiscales"][0], "name": "deconvolved"}
-    )
-    (copy / ".zattrs").write_text(json.dumps(document))
-    read(str(copy))
-    assert ["deconvolved" in message for message in shown] == [True]
+def test_other_multiscales_are_hidden_layers(image, tmp_path, shown):
+    path = shutil.copytree(image, tmp_path / "two.ome.zarr")
+    document = json.loads((path / ".zattrs").read_text())
+    first = document["multiscales"][0]
+    levels = [{**one, "path": f"second/{one['path']}"} for one in first["datasets"]]
+    second = {**first, "name": "deconvolved", "datasets": levels}
+    document["multiscales"].append(second)
+    (path / ".zattrs").write_text(json.dumps(document))
+    for level in "012":
+        shutil.copytree(path / level, path / "second" / level)
+        array = zarr.open_array(path / "second" / level, mode="r+")
+        array[...] = np.asarray(array[...]) + 7
+    before = read(str(image))
+    layers = read(str(path))
+    added = layers[len(before) :]
+    assert [one["name"].split(":")[1] for _, one, _ in added] == [" deconvolved"] * 3
+    assert [one["visible"] for _, one, _ in added] == [False] * 3
+    for (data, keywords, _), (other, same, _) in zip(layers, added, strict=False):
+        np.testing.assert_array_equal(np.asarray(data[0]) + 7, np.asarray(other[0]))
+        assert keywords["scale"] == same["scale"]
+    (message,) = shown
+    assert "2 multiscales; the first is shown. Hidden layers show" in message
+    moved = Layer.create(*added[0])
+    with pytest.raises(UnsupportedError, match="not the first multiscale"):
+        save_alignment(moved, "")
+
+
+def test_a_multiscale_that_cannot_be_read_is_told(image, tmp_path, shown):
+    path = shutil.copytree(image, tmp_path / "two.ome.zarr")
+    document = json.loads((path / ".zattrs").read_text())
+    lost = {**document["multiscales"][0], "name": "lost"}
+    lost["datasets"] = [{**lost["datasets"][0], "path": "nowhere"}]
+    document["multiscales"].append(lost)
+    (path / ".zattrs").write_text(json.dumps(document))
+    assert len(read(str(path))) == len(read(str(image)))
+    assert any("nowhere" in message for message in shown)
 
 
 def test_a_broken_label_is_told_and_the_image_opens(image, tmp_path, shown):
@@ -174,14 +205,38 @@ def test_a_broken_label_is_told_and_the_image_opens(image, tmp_path, shown):
     assert len(shown) == 2
 
 
-def test_float_labels_are_told_and_left_out(image, tmp_path, shown):
-    copy = shutil.copytree(image, tmp_path / "cells.ome.zarr")
+@pytest.mark.parametrize("dtype", ["f4", "f8", "?"])
+def test_labels_that_are_no_integers_are_shown_and_can_be_copied(
+    image, tmp_path, shown, dtype
+):
+    path = shutil.copytree(image, tmp_path / "cells.ome.zarr")
     for level in "012":
-        path = copy / "labels" / "nuclei" / level
-        shape = zarr.open_array(path, mode="r").shape
-        zarr.create_array(path, shape=shape, dtype="f4", zarr_format=2, overwrite=True)
-    assert names(read(str(copy)))[3:] == ["cells"]
-    assert ["float32" in message for message in shown] == [True]
+        place = path / "labels" / "nuclei" / level
+        shape = zarr.open_array(place, mode="r").shape
+        options = {"shape": shape, "dtype": dtype, "zarr_format": 2, "overwrite": True}
+        array = zarr.create_array(place, **options)
+        array[0, :2, :4] = [[1, 2.4, 7, 8], [np.nan, np.inf, -1, 3.6]]
+    viewer = ViewerModel()
+    for data in read(str(path)):
+        viewer.add_layer(as_layer(data))
+    layer = viewer.layers["nuclei"]
+    rounded = [[1, 2, 7, 8], [0, 0, -1, 4]] if dtype != "?" else np.ones((2, 4))
+    np.testing.assert_array_equal(np.asarray(layer.data[0])[0, :2, :4], rounded)
+    assert layer.data[0].dtype.kind in "iu"
+    stated = {"f4": ["float32"], "f8": ["float64"], "?": []}[dtype]
+    assert len(shown) == len(stated)
+    for message, name in zip(shown, stated, strict=True):
+        assert f"nuclei holds {name}, not integers. It is shown rounded" in message
+    assert not layer.editable
+    assert "Edit a copy of labels" in layer.read_only
+    copy = edit_copy(viewer, layer).made
+    np.testing.assert_array_equal(np.asarray(copy.data[0])[0, :2, :4], rounded)
+    copy.paint((0, 40, 40), 9)
+    assert copy.saver.save_now()
+    stored = open_pyramid(copy.metadata[KEY].node).levels[0]
+    assert stored.dtype.kind in "iu"
+    np.testing.assert_array_equal(stored.read(((0, 1), (0, 2), (0, 4)))[0], rounded)
+    assert stored.read(((0, 1), (40, 41), (40, 41))).item() == 9
 
 
 def test_several_paths_are_read_one_after_the_other(image, plate, shown):

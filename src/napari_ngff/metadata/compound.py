@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = [
     "Inverse",
     "Sequence",
     "composed",
+    "smoothed",
 ]
 
 
@@ -302,6 +303,27 @@ def composed(*steps: Transformation) -> Transformation:
     if len(flat) == 1:
         return flat[0]
     return Sequence(tuple(flat)) if flat else Identity()
+
+
+def smoothed(transformation: Transformation) -> Transformation:
+    """Interpolate fields linearly that take the nearest vector.
+
+    Such a field is a flight of steps: it has no slope, and leads to few points only.
+    """
+    match transformation:
+        case FieldTransformation(interpolation="nearest"):
+            return replace(transformation, interpolation="linear")
+        case Sequence(steps):
+            return Sequence(tuple(map(smoothed, steps)))
+        case ByDimension(parts):
+            inner = [smoothed(part.transformation) for part in parts]
+            pairs = zip(parts, inner, strict=True)
+            return ByDimension(tuple(replace(p, transformation=t) for p, t in pairs))
+        case Bijection(forward, backward):
+            return Bijection(smoothed(forward), smoothed(backward))
+        case Inverse(of):
+            return Inverse(smoothed(of))
+    return transformation
 
 
 def _inverses(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.metadata.compound import Coordinates, Displacements, Inverse
+from napari_ngff.metadata.compound import Coordinates, Displacements, Inverse, smoothed
 from napari_ngff.metadata.field import interpolated, lattice
 from napari_ngff.metadata.model import Level
 from napari_ngff.store.boxes import box_shape
@@ -231,7 +231,8 @@ class BentImage:
             have different numbers of axes.
         """
         level, shape = pyramid.multiscale.levels[0], pyramid.levels[0].shape
-        return cls(pull, axes, resampled_grid(pull, level, shape, len(axes)))
+        grid = resampled_grid(smoothed(pull), level, shape, len(axes))
+        return cls(pull, axes, grid)
 
     @property
     def covered(self) -> bool:
@@ -267,7 +268,7 @@ def resampled(
     seen = tuple(
         i for i, a in enumerate(bent.axes) if places is None or a.type != "channel"
     )
-    all_leading = leading_axes(bent.pull, bent.grid, at_first)
+    all_leading = leading_axes(smoothed(bent.pull), bent.grid, at_first)
     leading = [all_leading[i] for i in seen]
     grid = bent.grid.along(seen)
     levels, sources = [], []

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from napari_ngff.store.boxes import Box
@@ -40,6 +41,59 @@ class ShownPixels:
         """Read a rectangle."""
         block = self.source.read(box)
         return block.view(np.uint8) if block.dtype.kind == "b" else np.abs(block)
+
+
+LARGEST_EXACT = 2**53
+"""From there on float64 leaves whole numbers out."""
+
+
+def label_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Choose the type of integers for labels that are stored in a type."""
+    if dtype.kind == "f":
+        return np.dtype(np.int32 if dtype.itemsize <= 4 else np.int64)
+    return np.dtype(np.uint8) if dtype.kind == "b" else dtype
+
+
+def as_labels(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Round to integers of `label_type`; what is no number, or infinite, is 0."""
+    dtype = label_type(block.dtype)
+    if block.dtype.kind != "f":
+        return block.astype(dtype, copy=False)
+    numbers = np.rint(np.where(np.isfinite(block), block, 0).astype(np.float64))
+    limits = np.iinfo(dtype)
+    low, high = max(limits.min, -LARGEST_EXACT), min(limits.max, LARGEST_EXACT)
+    return np.clip(numbers, low, high).astype(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedLabels:
+    """A source of labels that are stored as floating point numbers, as integers."""
+
+    source: ArraySource
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements per axis."""
+        return self.source.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an element."""
+        return label_type(self.source.dtype)
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of what is read at once."""
+        return self.source.chunks
+
+    def read(self, box: Box) -> npt.NDArray[Any]:
+        """Read a rectangle."""
+        return as_labels(self.source.read(box))
+
+
+def shown_labels(source: ArraySource) -> ArraySource:
+    """Give a source of labels as it is, or as integers where it has others."""
+    return RoundedLabels(source) if source.dtype.kind == "f" else source
 
 
 def shown_pixels(source: ArraySource) -> ArraySource:

@@ -54,6 +54,9 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
     if picture.image is not None or picture.label is not None:
         msg = f"{layer.name} is a label image, which follows its image."
         raise UnsupportedError(msg, remedy="Move that.")
+    if picture.multiscale:
+        msg = f"{layer.name} is not the first multiscale of its image."
+        raise UnsupportedError(msg, remedy="Move and save the first.")
     if is_joined(picture):
         msg = f"{layer.name} joins many images."
         raise UnsupportedError(msg, remedy="Open one of them to move and save it.")

@@ -87,7 +87,10 @@ def contents(
     elif metadata.scene is not None:
         groups = _scene(node, reading)
     elif metadata.image is not None:
-        groups = _image(node, reading)
+        groups = [
+            *_image(node, reading, others=True),
+            *_other_multiscales(node, reading),
+        ]
     elif metadata.well is not None:
         groups = _well(node, reading)
     elif metadata.labels is not None:
@@ -103,8 +106,10 @@ def contents(
     return NodeContents(tuple(groups), tuple(reading.problems), tuple(reading.messages))
 
 
-def _image(node: Node, reading: Reading, name: str | None = None) -> list[Group]:
-    group = _opened(node, reading, name)
+def _image(
+    node: Node, reading: Reading, name: str | None = None, *, others: bool = False
+) -> list[Group]:
+    group = _opened(node, reading, name, others=others)
     if group is None:
         return []
     if group.image is not None:
@@ -116,18 +121,24 @@ def _image(node: Node, reading: Reading, name: str | None = None) -> list[Group]
     return [replace(whole, image=None)]
 
 
-def _opened(node: Node, reading: Reading, name: str | None = None) -> Group | None:
-    """Open an image and its labels, or a label image, as they are."""
+def _opened(
+    node: Node, reading: Reading, name: str | None = None, *, others: bool = False
+) -> Group | None:
+    """Open an image and its labels, or a label image, as they are.
+
+    `others` tells whether its other multiscales are shown, too.
+    """
     pyramid = reading.pyramid(node)
     image = node.metadata.image
     if pyramid is None or image is None:
         return None
     title = name or pyramid.multiscale.name or node.name
     if len(image.multiscales) > 1:
-        others = ", ".join(m.name or "unnamed" for m in image.multiscales[1:])
+        names = ", ".join(m.name or "unnamed" for m in image.multiscales[1:MAX_IMAGES])
+        where = "Hidden layers show" if others else f"Open {node.name} alone for"
         reading.messages.append(
-            f"{node} holds {len(image.multiscales)} multiscales; the first is shown,"
-            f" not: {others}."
+            f"{node} holds {len(image.multiscales)} multiscales; the first is shown."
+            f" {where} the others: {names}."
         )
     picture = Picture(title, node, pyramid, image.omero, image.label)
     if image.label is not None:
@@ -136,6 +147,24 @@ def _opened(node: Node, reading: Reading, name: str | None = None) -> Group | No
     reading.note(found.problems)
     labels = with_sidecars(node, _pictures(found.nodes, reading), reading)
     return Group(picture, tuple(labels))
+
+
+def _other_multiscales(node: Node, reading: Reading) -> list[Group]:
+    """Open the multiscales of an image after the first, as hidden layers."""
+    image = node.metadata.image
+    groups = []
+    for index in range(1, len(image.multiscales[:MAX_IMAGES]) if image else 0):
+        assert image is not None
+        first = image.multiscales[index]
+        others = (*image.multiscales[:index], *image.multiscales[index + 1 :])
+        own = replace(image, multiscales=(first, *others))
+        pyramid = reading.pyramid(node, index)
+        if pyramid is not None:
+            again = replace(node, metadata=replace(node.metadata, image=own))
+            title = f"{node.name}: {first.name or f'multiscale {index + 1}'}"
+            picture = Picture(title, again, pyramid, image.omero, multiscale=index)
+            groups.append(in_place(Group(picture), reading))
+    return groups
 
 
 def _source(node: Node, reading: Reading) -> Picture | None:

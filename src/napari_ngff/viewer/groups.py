@@ -64,11 +64,12 @@ class Reading:
             if problem.is_loss:
                 self.messages.append(f"{problem.where} {problem.text}".strip(": "))
 
-    def pyramid(self, node: Node) -> Pyramid | None:
-        """Open a pyramid, or note why not."""
-        self.note(node.problems)
+    def pyramid(self, node: Node, index: int = 0) -> Pyramid | None:
+        """Open a pyramid, or note why not; `index` is that of its multiscale."""
+        if not index:
+            self.note(node.problems)
         try:
-            pyramid = open_pyramid(node, on_error=self.on_error)
+            pyramid = open_pyramid(node, index, on_error=self.on_error)
         except (OMEZarrError, OSError) as error:
             problem = Problem(
                 "image-unreadable", Severity.ERROR, "", str(error), Consequence.LEFT_OUT

@@ -11,10 +11,12 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.classes import PALETTE
 from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.store.resampled import PlacedAxis, resampled
+from napari_ngff.store.shown_pixels import shown_labels
 from napari_ngff.viewer.picture import (
     KEY,
     LayerOrigin,
     SharedAxes,
+    is_joined,
     layer_arrays,
     start_of,
 )
@@ -34,6 +36,7 @@ __all__ = [
     "label_colormap",
     "label_features",
     "label_layer",
+    "rounded_note",
     "usual_colors",
 ]
 
@@ -61,11 +64,12 @@ def label_layer(picture: Picture, frame: SharedAxes | None = None) -> LayerData:
     Raises
     ------
     UnsupportedError
-        Where the pixels are no integers.
+        Where the pixels are no integers, nor floating point numbers of one image.
     """
     pyramid = picture.pyramid
     dtype = pyramid.levels[0].dtype
-    if dtype.kind not in "iub":
+    rounded = dtype.kind == "f" and not is_joined(picture)
+    if dtype.kind not in "iub" and not rounded:
         msg = f"{picture.node}: label images hold integers, this one holds {dtype}."
         raise UnsupportedError(msg)
     placed = linked(picture)
@@ -79,7 +83,9 @@ def label_layer(picture: Picture, frame: SharedAxes | None = None) -> LayerData:
     order, axes = _matched(pyramid, frame)
     places = [_place(pyramid, i, a, frame) for i, a in zip(order, axes, strict=True)]
     layer_axes = _shown(frame, axes, places)
-    data, multiscale = layer_arrays([_arranged(s, order) for s in pyramid.levels])
+    data, multiscale = layer_arrays(
+        [_arranged(shown_labels(s), order) for s in pyramid.levels]
+    )
     keywords: dict[str, Any] = {
         **layer_axes.keywords(),
         "name": picture.name,
@@ -98,6 +104,17 @@ def label_layer(picture: Picture, frame: SharedAxes | None = None) -> LayerData:
     if info is not None and info.properties:
         keywords["features"] = label_features(info.properties)
     return data, keywords, "labels"
+
+
+def rounded_note(picture: Picture) -> str:
+    """Say that labels are no integers in their file; "" where they are."""
+    dtype = picture.pyramid.levels[0].dtype
+    if dtype.kind != "f":
+        return ""
+    return (
+        f"{picture.node} holds {dtype}, not integers. It is shown rounded, and cannot"
+        " be painted."
+    )
 
 
 def _start_as_image(

@@ -9,7 +9,7 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Channel
 from napari_ngff.store.lazy import ArrayWindow
-from napari_ngff.viewer.label_layers import label_layer
+from napari_ngff.viewer.label_layers import label_layer, rounded_note
 from napari_ngff.viewer.opened_layers import newest_labels
 from napari_ngff.viewer.picture import (
     KEY,
@@ -67,6 +67,8 @@ def layers_of(
     for label in group.labels:
         try:
             labels.append(label_layer(label, group.frame))
+            if note := rounded_note(label):
+                messages.append(note)
         except UnsupportedError as error:
             messages.append(f"{error} It is left out.")
     newest = newest_labels(
@@ -143,7 +145,7 @@ def image_layers(
         keywords = {
             **placement,
             "name": _name(picture.name, channel, i, count),
-            "visible": visible[i],
+            "visible": visible[i] and not picture.multiscale,
             "multiscale": multiscale,
             "rgb": False,  # or napari guesses it where the last axis is short
             "metadata": {KEY: origin},

@@ -68,6 +68,8 @@ class Picture:
     link
         Of a label image: homogeneous, from its own intrinsic system to the image's;
         None where they are the same, axis by axis.
+    multiscale
+        Which of the file's multiscales it is; `node` lists it first.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Picture:
     systems: OpenedSystems | None = None
     image: Picture | None = None
     link: Matrix | None = None
+    multiscale: int = 0
 
 
 def is_joined(picture: Picture) -> bool:

@@ -281,7 +281,9 @@ def show_more_channels(viewer: ViewerModel) -> None:
     known = {
         one.channel or 0
         for one in origins
-        if isinstance(one, LayerOrigin) and str(one.node) == str(picture.node)
+        if isinstance(one, LayerOrigin)
+        and str(one.node) == str(picture.node)
+        and (one.picture is None or one.picture.multiscale == picture.multiscale)
     }
     left = (i for i in range(channel_count(picture)) if i not in known)
     wanted = list(islice(left, MOST_CHANNELS))

@@ -30,6 +30,7 @@ from napari_ngff.store.chunks import open_array
 from napari_ngff.store.creation import NewArray
 from napari_ngff.store.node import CLAIMS
 from napari_ngff.store.objects import DOCUMENTS, join
+from napari_ngff.store.shown_pixels import as_labels, label_type
 from napari_ngff.store.workers import share
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.writing import ArrayWriter
@@ -201,7 +202,8 @@ class Replica:
     def _same(self, array: ChunkedArray) -> bool:
         """Whether stored objects can be taken as they are."""
         known = array.ndim < 2 or array.layout.keys.separator is not None
-        return array.zarr_format == self.home.zarr_format and known
+        integers = label_type(array.dtype) == array.dtype
+        return array.zarr_format == self.home.zarr_format and known and integers
 
     def _copied_raw(
         self, transaction: Transaction, array: ChunkedArray, place: str, tally: _Tally
@@ -230,13 +232,16 @@ class Replica:
         image = self.label.metadata.image
         assert image is not None
         names = image.multiscales[0].axis_names
-        new = NewArray(array.shape, array.chunks, array.dtype, names)
+        # A copy is made to be painted, and labels are integers.
+        dtype = label_type(array.dtype)
+        new = NewArray(array.shape, array.chunks, dtype, names)
         put_array(transaction, place, new, self.home)
         writer = ArrayWriter(open_array(transaction.source, place), transaction)
 
         def step(position: Shape) -> None:
             for cell in _cells(array, position):
-                pixels = array.read(box_of(cell, array.chunks, array.shape))
+                box = box_of(cell, array.chunks, array.shape)
+                pixels = as_labels(array.read(box))
 
                 def change(
                     _: object, block: np.ndarray, pixels: object = pixels
@@ -285,7 +290,8 @@ class Replica:
             def step(position: Shape, array: ChunkedArray = array) -> None:
                 for cell in _cells(array, position):
                     box = box_of(cell, array.chunks, array.shape)
-                    if not np.array_equal(array.read(box), copy.read(box)):  # noqa: B023
+                    wanted = as_labels(array.read(box))
+                    if not np.array_equal(wanted, copy.read(box)):  # noqa: B023
                         raise CorruptDataError(
                             f"The copy of {self.label} differs at {array.path}, {box}:"
                             " it was changed meanwhile, or the disk is at fault."

@@ -11,7 +11,7 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.store.lazy import ArrayWindow, LazyArray
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.resampled import ResampledLevel
-from napari_ngff.store.shown_pixels import ShownPixels
+from napari_ngff.store.shown_pixels import RoundedLabels, ShownPixels
 from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -224,6 +224,8 @@ def why_read_only(source: ArraySource) -> str:
         return "a field bends them here; show their own coordinate system to paint."
     if isinstance(inner, ShownPixels):
         return f"they are stored as true and false, not as numbers. {COPY}"
+    if isinstance(inner, RoundedLabels):
+        return f"they are stored as floating point numbers. {COPY}"
     if not isinstance(inner, LevelSource):
         return OVERVIEW
     why = why_not_written(inner.array.source, inner.array.path)
