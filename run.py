@@ -2,9 +2,9 @@
 """Try and test napari-ngff from a checkout; needs nothing but Python.
 
     python run.py demo             open a generated plate in napari
-    python run.py test [ARGS]      run the test suite; ARGS go to pytest, and without
-                                   any the slow tests are left to `CI=1`; `-n auto`
-                                   shares the tests out among two or more processes
+    python run.py test [ARGS]      run the test suite; ARGS go to pytest; `--long` adds
+                                   the tests that take long, `-n auto` shares the
+                                   tests out among two or more processes
 
 Both keep a virtual environment in `.venv`. On a machine without a display `demo`
 writes `demo/plate.png` instead. Missing system packages are installed with apt-get
@@ -213,10 +213,8 @@ def test(arguments: list[str]) -> int:
     Processes meet on one display: pointer, focus and clipboard. So each has its own.
     """
     processes = min(max(2, os.cpu_count() or 2), 4)
-    if not arguments:
-        arguments = ["-n", "auto", "--dist", "loadfile"]
-        if not os.environ.get("CI"):
-            arguments += ["-m", "not slow"]
+    if not set(arguments) - {"--long"}:
+        arguments += ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     if LINUX:
         need_system(headless=True)
     need_packages("test")

@@ -8,10 +8,12 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import json
 import os
 import shutil
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +90,60 @@ def quick_windows() -> Iterator[None]:
         gc.unfreeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take long, so that no process waits for them alone."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the tests be chosen that take long."""
+    parser.addoption(
+        "--long", action="store_true", help="also run tests with the marker 'long'"
+    )
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Leave out what takes long; begin with the files that take longest of the rest.
+
+    So that no process waits for another in the end.
+    """
+    if not config.getoption("long"):
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+    seconds: dict[Path, float] = defaultdict(float)
+    known = _known_seconds(config)
+    for item in items:
+        guess = 3.0 if item.get_closest_marker("slow") else 0.1
+        seconds[item.path] += known.get(item.nodeid, guess)
+    items.sort(key=lambda item: -seconds[item.path])
+
+
+_seconds: dict[str, float] = defaultdict(float)
+
+
+def _record_of(config: pytest.Config) -> Path:
+    """File with how many seconds each test took the last time."""
+    return config.rootpath / ".pytest_cache" / "durations.json"
+
+
+def _known_seconds(config: pytest.Config) -> dict[str, float]:
+    try:
+        return dict(json.loads(_record_of(config).read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note how long a test takes, with what is prepared for it."""
+    _seconds[report.nodeid] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write down what each test took, the longest first."""
+    if not _seconds or _worker:
+        return
+    found = {**_known_seconds(session.config), **_seconds}
+    ranked = sorted(found.items(), key=lambda one: -one[1])
+    record = _record_of(session.config)
+    record.parent.mkdir(exist_ok=True)
+    record.write_text(
+        json.dumps({name: round(took, 2) for name, took in ranked}, indent=0)
+    )

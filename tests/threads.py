@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from qtpy.QtCore import QObject
 
+import napari_ngff
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
 FOREIGN = ("asyncio", "fsspecIO", "zarr_io", "Profile", "Dask", "IO loop")
 """How threads are named in which none of our code runs."""
+
+OURS = (str(Path(napari_ngff.__file__).parent), str(Path(__file__).parent))
+"""Where calls are looked at: napari has its own ways to the main thread."""
 
 WAY = str(Path("napari_ngff", "widgets", "workers.py"))
 """The module that leads from workers to the main thread."""
@@ -34,6 +39,8 @@ class WorkerWatch:
     def look(self, frame: FrameType, event: str, called: Any) -> None:
         """Take note of a call that a thread makes; for `sys.setprofile`."""
         code = frame.f_code
+        if not code.co_filename.startswith(OURS) or code.co_filename.endswith(WAY):
+            return
         if event == "c_call":
             owner = getattr(called, "__self__", None)
             signal = type(owner).__name__ in ("pyqtBoundSignal", "SignalInstance")
@@ -44,7 +51,7 @@ class WorkerWatch:
             touches = isinstance(owner, QObject)
         else:
             return
-        if touches and not code.co_filename.endswith(WAY):
+        if touches:
             where = f"{Path(code.co_filename).name}:{frame.f_lineno}"
             self.found.append(f"{where} {code.co_name} calls {name} of {owner!r}")
 

@@ -57,7 +57,7 @@ def worker_watch() -> Iterator[WorkerWatch]:
     yield from WorkerWatch.watching()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def no_worker_touches_a_widget(worker_watch: WorkerWatch) -> Iterator[None]:
     """Fail a test in which a worker calls a widget: some day it crashes there."""
     worker_watch.found.clear()

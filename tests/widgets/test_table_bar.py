@@ -22,10 +22,7 @@ from napari_ngff.viewer.browsing.table_offers import TASKS, Offer, Scope, TableO
 from napari_ngff.widgets.browser.dock import BrowserDock
 from plates import write_plate
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.usefixtures("no_worker_touches_a_widget"),
-]
+pytestmark = pytest.mark.slow
 
 LEFT = Qt.MouseButton.LeftButton
 PLAIN = Qt.KeyboardModifier.NoModifier

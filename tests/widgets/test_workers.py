@@ -87,7 +87,7 @@ class Told(QObject):
     [
         lambda widget: widget.objectName(),
         lambda widget: widget.told.emit(1),
-        lambda widget: threading.Thread(target=widget.objectName).start(),
+        lambda widget: threading.Thread(target=lambda: widget.objectName()).start(),
     ],
     ids=["a method", "a signal", "from another thread"],
 )
