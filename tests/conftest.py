@@ -104,16 +104,43 @@ def pytest_collection_modifyitems(
 
     So that no process waits for another in the end.
     """
-    if not config.getoption("long"):
-        left_out = [item for item in items if item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+    named = any("::" in argument for argument in config.args)
+    if not named and not config.getoption("lf", False):
+        _check_default_cases(items)
+    if not config.getoption("long") and not named:
+        config.hook.pytest_deselected(items=[one for one in items if _is_long(one)])
+        items[:] = [item for item in items if not _is_long(item)]
     seconds: dict[Path, float] = defaultdict(float)
     known = _known_seconds(config)
     for item in items:
         guess = 3.0 if item.get_closest_marker("slow") else 0.1
         seconds[item.path] += known.get(item.nodeid, guess)
     items.sort(key=lambda item: -seconds[item.path])
+
+
+def _case_of(item: pytest.Item) -> str:
+    return item.name.partition("[")[2].removesuffix("]")
+
+
+def _is_long(item: pytest.Item) -> bool:
+    usual = item.get_closest_marker("default_cases")
+    is_other = usual is not None and _case_of(item) not in usual.args
+    return is_other or item.get_closest_marker("long") is not None
+
+
+def _check_default_cases(items: list[pytest.Item]) -> None:
+    """Refuse names of cases that there are not: nothing would stand for the others."""
+    missing = {}
+    for item in items:
+        usual = item.get_closest_marker("default_cases")
+        if usual is not None:
+            test = item.nodeid.partition("[")[0]
+            missing.setdefault(test, set(usual.args)).discard(_case_of(item))
+    wrong = [
+        f"{test} has no {sorted(names)}" for test, names in missing.items() if names
+    ]
+    if wrong:
+        raise pytest.UsageError("\n".join(("No such default cases:", *wrong)))
 
 
 _seconds: dict[str, float] = defaultdict(float)

@@ -59,7 +59,7 @@ def test_some_hostile_images_end_in_a_message(tmp_path):
     run(tmp_path, *(make(tmp_path / name, name) for name in QUICK))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in MAKERS if name not in QUICK])
 def test_hostile_images_end_in_a_message(tmp_path, name):
     run(tmp_path, make(tmp_path / name, name))

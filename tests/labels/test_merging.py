@@ -279,7 +279,7 @@ def merging(sidecar, data):
     return process
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_merge_that_is_killed_leaves_the_image_valid(copy, tmp_path):
     path = copy("0.5.ome.zarr")
     annotate(path, "mine", 1, sidecar=False)
@@ -335,6 +335,7 @@ merge(sys.argv[1], overwrite=True, goes_on=goes_on)
 """
 
 
+@pytest.mark.default_cases("dies")
 @pytest.mark.parametrize("dies", [False, True], ids=["ends", "dies"])
 def test_two_processes_do_not_merge_the_same_at_once(copy, tmp_path, dies):
     path = copy("0.5.ome.zarr")

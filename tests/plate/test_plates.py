@@ -78,6 +78,7 @@ def joined_size(joined):
     return joined.pyramid.levels[0].shape[-2:]
 
 
+@pytest.mark.default_cases("grid0-4-2", "grid1-4-3")
 @pytest.mark.parametrize(
     ("grid", "fields", "zarr_format"),
     [

@@ -73,6 +73,7 @@ def tips(widget, dock):
     return widget.toolTip()
 
 
+@pytest.mark.default_cases("0", "1")
 @pytest.mark.parametrize("page", range(4))
 def test_tab_leads_to_every_control_and_each_says_what_it_is(dock, page):
     dock.tabs.setCurrentIndex(page)
@@ -94,6 +95,7 @@ def test_tab_leads_to_every_control_and_each_says_what_it_is(dock, page):
         assert tips(widget, dock) or isinstance(widget, QTabBar), spoken(widget, dock)
 
 
+@pytest.mark.long
 def test_tab_leads_through_the_browser_and_each_control_says_what_it_is(viewer, dock):
     browser = browser_of(viewer)
     bring_forward(browser)
@@ -118,6 +120,7 @@ def test_tab_leads_through_the_browser_and_each_control_says_what_it_is(viewer, 
     assert all(spoken(widget, browser) for widget in wanted)
 
 
+@pytest.mark.long
 def test_images_of_a_folder_are_chosen_and_opened_by_keys(viewer, tmp_path):
     write_image(tmp_path / "images" / "a.ome.zarr", shape=(64, 96))
     browser = show_browser(viewer)
@@ -140,6 +143,7 @@ def test_images_of_a_folder_are_chosen_and_opened_by_keys(viewer, tmp_path):
     until(lambda: len(viewer.layers))
 
 
+@pytest.mark.default_cases("20")
 @pytest.mark.parametrize("size", [9, 20])
 def test_nothing_is_cut_off_with_large_letters(viewer, dock, size):
     from napari.settings import get_settings
@@ -170,6 +174,7 @@ def test_nothing_is_cut_off_with_large_letters(viewer, dock, size):
         appearance.font_size = before
 
 
+@pytest.mark.long
 def test_names_of_classes_are_whole(dock):
     table = dock.classes.table
     column = next(
@@ -199,6 +204,7 @@ def test_one_class_or_object_is_shown_alone(viewer, dock):
     assert labels.get_color(2)[3] == 1
 
 
+@pytest.mark.long
 def test_a_click_on_the_path_shows_its_folder(dock, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(QDesktopServices, "openUrl", asked.append)

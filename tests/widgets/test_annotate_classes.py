@@ -160,6 +160,7 @@ def test_a_key_without_class_keeps_what_it_is_in_napari(viewer, dock, labels):
     assert labels.selected_label == 1
 
 
+@pytest.mark.long
 def test_a_click_on_a_row_selects_and_a_click_on_a_colour_asks(
     viewer, dock, labels, monkeypatch
 ):
@@ -230,6 +231,7 @@ def test_states_order_merge_and_removal(viewer, dock, labels, monkeypatch):
     assert voxel(labels, 300, 300) == 2
 
 
+@pytest.mark.long
 def test_a_list_goes_to_other_labels_as_a_file(
     viewer, dock, labels, tmp_path, monkeypatch
 ):
@@ -274,6 +276,7 @@ def test_the_dock_follows_the_labels_that_are_selected(viewer, dock, labels):
     assert dock.make.isEnabled()
 
 
+@pytest.mark.long
 def test_count_says_how_much_is_painted(viewer, dock, labels):
     add(dock, "nucleus")
     click(viewer, world(labels, 300, 300))
@@ -283,6 +286,7 @@ def test_count_says_how_much_is_painted(viewer, dock, labels):
     assert dock.classes.table.rows.counts == {1: int((whole == 1).sum())}
 
 
+@pytest.mark.long
 def test_everything_is_reached_and_told_without_a_mouse(viewer, dock, labels):
     camera(viewer)
     for page in (dock.classes, dock.objects, dock.bridge, dock.round):

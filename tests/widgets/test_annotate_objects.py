@@ -97,6 +97,7 @@ def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
     until(lambda: "Click an object" in dock.status.text())
 
 
+@pytest.mark.long
 def test_objects_that_were_chosen_are_listed_and_gone_to(viewer, dock, labels):
     dock.tabs.setCurrentIndex(1)
     labels.mode = "pick"
@@ -175,6 +176,7 @@ def test_what_cannot_be_merged_is_said(viewer, dock, labels):
     assert dock.bridge.put.isEnabled()
 
 
+@pytest.mark.long
 def test_shapes_become_labels(viewer, dock, labels):
     dock.tabs.setCurrentIndex(2)
     corners = [world(labels, y, x) for y, x in ((100, 100), (100, 150), (150, 150))]

@@ -223,6 +223,7 @@ def same_as_painted(path, field, colors):
         assert (pixels[..., height * key // 5, width // 3] == key).any()
 
 
+@pytest.mark.long
 def test_a_plate_is_annotated_closed_and_opened_again(
     viewer, make_napari_viewer, tmp_path
 ):

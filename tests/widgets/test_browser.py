@@ -117,6 +117,7 @@ def test_it_does_not_open_for_images(viewer, tmp_path):
     assert dock_of(viewer) is None
 
 
+@pytest.mark.long
 def test_a_closed_browser_opens_for_the_next_plate(viewer, plate):
     gone = weakref.ref(opened(viewer, plate))
     dock_of(viewer).parent().destroyOnClose()
@@ -167,6 +168,7 @@ def test_layers_stay_when_fields_are_walked(viewer, dock):
     assert (viewer.scene.camera.zoom, viewer.scene.camera.center) == camera
 
 
+@pytest.mark.long
 def test_a_double_click_shows_the_whole_picture_there(viewer, dock):
     # It does not leave it for a field meanwhile.
     before = list(viewer.layers)
@@ -235,6 +237,7 @@ def test_shift_pins(viewer, dock):
     until(lambda: len(viewer.layers) == count)
 
 
+@pytest.mark.long
 def test_acquisitions_are_chosen(viewer, tmp_path):
     where = write_plate(
         tmp_path / "runs.ome.zarr", grid=(2, 2), fields=2, acquisitions=2
@@ -275,6 +278,7 @@ def test_labels_are_chosen(viewer, tmp_path):
     pump(200)  # what is still drawn holds the window
 
 
+@pytest.mark.long
 def test_hidden_layers_do_not_keep_the_extent_of_the_plate(viewer, dock):
     wide = viewer.layers.extent.world[1][-1]
     viewer.layers[0].visible = False
@@ -294,6 +298,7 @@ def test_a_well_of_its_own_shows_its_fields(viewer, plate):
     until(lambda: (p := dock.browser().position) is not None and p.field == "2")
 
 
+@pytest.mark.long
 def test_the_wells_of_a_row_of_its_own_are_selected(viewer, plate):
     drop_on_canvas(viewer, plate / "B")
     until(lambda: dock_of(viewer) is not None)

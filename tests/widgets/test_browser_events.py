@@ -64,6 +64,7 @@ def test_keys_walk_with_the_dock_focused(viewer, dock, qtbot):
     assert list(viewer.layers) == layers
 
 
+@pytest.mark.long
 def test_keys_go_on_walking_when_a_button_was_clicked(viewer, dock, qtbot):
     viewer.window.activate()
     click_well(dock, "B/2")
@@ -81,6 +82,7 @@ def test_keys_go_on_walking_when_a_button_was_clicked(viewer, dock, qtbot):
     qtbot.waitUntil(lambda: shows(dock, "B/2", "1"), timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_wells_stay_selected_until_another_is_gone_to(dock, qtbot):
     dock.browser().show_field("B/2", "0")
     qtbot.waitUntil(lambda: shows(dock, "B/2", "0"), timeout=PATIENCE)
@@ -112,6 +114,7 @@ def test_arrows_frame_the_well_of_a_mosaic_that_they_lead_to(dock, qtbot):
         assert dock._mode() is CanvasMode.PLATE
 
 
+@pytest.mark.long
 def test_labels_of_wells_that_were_seen_are_offered(viewer, tmp_path, qtbot):
     where = write_plate(
         tmp_path / "q.ome.zarr",
@@ -133,6 +136,7 @@ def test_labels_of_wells_that_were_seen_are_offered(viewer, tmp_path, qtbot):
     assert box.isVisible()
 
 
+@pytest.mark.long
 def test_a_well_whose_fields_can_be_listed_is_said_to_be_no_other(
     viewer, tmp_path, qtbot
 ):
@@ -228,6 +232,7 @@ def click_field(dock, path):
     QTest.mouseClick(view, LEFT, pos=view.rectOf(path).center())
 
 
+@pytest.mark.long
 def test_a_hint_stands_where_the_fields_of_a_well_will_be(dock, qtbot):
     assert dock.well.hint.isVisible()
     assert dock.well.hint.text() == "Click a well to see its fields."
@@ -248,6 +253,7 @@ def test_a_click_on_a_field_shows_the_one_that_was_seen(dock, gate, qtbot):
     qtbot.waitUntil(lambda: shows(dock, "A/1", "1"), timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_fields_have_thumbnails_however_quickly_one_comes_back(dock, gate, qtbot):
     click_well(dock, "A/1")
     qtbot.waitUntil(lambda: len(dock.well.map._pictures) == 2, timeout=PATIENCE)
@@ -269,6 +275,7 @@ def test_a_click_gives_way_to_what_is_done_after_it(dock, qtbot):
     assert dock.browser().position is None
 
 
+@pytest.mark.long
 def test_thumbnails_of_a_list_arrive_though_another_tab_is_in_front(
     viewer, tmp_path, qtbot, monkeypatch
 ):
@@ -317,6 +324,7 @@ def test_a_dock_does_not_go_while_thumbnails_arrive(viewer, tmp_path, monkeypatc
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
+@pytest.mark.long
 def test_states_of_annotation_are_on_the_map_before_a_round_begins(
     viewer, tmp_path, qtbot
 ):

@@ -87,6 +87,7 @@ def test_a_click_shows_one_image_after_the_other(viewer, dock, folder):
     assert len(viewer.layers) == count
 
 
+@pytest.mark.long
 def test_shift_shows_an_image_beside_the_others(viewer, dock, folder):
     dock.showPath(str(folder))
     click(dock.images.list, 0)
@@ -106,6 +107,7 @@ def test_shift_shows_an_image_beside_the_others(viewer, dock, folder):
     until(lambda: len(viewer.layers) == 5)
 
 
+@pytest.mark.long
 def test_a_plate_of_a_folder_is_opened_and_browsed(viewer, dock, tmp_path):
     write_plate(tmp_path / "p.ome.zarr", grid=(2, 3), fields=1)
     dock.showPath(str(tmp_path))
@@ -142,6 +144,7 @@ def test_a_collection_is_listed_and_browsed(viewer, dock, tmp_path):
     assert len(texts(dock)) == 3, "the list stays"
 
 
+@pytest.mark.long
 def test_a_dropped_collection_shows_its_first_image(viewer, tmp_path):
     where = write_collection(tmp_path / "series.ome.zarr")
     drop_on_canvas(viewer, where)
@@ -156,6 +159,7 @@ def test_a_dropped_collection_shows_its_first_image(viewer, tmp_path):
     assert list(viewer.layers) == layers
 
 
+@pytest.mark.long
 def test_the_images_of_a_scene_are_listed_and_brought_in_view(viewer, dock, tmp_path):
     where = tmp_path / "scene.ome.zarr"
     for i, name in enumerate(("left", "right")):
@@ -186,6 +190,7 @@ def test_a_broken_image_is_named(viewer, dock, folder, tmp_path):
     until(lambda: len(viewer.layers) == 4)
 
 
+@pytest.mark.default_cases("nothing")
 @pytest.mark.parametrize("name", ["a.ome.zarr", "nothing", "notes.txt"])
 def test_what_cannot_be_walked_is_said(viewer, dock, folder, name):
     dock.showPath(str(folder / name))

@@ -130,6 +130,7 @@ def cells(view):
                 yield f"{index.data()} in row {row}", pixels(view.viewport(), rect)
 
 
+@pytest.mark.default_cases("9-dark", "18-light")
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", [9, 18])
 def test_text_stands_out(viewer, docks, theme, size):
@@ -159,6 +160,7 @@ def controls(dock):
     ]
 
 
+@pytest.mark.default_cases("dark")
 @pytest.mark.parametrize("theme", THEMES)
 def test_the_focus_is_seen_around_every_control(viewer, docks, theme):
     viewer.theme = theme
@@ -184,6 +186,7 @@ def test_the_focus_is_seen_around_every_control(viewer, docks, theme):
     assert count > 40
 
 
+@pytest.mark.default_cases("dark")
 @pytest.mark.parametrize("theme", THEMES)
 def test_the_chosen_row_is_seen_by_more_than_its_shade(viewer, docks, theme):
     _, dock = docks
@@ -305,6 +308,7 @@ def test_names_missing_values_and_the_legend_are_seen(plate_map):
 # Large letters.
 
 
+@pytest.mark.long
 def test_all_of_the_docks_follows_the_size_of_letters(viewer, docks):
     from napari.settings import get_settings
 

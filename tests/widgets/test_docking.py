@@ -51,6 +51,7 @@ def begin_round(viewer, dock):
     pump(200)
 
 
+@pytest.mark.default_cases("size0")
 @pytest.mark.parametrize("size", [(1366, 768), (1200, 900), (1600, 1000)])
 def test_a_window_too_low_for_both_gets_tabs_with_all_that_annotating_needs(
     viewer, tmp_path, size
@@ -102,6 +103,7 @@ def test_tabs_say_which_is_which(viewer, tmp_path):
         assert room > bar.fontMetrics().horizontalAdvance(bar.tabText(number))
 
 
+@pytest.mark.long
 def test_the_button_and_the_menu_show_the_same_dock(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)
     QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
@@ -117,6 +119,7 @@ def test_the_button_and_the_menu_show_the_same_dock(viewer, tmp_path):
     assert not seen(dock)  # the menu has hidden it
 
 
+@pytest.mark.long
 def test_a_high_window_shows_both(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1400, 1600)
     dock = open_dock(viewer)
@@ -141,6 +144,7 @@ def test_a_dock_stays_where_the_user_puts_it(viewer, tmp_path):
     assert seen(browser)
 
 
+@pytest.mark.long
 def test_a_size_that_is_asked_for_meanwhile_stays(viewer, tmp_path):
     open_plate(viewer, tmp_path, 1000, 750)
     _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", ANNOTATE)
@@ -149,6 +153,7 @@ def test_a_size_that_is_asked_for_meanwhile_stays(viewer, tmp_path):
     assert (dock.window().width(), dock.window().height()) == (1300, 900)
 
 
+@pytest.mark.long
 def test_what_is_opened_again_is_in_front(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)
     dock = open_dock(viewer)

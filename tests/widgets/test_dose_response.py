@@ -170,6 +170,7 @@ def annotate_by_keys(viewer, journey):
     journey.reached("ten fields done, by keys", 20)
 
 
+@pytest.mark.long
 def test_doses_are_seen_measured_and_compared(viewer, plate, capsys):
     dock = opened(viewer, plate)
     journey = Journey()

@@ -75,6 +75,7 @@ def test_without_a_window_a_folder_is_declined(folder):
     assert get_reader(str(folder)) is None
 
 
+@pytest.mark.long
 def test_a_store_of_spatialdata_is_listed_like_a_folder(viewer, tmp_path, qtbot):
     store = write_store(tmp_path / "a.zarr")
     assert viewer.open(str(store), plugin="napari-ngff") == []

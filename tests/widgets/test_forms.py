@@ -131,6 +131,7 @@ def test_viewer_keeps_its_session_when_the_form_is_gone(
     assert before._viewer() is viewer
 
 
+@pytest.mark.default_cases("Yes")
 @pytest.mark.parametrize("answer", ["Yes", "No"])
 def test_default_reader_is_set_on_consent_alone(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str
@@ -182,6 +183,7 @@ def test_window_may_be_closed_while_the_form_reads(
     assert not viewer.layers
 
 
+@pytest.mark.default_cases("NewLabelsForm")
 @pytest.mark.parametrize("form", [MeasureForm, NewLabelsForm, UrlForm])
 def test_a_long_sentence_leaves_the_canvas_its_room(viewer: Viewer, form: Any) -> None:
     shown = form(viewer)

@@ -191,6 +191,7 @@ def big_plate(folder):
     return folder
 
 
+@pytest.mark.long
 def test_a_plate_of_1536_wells_is_there_at_once(viewer, inspector, tmp_path, reads):
     where = big_plate(tmp_path / "large.ome.zarr")
     inspector.showPath(str(where))
@@ -202,6 +203,7 @@ def test_a_plate_of_1536_wells_is_there_at_once(viewer, inspector, tmp_path, rea
     assert inspector.json.tree.topLevelItemCount() == 1
 
 
+@pytest.mark.long
 def test_json_is_searched(viewer, inspector, sample, qtbot):
     inspector.showPath(str(sample))
     settle(inspector)
@@ -314,11 +316,13 @@ def test_a_repair_that_leaves_errors_can_be_undone(
     until(lambda: inspector.problems.rowCount() == 2)
 
 
+@pytest.mark.long
 def test_what_cannot_be_opened_is_told(viewer, inspector, tmp_path):
     inspector.showPath(str(tmp_path / "gone.zarr"))
     until(lambda: "gone.zarr" in inspector.status.text())
 
 
+@pytest.mark.long
 def test_path_and_report_are_copied(viewer, inspector, sample):
     inspector.showPath(str(sample))
     settle(inspector)
@@ -443,6 +447,7 @@ def test_layers_move_into_the_chosen_system(viewer, inspector, tmp_path, qtbot):
     assert "physical → stage: y + 100, x + 50" in inspector.facts.toPlainText()
 
 
+@pytest.mark.long
 def test_images_of_a_scene_that_stay_behind_are_named(viewer, inspector, tmp_path):
     image(tmp_path / "scene.ome.zarr" / "a")
     image(tmp_path / "scene.ome.zarr" / "b")

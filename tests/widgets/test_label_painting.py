@@ -89,6 +89,7 @@ def same_after_reslicing(viewer, layer):
     np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.default_cases("plain-async", "selected-sync")
 @pytest.mark.parametrize("wait", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("look_", ["plain", "contour", "selected"])
 def test_a_stroke_is_whole_at_every_zoom(viewer, labels, wait, look_, monkeypatch):
@@ -159,6 +160,7 @@ def test_bucket_picker_and_eraser_by_mouse(viewer, labels, told):
     same_after_reslicing(viewer, labels)
 
 
+@pytest.mark.default_cases("0.05")
 @pytest.mark.parametrize("zoom", ZOOMS)
 def test_a_polygon_is_drawn_where_it_is_clicked(viewer, labels, zoom):
     camera(viewer).zoom = zoom
@@ -333,6 +335,7 @@ def test_a_label_beyond_the_type_widens_it(viewer, monkeypatch):
     assert len(told) == 2
 
 
+@pytest.mark.default_cases("async")
 @pytest.mark.parametrize("wait", [False, True], ids=["sync", "async"])
 def test_three_dimensions_show_edits(viewer, wait, monkeypatch):
     monkeypatch.setattr(get_settings().experimental, "async_", wait)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = """
 import pytest
 from qtpy.QtWidgets import QWidget
@@ -33,6 +35,7 @@ def test_forgets():
 """
 
 
+@pytest.mark.long
 def test_forgotten_widget_fails_its_test(tmp_path: Path) -> None:
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
     (tmp_path / "test_widgets.py").write_text(TESTS)

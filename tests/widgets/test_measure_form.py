@@ -84,6 +84,7 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     pd.testing.assert_frame_equal(found, pd.read_csv(out), check_dtype=False)
 
 
+@pytest.mark.long
 def test_a_plate_is_for_the_browser(viewer, tmp_path):
     where = write_plate(
         tmp_path / "p.ome.zarr", grid=(1, 2), fields=1, labelled=lambda _: ("nuclei",)

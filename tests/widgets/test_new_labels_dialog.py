@@ -103,6 +103,7 @@ def test_escape_closes_and_makes_nothing(laptop, tmp_path):
     assert len(laptop.layers) == count
 
 
+@pytest.mark.default_cases("A/2")
 @pytest.mark.parametrize("inside", ["", "A/2"])
 def test_an_overview_asks_for_a_field_and_opens_it(laptop, tmp_path, inside):
     plate = write_plate(
@@ -143,6 +144,7 @@ def test_an_overview_asks_for_a_field_and_opens_it(laptop, tmp_path, inside):
     assert not (plate / "A/1/0/labels/mitosis").exists()
 
 
+@pytest.mark.long
 def test_the_first_label_of_the_demo_takes_four_actions(laptop, tmp_path):
     plate = write_plate(
         tmp_path / "plate.ome.zarr", grid=(1, 2), fields=1, shape=(96, 96)

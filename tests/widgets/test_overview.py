@@ -87,6 +87,7 @@ def test_a_plate_has_names_as_soon_as_it_is_open(viewer, tmp_path):
     until(lambda: browser_of(viewer) is not None)
 
 
+@pytest.mark.long
 def test_a_field_has_no_names_of_wells(viewer, dock):
     dock.browser().show_field("A/1")
     until(lambda: dock.browser().position is not None)
@@ -173,6 +174,7 @@ def test_the_menu_of_the_map_compares_and_inspects(viewer, dock):
     until(lambda: any(type(one).__name__ == "Inspector" for one in docks()))
 
 
+@pytest.mark.long
 def test_compared_wells_have_one_contrast(viewer, dock):
     dock.browser().show_field("A/1")
     until(lambda: dock.browser().position is not None)
@@ -187,6 +189,7 @@ def test_compared_wells_have_one_contrast(viewer, dock):
     assert images[0].contrast_limits == [20, 400]
 
 
+@pytest.mark.long
 def test_tools_of_layers_keep_their_clicks(viewer, dock):
     viewer.layers[0].mode = "transform"
     click(viewer, middle(dock, "B/3"))
@@ -218,6 +221,7 @@ def test_a_table_that_is_dropped_on_the_canvas_is_loaded(viewer, dock, tmp_path)
     assert dock.map.scale() is not None
 
 
+@pytest.mark.long
 def test_the_map_has_a_key(viewer, dock):
     viewer.window.activate()
     canvas(viewer).native.setFocus()

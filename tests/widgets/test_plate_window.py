@@ -69,6 +69,7 @@ def test_the_wells_of_a_dropped_plate_come_in(viewer, root):
     assert browser.labels == "cells"
 
 
+@pytest.mark.long
 def test_code_gets_whole_wells_while_they_come_in(viewer, root, monkeypatch):
     get = FolderSource.get
 
@@ -119,6 +120,7 @@ def test_a_small_window_shows_the_whole_plate_beside_its_browser(viewer, root):
     until(lambda: whole(viewer))
 
 
+@pytest.mark.long
 def test_the_whole_plate_is_shown_though_its_labels_are_coarser(viewer, tmp_path):
     where = write_plate(
         tmp_path / "p", grid=(1, 8), fields=1, labelled=lambda _: ("cells",)
@@ -133,6 +135,7 @@ def test_the_whole_plate_is_shown_though_its_labels_are_coarser(viewer, tmp_path
     until(lambda: whole(viewer))
 
 
+@pytest.mark.long
 def test_whoever_looks_at_a_place_stays_there_when_the_browser_opens(viewer, root):
     viewer.add_image(np.zeros((500, 500)))
     camera = viewer.scene.camera
@@ -242,6 +245,7 @@ def test_the_next_field_takes_one_picture(viewer, browser, monkeypatch):
         np.testing.assert_array_equal(picture, np.asarray(layer.data[0]))
 
 
+@pytest.mark.long
 def test_what_is_read_at_once_is_not_shown_as_read(viewer, browser):
     dock = browser_of(viewer)
     go(browser, lambda: browser.show_field("A/2"))
@@ -313,7 +317,7 @@ def files():
     return len(os.listdir("/proc/self/fd"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_long_walk_leaves_nothing_behind(viewer, browser):
     random = np.random.default_rng(1)
     wells = [well.path for well in browser.map.wells]

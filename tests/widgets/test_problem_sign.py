@@ -186,6 +186,7 @@ def in_loop(act):
     return raised
 
 
+@pytest.mark.long
 def test_a_plain_zarr_array_opens_with_one_sentence(viewer, tmp_path, monkeypatch):
     notification_manager.records.clear()
     use_workers()

@@ -93,6 +93,9 @@ def test_one_image_is_saved_under_the_typed_name(
     assert messages() == [f"Saved {written}"]
 
 
+@pytest.mark.default_cases(
+    "out.ozx-OME-Zarr single file-False", "out.ome.zarr-OME-Zarr folder-True"
+)
 @pytest.mark.parametrize("kind_last", [False, True])
 @pytest.mark.parametrize(
     ("name", "kind"),

@@ -168,6 +168,7 @@ def test_the_window_stays_where_saving_fails(viewer, folder, monkeypatch):
     assert (stored(folder) == 77).any()
 
 
+@pytest.mark.default_cases("True")
 @pytest.mark.parametrize("by_frame", [False, True])
 def test_closing_asks_one_question(viewer, folder, by_frame):
     layer = opened(viewer, folder)

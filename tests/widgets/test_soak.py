@@ -141,6 +141,7 @@ def home(viewer, dock):
     return counted(viewer), resident()
 
 
+@pytest.mark.long
 def test_nothing_piles_up(viewer, tmp_path, monkeypatch):
     for cache in (chunks, planes.kept):
         monkeypatch.setattr(cache, "limit", CACHED)

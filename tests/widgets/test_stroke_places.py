@@ -284,6 +284,7 @@ class Walker:
                 assert image_address(layer) in shown
 
 
+@pytest.mark.default_cases("acquisitions", "collection")
 @pytest.mark.parametrize("kind", WRITERS)
 def test_strokes_land_in_the_field_under_the_mouse(viewer, tmp_path, kind, monkeypatch):
     asked = []

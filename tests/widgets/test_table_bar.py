@@ -93,6 +93,7 @@ def test_a_dropped_table_colours_the_map(dropped):
     assert tip == "A2\ndose: 0.5\ndrug: dmso"
 
 
+@pytest.mark.default_cases("<lambda>1")
 @pytest.mark.parametrize(
     "part", [lambda dock: dock.controls.filter, lambda dock: dock.map.viewport()]
 )
@@ -104,6 +105,7 @@ def test_a_table_is_taken_wherever_it_is_dropped(dock, tmp_path, part):
     assert dock.controls.filter.text() == ""
 
 
+@pytest.mark.long
 def test_thumbnails_come_back(dropped):
     coloured = color_at(dropped, "B/3")
     dropped.tables.column.setCurrentIndex(0)
@@ -130,6 +132,7 @@ def choose_from(box, text):
     until(lambda: not view.isVisible())
 
 
+@pytest.mark.long
 def test_text_is_a_category_with_a_legend(dropped):
     choose_from(dropped.tables.column, "drug")
     assert not dropped.tables.note.isVisible()
@@ -170,6 +173,7 @@ def test_conditions_and_measurements_are_joined(dropped):
     assert dropped.map._state.shown == {"A/1", "A/2", "A/3"}
 
 
+@pytest.mark.long
 def test_doses_have_logarithmic_colours_and_a_box_to_change_that(dock, tmp_path):
     path = tmp_path / "doses.csv"
     rows = [f"A{i + 1},{10.0**i}" for i in range(4)]
@@ -208,6 +212,7 @@ def test_conditions_in_the_filter_line(dropped):
     assert not dropped.tables.note.isVisible()
 
 
+@pytest.mark.long
 def test_the_legend_is_pulled(dropped):
     port = dropped.map.viewport()
     width = port.width()
@@ -223,6 +228,7 @@ def test_the_legend_is_pulled(dropped):
     assert dropped.map.selected() == ()
 
 
+@pytest.mark.long
 def test_a_wrong_table_is_told(dock, tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text("plate,dose\n1,2\n")
@@ -233,6 +239,7 @@ def test_a_wrong_table_is_told(dock, tmp_path):
     assert not dock.tables.progress.isVisible()
 
 
+@pytest.mark.long
 def test_labels_are_counted(dock):
     box = dock.tables.table
     row = box.findText("number of nuclei")
@@ -315,6 +322,7 @@ def test_what_is_given_up_is_not_chosen(dock, monkeypatch):
     assert dock.tables.tables().table is None
 
 
+@pytest.mark.long
 def test_infinite_values_are_drawn(dock, tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text("well,ratio\nA1,inf\nA2,-inf\nB1,2\nB2,3\n")

@@ -97,6 +97,7 @@ def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
     assert len(told) == 2
 
 
+@pytest.mark.long
 def test_a_double_click_reads_a_well_of_the_mosaic_again(
     viewer, server, told, tmp_path
 ):
@@ -115,6 +116,7 @@ def test_a_double_click_reads_a_well_of_the_mosaic_again(
     assert wells_of(viewer, (3, 4)).all()
 
 
+@pytest.mark.long
 def test_labels_of_a_plate_come_together(viewer, server, told, tmp_path):
     drawn = []
     plate = {"grid": (3, 4), "labelled": lambda well: ("nuclei",)}

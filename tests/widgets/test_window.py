@@ -156,6 +156,7 @@ def test_several_paths_at_once(viewer: Viewer, folder: Path) -> None:
     assert len(viewer.layers) == 5 + 4
 
 
+@pytest.mark.long
 def test_stack_of_paths_is_opened_side_by_side(viewer: Viewer, folder: Path) -> None:
     paths = [str(folder / "cells.ome.zarr"), str(folder / "stack.ome.zarr")]
     viewer.open(paths, stack=True, plugin=PLUGIN)
@@ -376,6 +377,7 @@ def test_a_million_chunks_open_with_a_read_per_level(
 # -------- menus, samples, the end --------
 
 
+@pytest.mark.default_cases("cells-5")
 @pytest.mark.parametrize(("key", "count"), [("cells", 5), ("stack", 4), ("plate", 5)])
 @pytest.mark.slow
 def test_samples_open_from_the_file_menu(
@@ -438,6 +440,7 @@ program.main()
 """
 
 
+@pytest.mark.default_cases("1")
 @pytest.mark.slow
 @pytest.mark.usefixtures("screen")
 @pytest.mark.parametrize("asynchronous", ["0", "1"])

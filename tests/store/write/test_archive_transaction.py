@@ -483,7 +483,7 @@ def test_zarr_writes_through_the_sink(tmp_path):
     assert pixels.tolist() == [[7] * 4, [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_more_than_four_gibibytes(tmp_path):
     """Sizes and offsets that only ZIP64 holds; the file is sparse where it can be."""
     path = tmp_path / "a.ozx"
