@@ -26,7 +26,7 @@ from painting_process import NAMES, open_labels, put_stroke
 from plates import write_plate
 from recovering import be_asked, opened
 
-KILLS = int(os.environ.get("KILLS", "48")) // 4
+KILLS = int(os.environ.get("KILLS", "16")) // 4
 MOMENTS = [
     (sorted(NAMES)[kill % len(NAMES)], kill // len(NAMES)) for kill in range(KILLS)
 ]
