@@ -98,7 +98,9 @@ class Person:
     def take(self, journey):
         """Take a journey; fails where it does, or where its pictures are others."""
         loop = QEventLoop()
-        thread = threading.Thread(target=self._run, args=(journey, loop), daemon=True)
+        thread = threading.Thread(
+            target=self._run, args=(journey, loop), name="person", daemon=True
+        )
         thread.start()
         loop.exec()
         thread.join()

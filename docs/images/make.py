@@ -485,7 +485,7 @@ def session(folder: Path, theme: str = "dark") -> None:
 
     test = HERE.parents[1] / "tests/widgets/test_annotate_session.py"
     settings = {"ANNOTATE_PICTURES": str(folder), "ANNOTATE_THEME": theme}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "--long", "-q", "-p", "no:cacheprovider"]
     command += [f"--basetemp={folder / 'files'}", str(test)]
     subprocess.run(command, env=os.environ | settings, check=True, cwd=HERE.parents[1])
     for step in STEPS if theme == "dark" else STEPS_IN_LIGHT:
@@ -505,7 +505,7 @@ def journeys(folder: Path) -> None:
     from PIL import Image
 
     tests = HERE.parents[1] / "tests/widgets/journeys"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "--long", "-q", "-p", "no:cacheprovider"]
     command += [f"--basetemp={folder / 'files'}", str(tests)]
     settings = os.environ | {"JOURNEY_PICTURES": str(folder)}
     subprocess.run(command, env=settings, check=True, cwd=HERE.parents[1])

@@ -210,6 +210,7 @@ def test_the_brush_draws_over_what_is_chosen(viewer, dock, labels):
     assert voxel(labels, 300, 300) == 2
 
 
+@pytest.mark.long
 def test_states_order_merge_and_removal(viewer, dock, labels, monkeypatch):
     add(dock, "nucleus", "debris", "dividing")
     model = dock.classes.table.rows
@@ -253,6 +254,7 @@ def test_a_list_goes_to_other_labels_as_a_file(
     assert names(dock) == ["nucleus", "debris"]
 
 
+@pytest.mark.long
 def test_the_dock_follows_the_labels_that_are_selected(viewer, dock, labels):
     assert dock.title.text() == "territories"
     add(dock, "nucleus")

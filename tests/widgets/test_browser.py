@@ -258,6 +258,7 @@ def test_acquisitions_are_chosen(viewer, tmp_path):
         until(lambda text=text: controls.acquisitions.text() == text)
 
 
+@pytest.mark.long
 def test_labels_are_chosen(viewer, tmp_path):
     where = write_plate(
         tmp_path / "labelled.ome.zarr",
@@ -287,6 +288,7 @@ def test_hidden_layers_do_not_keep_the_extent_of_the_plate(viewer, dock):
     assert viewer.layers.extent.world[1][-1] < wide / 8
 
 
+@pytest.mark.long
 def test_a_well_of_its_own_shows_its_fields(viewer, plate):
     drop_on_canvas(viewer, plate / "B" / "3")
     until(lambda: dock_of(viewer) is not None)

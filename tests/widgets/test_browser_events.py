@@ -103,6 +103,7 @@ def test_wells_stay_selected_until_another_is_gone_to(dock, qtbot):
     assert dock.map.selected() == ("B/3",)
 
 
+@pytest.mark.long
 def test_arrows_frame_the_well_of_a_mosaic_that_they_lead_to(dock, qtbot):
     dock.browser().show_mosaic()
     qtbot.waitUntil(lambda: dock._mode() is CanvasMode.PLATE, timeout=PATIENCE)
@@ -176,6 +177,7 @@ def test_cancel_gives_up_what_is_read(viewer, dock, qtbot, monkeypatch):
     assert not dock.cancel.isVisible()
 
 
+@pytest.mark.long
 def test_enter_selects_what_the_filter_leaves(viewer, dock, qtbot):
     line = dock.controls.filter
     QTest.keyClicks(line, "B A1")

@@ -130,7 +130,7 @@ def cells(view):
                 yield f"{index.data()} in row {row}", pixels(view.viewport(), rect)
 
 
-@pytest.mark.default_cases("9-dark", "18-light")
+@pytest.mark.default_cases("9-dark")
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", [9, 18])
 def test_text_stands_out(viewer, docks, theme, size):
@@ -186,7 +186,7 @@ def test_the_focus_is_seen_around_every_control(viewer, docks, theme):
     assert count > 40
 
 
-@pytest.mark.default_cases("dark")
+@pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES)
 def test_the_chosen_row_is_seen_by_more_than_its_shade(viewer, docks, theme):
     _, dock = docks
@@ -336,6 +336,7 @@ def test_all_of_the_docks_follows_the_size_of_letters(viewer, docks):
     assert browser.map.viewport().fontInfo().pointSize() == 20
 
 
+@pytest.mark.long
 def test_forms_follow_letters_and_show_the_focus(viewer, docks):
     from napari.settings import get_settings
 

@@ -124,6 +124,7 @@ def cells(table):
     ]
 
 
+@pytest.mark.long
 def test_it_is_in_the_menu_of_layers_and_opened_once(viewer, sample):
     viewer.open(str(sample), plugin="napari-ngff")
     menus = {a.text(): a.menu() for a in viewer.window.layers_menu.actions()}
@@ -138,6 +139,7 @@ def test_it_is_in_the_menu_of_layers_and_opened_once(viewer, sample):
     assert list(viewer.window.dock_widgets) == [name]
 
 
+@pytest.mark.long
 def test_it_follows_the_active_layer(viewer, inspector, sample):
     assert not inspector.copyPath.isEnabled()
     viewer.open(str(sample), plugin="napari-ngff")
@@ -232,6 +234,7 @@ def test_a_row_is_opened_as_layers(viewer, inspector, sample, qtbot):
     until(lambda: inspector.open.isEnabled())
 
 
+@pytest.mark.long
 def test_a_folder_is_dropped(viewer, inspector, sample):
     drop(inspector, sample / "labels" / "cells")
     settle(inspector)
@@ -279,6 +282,7 @@ def test_late_answers_are_dropped(viewer, inspector, sample, plate, monkeypatch)
     assert names(inspector) == ["A/1", "B/2"]
 
 
+@pytest.mark.long
 def test_why_an_archive_is_not_repaired_is_told(
     viewer, inspector, folder, tmp_path, monkeypatch
 ):
@@ -295,6 +299,7 @@ def test_why_an_archive_is_not_repaired_is_told(
     assert inspector.problems.isEnabled()
 
 
+@pytest.mark.long
 def test_a_repair_that_leaves_errors_can_be_undone(
     viewer, inspector, folder, monkeypatch
 ):

@@ -89,7 +89,7 @@ def same_after_reslicing(viewer, layer):
     np.testing.assert_array_equal(before, after)
 
 
-@pytest.mark.default_cases("plain-async", "selected-sync")
+@pytest.mark.default_cases("plain-async")
 @pytest.mark.parametrize("wait", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("look_", ["plain", "contour", "selected"])
 def test_a_stroke_is_whole_at_every_zoom(viewer, labels, wait, look_, monkeypatch):
@@ -240,6 +240,7 @@ def test_a_brush_in_screen_pixels_keeps_its_size_there(viewer, labels):
     assert labels.brush_size == 400
 
 
+@pytest.mark.long
 def test_the_brush_of_new_labels_looks_the_same_at_every_zoom(viewer):
     image = viewer.add_image(np.zeros((4000, 4000), "u2"), contrast_limits=(0, 1))
     labels = viewer.add_layer(new_labels(image))
@@ -255,6 +256,7 @@ def test_the_brush_of_new_labels_looks_the_same_at_every_zoom(viewer):
         assert max(labels.colormap.map(value)[:3]) > 0.6
 
 
+@pytest.mark.long
 def test_ctrl_erases_as_alt_does(viewer, labels):
     at = look(viewer, 1.0)
     labels.mode, labels.brush_size, labels.selected_label = "paint", 20, 5
@@ -270,6 +272,7 @@ def test_ctrl_erases_as_alt_does(viewer, labels):
         assert np.asarray(labels.data[0][place]).item() == 5
 
 
+@pytest.mark.long
 def test_one_click_of_the_bucket_warns_once(viewer, labels, told):
     at = look(viewer, 1.0)
     labels.mode, labels.selected_label = "fill", 4

@@ -146,6 +146,7 @@ def test_the_menu_of_the_canvas(viewer, dock):
     assert dock.browser().position.field == "1"
 
 
+@pytest.mark.long
 def test_the_menu_of_the_map_compares_and_inspects(viewer, dock):
     def ask(well):
         port = dock.map.viewport()
@@ -231,6 +232,7 @@ def test_the_map_has_a_key(viewer, dock):
     until(dock.map.hasFocus)
 
 
+@pytest.mark.long
 def test_another_browser_gives_the_mouse_back(viewer, dock):
     before = dock.browser()
     assert len(viewer.mouse_double_click_callbacks) == 1

@@ -62,7 +62,7 @@ def test_labels_of_a_sample_are_painted_undone_and_saved(
     assert np.asarray(viewer.layers["nuclei"].data[0][at]).item() == label
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_labels_of_the_plate_say_where_to_paint(viewer, told):
     viewer.open_sample(PLUGIN, "plate")
     assert plate_path().exists()

@@ -124,6 +124,7 @@ def test_kept_for_later_it_is_offered_when_opened_and_recovered(viewer, folder):
     assert journals(folder) == []
 
 
+@pytest.mark.default_cases("Save", "Cancel")
 @pytest.mark.parametrize("answer", [SAVE, KEEP, DISCARD, CANCEL])
 def test_before_what_a_layer_shows_goes_the_user_decides(viewer, folder, answer):
     layer = opened(viewer, folder)

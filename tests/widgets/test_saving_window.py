@@ -142,6 +142,7 @@ def test_closing_the_window_asks(viewer, painted, monkeypatch):
     assert window.isVisible()
 
 
+@pytest.mark.long
 def test_nothing_is_asked_where_all_is_saved(viewer, painted, monkeypatch):
     asked = answer(monkeypatch, CANCEL)
     assert painted.saver.save_now()
@@ -201,6 +202,7 @@ def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     assert asked == []
 
 
+@pytest.mark.default_cases("Restore")
 @pytest.mark.parametrize("says", [RESTORE, DISCARD])
 def test_edits_that_another_window_took_meanwhile_are_its_own(
     viewer, painted, folder, monkeypatch, says

@@ -197,6 +197,7 @@ def test_doses_have_logarithmic_colours_and_a_box_to_change_that(dock, tmp_path)
     assert color_at(dock, "A/2") == QColor(*(int(c) for c in scale[2]))
 
 
+@pytest.mark.long
 def test_conditions_in_the_filter_line(dropped):
     line = dropped.controls.filter
     QTest.keyClicks(line, "dose >= 0.5 and drug = x")
@@ -300,6 +301,7 @@ def test_unsaved_edits_are_told_of_while_labels_are_measured(viewer, dock):
     layer.undo()
 
 
+@pytest.mark.long
 def test_what_is_given_up_is_not_chosen(dock, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
 

@@ -129,6 +129,7 @@ def tif_folder(where: Path) -> None:
         tifffile.imwrite(where / f"{i}.tif", np.eye(16, dtype="u1"))
 
 
+@pytest.mark.default_cases("array.zarr-plain_array")
 @pytest.mark.parametrize(
     ("name", "write"),
     [
@@ -151,6 +152,7 @@ def test_foreign_data_goes_to_another_reader(
     assert viewer.layers[0].data.shape[-2:] == (16, 16)
 
 
+@pytest.mark.long
 def test_several_paths_at_once(viewer: Viewer, folder: Path) -> None:
     drop_on_canvas(viewer, folder / "cells.ozx", folder / "stack.ome.zarr")
     assert len(viewer.layers) == 5 + 4
@@ -262,6 +264,7 @@ def test_contrast_that_the_file_lacks_arrives_from_a_worker(
     assert threading.main_thread() not in threads
 
 
+@pytest.mark.long
 def test_sliders_start_where_rdefs_say(viewer: Viewer, folder: Path) -> None:
     drop_on_canvas(viewer, folder / "stack.ome.zarr")
     node = open_node(folder / "stack.ome.zarr")
@@ -377,9 +380,8 @@ def test_a_million_chunks_open_with_a_read_per_level(
 # -------- menus, samples, the end --------
 
 
-@pytest.mark.default_cases("cells-5")
+@pytest.mark.long
 @pytest.mark.parametrize(("key", "count"), [("cells", 5), ("stack", 4), ("plate", 5)])
-@pytest.mark.slow
 def test_samples_open_from_the_file_menu(
     viewer: Viewer,
     tmp_path: Path,

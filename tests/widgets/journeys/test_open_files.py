@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from napari.layers import Labels
 from qtpy.QtWidgets import QApplication, QRadioButton
@@ -37,6 +38,7 @@ def shown_share(viewer):
     return max(size * viewer.scene.camera.zoom / room for size, room in sizes)
 
 
+@pytest.mark.long
 def test_files_and_folders_are_opened_and_looked_at(viewer, tmp_path):
     files = tmp_path / "files"
     files.mkdir()

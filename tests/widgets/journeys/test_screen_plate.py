@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from napari.layers import Image
 from qtpy.QtCore import QPoint
 
@@ -39,6 +40,7 @@ def color_of(dock, well):
     return picture.pixelColor(rect.center().x(), rect.top() + rect.height() // 4).name()
 
 
+@pytest.mark.long
 def test_wells_are_found_measured_colored_and_compared(viewer, tmp_path):
     plate = write_plate(tmp_path / "plate.ome.zarr", grid=(2, 4), fields=2)
     (tmp_path / "conditions.csv").write_text(TABLE)

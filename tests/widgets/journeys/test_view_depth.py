@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import zarr
 
 from napari_ngff.viewer.painting.volumes import is_volume
@@ -40,6 +41,7 @@ def write_large(where):
     return where
 
 
+@pytest.mark.long
 def test_a_stack_in_3d_and_a_large_image(viewer, tmp_path):
     stack = write_stack(tmp_path / "stack.ome.zarr", shape=(16, 160, 160))
     large = write_large(tmp_path / "slide.ome.zarr")
