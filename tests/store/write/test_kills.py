@@ -60,7 +60,7 @@ PAIRS = list(
 """Each caller in one kind of store, then in the next."""
 
 REFUSED = [(name, kind) for name in CALLERS for kind in CALLERS[name].refuses]
-KILLS = int(os.environ.get("KILLS", "20"))
+KILLS = int(os.environ.get("KILLS", "8"))
 """How often a process is killed at a random moment, in all."""
 
 STAGES = {
@@ -405,7 +405,12 @@ def test_what_is_killed_at_a_random_moment(make_trials, name, kind):
         trials.check(seconds)
 
 
-@pytest.mark.slow
+@pytest.mark.default_cases(
+    "save labels-folder-swap",
+    "save new labels-folder-swap",
+    "save labels-archive-swap",
+    "merge over labels-folder-swap",
+)
 @pytest.mark.parametrize("swaps", [True, False], ids=["swap", "two renames"])
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_death_in_every_stage(make_trials, name, kind, swaps):
@@ -425,7 +430,7 @@ def test_death_in_every_stage(make_trials, name, kind, swaps):
     assert died == steps.keys()
 
 
-@pytest.mark.slow
+@pytest.mark.default_cases("save labels-folder", "save new labels-archive")
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_a_call_that_fails_once(make_trials, name, kind):
     """What failed is named, all is old or new, and to do it again is enough."""
