@@ -15,7 +15,7 @@ from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import MOST_FAILURES, WellChoice, open_mosaic
 from napari_ngff.plate.screen import Screen
 from napari_ngff.store import remote
-from plates import write_plate
+from plates import write_image, write_plate
 from unreliable import BUSY, OK, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
@@ -138,5 +138,19 @@ def test_labels_that_no_well_has_are_looked_for_once_in_each_field(server, node)
     with pytest.raises(UnsupportedError, match="labels/nuclei"):
         mosaic_of(node, [], inside="labels/nuclei")
     asked = [path for path in server.asked if "/labels/" in path]
-    # In each of two Zarr formats: an image of 0.4 may be in a plate of 0.5.
-    assert len(asked) == len(set(asked)) == 2 * 24 * 4
+    assert len(asked) == len(set(asked)) == 24 * 4
+
+
+def test_labels_are_looked_for_in_the_format_of_their_image(tmp_path):
+    """Images of 0.4 with labels in a plate of 0.5."""
+    root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
+    for well in ("1", "2"):
+        shutil.rmtree(root / "A" / well / "0")
+        data = np.full((1, 8, 8), int(well), "u1")
+        write_image(root / "A" / well / "0", data, 2, labels=("nuclei",))
+    with serving(tmp_path) as server:
+        node = open_node(f"{server.address}/p")
+        level, _ = mosaic_of(node, [], inside="labels/nuclei")
+        assert set(np.unique(everything(level))) >= {1, 2}
+        asked = [path for path in server.asked if "/nuclei/z" in path]
+        assert not asked

@@ -251,7 +251,7 @@ class Screen:
         found = self._images.get(place.path)
         if found is None:
             try:
-                found = self._open(place)
+                found = self._open(place, self._formats(well, field, inside))
             except (OMEZarrError, OSError) as error:
                 if may_pass(error):
                     raise
@@ -274,18 +274,26 @@ class Screen:
             if path == place or path.startswith(f"{place}/labels/"):
                 self._images.pop(path, None)
 
-    def _document(self, place: Location) -> tuple[int, bytes]:
+    def _formats(self, well: str | None, field: str, inside: str) -> tuple[int, ...]:
+        """Choose the Zarr formats to ask for: of labels that of their image."""
+        if inside:
+            try:
+                return (self.image(well, field).zarr_format,)
+            except (OMEZarrError, OSError):
+                pass  # labels may be there all the same
+        return self.node.zarr_format, 5 - self.node.zarr_format
+
+    def _document(self, place: Location, formats: tuple[int, ...]) -> tuple[int, bytes]:
         """Read the document of an image; one of 0.4 may be in a plate of 0.5."""
-        first = self.node.zarr_format
-        for zarr_format in (first, 5 - first):
+        for zarr_format in formats:
             raw = place.source.get(place.key(DOCUMENTS[zarr_format]))
             if raw is not None:
                 return zarr_format, raw
         msg = f"There is no image at {place}."
         raise NodeNotFoundError(msg)
 
-    def _open(self, place: Location) -> FieldImage:
-        zarr_format, raw = self._document(place)
+    def _open(self, place: Location, formats: tuple[int, ...]) -> FieldImage:
+        zarr_format, raw = self._document(place, formats)
         same = self._places.get(raw)
         if same is not None:
             return FieldImage(place, zarr_format, same[0], _kin=same[1])

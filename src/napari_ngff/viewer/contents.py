@@ -87,10 +87,9 @@ def contents(
     elif metadata.scene is not None:
         groups = _scene(node, reading)
     elif metadata.image is not None:
-        groups = [
-            *_image(node, reading, others=True),
-            *_other_multiscales(node, reading),
-        ]
+        others = metadata.image.label is None
+        groups = _image(node, reading, others=others)
+        groups += _other_multiscales(node, reading) if others else []
     elif metadata.well is not None:
         groups = _well(node, reading)
     elif metadata.labels is not None:
