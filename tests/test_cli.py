@@ -122,7 +122,7 @@ def test_the_command_is_installed():
     assert found.stdout.strip() == __version__
 
 
-@pytest.mark.default_cases(".ozx-A/1/0", ".zip-")
+@pytest.mark.default_cases(".ozx-A/1/0")
 @pytest.mark.slow
 @pytest.mark.parametrize("inside", ["", "A/1/0", "A/1/0/labels/cells"])
 @pytest.mark.parametrize("suffix", [".ozx", ".zip"])

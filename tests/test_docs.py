@@ -84,7 +84,20 @@ def test_every_picture_is_shown_and_small() -> None:
     assert all(picture.stat().st_size <= 300_000 for picture in pictures)
 
 
-@pytest.mark.parametrize(("page", "text"), blocks("python"))
+def programs() -> list[object]:
+    """Blocks of Python; of those that open a window, two stand for the others."""
+    found = []
+    for page, text in blocks("python"):
+        is_long = "napari.Viewer" in text and page not in (
+            "docs/open.md",
+            "docs/save.md",
+        )
+        marks = [pytest.mark.long] if is_long else []
+        found.append(pytest.param(page, text, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("page", "text"), programs())
 def test_python_runs(page: str, text: str, folder: Path) -> None:
     if "napari.Viewer" in text:
         if sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
