@@ -73,7 +73,7 @@ def tips(widget, dock):
     return widget.toolTip()
 
 
-@pytest.mark.default_cases("0", "1")
+@pytest.mark.default_cases("0")
 @pytest.mark.parametrize("page", range(4))
 def test_tab_leads_to_every_control_and_each_says_what_it_is(dock, page):
     dock.tabs.setCurrentIndex(page)
@@ -185,6 +185,7 @@ def test_names_of_classes_are_whole(dock):
     assert table.columnWidth(column) > table.fontMetrics().horizontalAdvance("nucleus")
 
 
+@pytest.mark.long
 def test_one_class_or_object_is_shown_alone(viewer, dock):
     labels = dock.round.annotation.layer
     lead = (0,) * (labels.ndim - 2)

@@ -128,6 +128,7 @@ def write_collection(where):
     return where
 
 
+@pytest.mark.long
 def test_a_collection_is_listed_and_browsed(viewer, dock, tmp_path):
     where = write_collection(tmp_path / "series.ome.zarr")
     dock.showPath(str(where))

@@ -85,6 +85,7 @@ def test_buttons_lead_from_the_map_to_the_classes_and_back(viewer, tmp_path):
     until(lambda: seen(dock) and not seen(browser))
 
 
+@pytest.mark.long
 def test_tabs_say_which_is_which(viewer, tmp_path):
     open_plate(viewer, tmp_path, 1200, 900)
     dock = open_dock(viewer)

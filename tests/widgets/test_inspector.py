@@ -512,6 +512,7 @@ def test_a_moved_layer_is_saved(viewer, inspector, tmp_path, monkeypatch):
         assert np.allclose(here, moved) is (name == "aligned")
 
 
+@pytest.mark.long
 def test_why_a_layer_cannot_be_saved_is_told(
     viewer, inspector, folder, plate, monkeypatch
 ):

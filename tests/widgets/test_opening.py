@@ -72,6 +72,7 @@ def test_a_plate_opens_without_false_colors(viewer, tmp_path):
     assert active is viewer.layers[0]
 
 
+@pytest.mark.long
 def test_labels_alone_start_where_their_image_does(viewer, tmp_path):
     path = write_image(tmp_path / "film.ome.zarr", shape=(4, 64, 96))
     opened(viewer, path)

@@ -214,6 +214,7 @@ def test_arrows_take_the_selection_along(viewer, dock):
     assert dock.map.selected() == ("B/3",)
 
 
+@pytest.mark.long
 def test_a_table_that_is_dropped_on_the_canvas_is_loaded(viewer, dock, tmp_path):
     path = tmp_path / "conditions.csv"
     path.write_text("well,dose\nA1,3\n")

@@ -219,6 +219,7 @@ def test_going_from_a_mosaic_to_a_field_waits_for_no_file(viewer, tmp_path, wait
     assert not waited
 
 
+@pytest.mark.long
 def test_the_next_field_takes_one_picture(viewer, browser, monkeypatch):
     # However slow the machine is.
     monkeypatch.setattr("napari_ngff.viewer.browsing.actions.SHORT", math.inf)

@@ -7,7 +7,13 @@ import pytest
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QEventLoop, Qt, QTimer
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit
+from qtpy.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QDialogButtonBox,
+    QFileDialog,
+    QLineEdit,
+)
 
 from mouse import pump, until
 from napari_ngff.plugin import save_as, use_workers
@@ -48,6 +54,9 @@ def typed(command, folder, name, kind=None, *, kind_last=False):
             QTimer.singleShot(50, answer)
             return
         dialog.setDirectory(str(folder))
+        QTimer.singleShot(50, lambda: fill(dialog))
+
+    def fill(dialog):
         kinds = dialog.findChild(QComboBox, "fileTypeCombo")
         line = dialog.findChild(QLineEdit, "fileNameEdit")
         if not kind_last:
@@ -56,7 +65,11 @@ def typed(command, folder, name, kind=None, *, kind_last=False):
         QTest.keyClicks(line, name)
         if kind_last:
             choose(kinds)
-        QTest.keyClick(line, Qt.Key.Key_Return)
+        buttons = dialog.findChild(QDialogButtonBox, "buttonBox")
+        if buttons.button(QDialogButtonBox.StandardButton.Save).isEnabled():
+            QTest.keyClick(line, Qt.Key.Key_Return)
+        else:  # Qt has not listed the folder yet
+            QTimer.singleShot(50, lambda: fill(dialog))
 
     def run():
         try:
