@@ -26,6 +26,9 @@ from pathlib import Path
 import callers
 from napari_ngff.store.write import exchange
 
+BY_NUMBER = ("fsync", "write", "pwrite", "sendfile", "ftruncate", "truncate")
+"""Calls that get the number of an open file."""
+
 CHANGING = ("put_object", "delete_object", "create_multipart_upload")
 """Calls of S3 that are steps."""
 
@@ -88,7 +91,9 @@ class Steps:
         if self.when.startswith("E"):
             self.failed = path
             code = getattr(errno, self.when)
-            raise OSError(code, os.strerror(code))
+            # Of an open file the system knows no name.
+            named = name not in BY_NUMBER and not path.startswith("s3:")
+            raise OSError(code, os.strerror(code), *[path] * named)
         result = call()
         os.kill(os.getpid(), signal.SIGKILL)
         return result

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
-from napari_ngff.labels.cells import box_of
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.labels.saving.level_rules import LevelRule, find_rules
 from napari_ngff.labels.saving.progress import Outcome, Progress, Round, in_common
@@ -35,9 +34,10 @@ from napari_ngff.labels.saving.rewrite import Backlog, Files, Rewrite
 from napari_ngff.labels.saving.snapshot import Snapshot, touched
 from napari_ngff.labels.saving.verdict import errors_of
 from napari_ngff.labels.saving.widening import widen
-from napari_ngff.store.arranged import Arranged
+from napari_ngff.store.boxes import box_of
 from napari_ngff.store.chunks import ChunkedArray
 from napari_ngff.store.consolidated import consolidate
+from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.revision import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
@@ -47,13 +47,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.labels.cells import Cell
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal, Recovered
     from napari_ngff.labels.reduce import Method
     from napari_ngff.labels.saving.retained import Retained
-    from napari_ngff.labels.saving.snapshot import Order
     from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.boxes import AxisOrder, Cell
 
 __all__ = ["LabelWriter"]
 
@@ -68,7 +67,7 @@ class LabelWriter:
     ----------
     canvas
         Its levels' sources are arrays that can be written (`LevelSource`), on any
-        axes (`Arranged`).
+        axes (`ArrayWindow`).
     retained
         Where to keep what is overwritten.
     method
@@ -95,7 +94,7 @@ class LabelWriter:
         retained: Retained,
         method: Method = "nearest",
         ratios: Sequence[Sequence[float]] | None = None,
-        files: tuple[Sequence[ChunkedArray], Order] | None = None,
+        files: tuple[Sequence[ChunkedArray], AxisOrder] | None = None,
         register: Callable[[], None] | None = None,
     ) -> None:
         self.canvas = canvas
@@ -141,7 +140,7 @@ class LabelWriter:
                 array = ChunkedArray(self._reads, array.path, array.layout)
             source = LevelSource(array, on_error_of(level.source))
             kept = Baseline(source, self.retained, number, cell_shape(array))
-            level.source = Arranged(kept, self.order)
+            level.source = ArrayWindow(kept, self.order)
 
     def over(self, retained: Retained) -> LabelWriter:
         """Make a writer of the same files that keeps what is overwritten elsewhere."""
@@ -297,7 +296,7 @@ class LabelWriter:
             array, _ = array_of(level.source)
             array.refresh()
             source = LevelSource(array, on_error_of(level.source))
-            sources.append(Arranged(source, self.order))
+            sources.append(ArrayWindow(source, self.order))
         self.canvas.show_saved(sources, edits)
 
     def _find_rules(self) -> None:

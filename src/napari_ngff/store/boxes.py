@@ -19,6 +19,7 @@ __all__ = [
     "AxisOrder",
     "Box",
     "Cell",
+    "array_box",
     "box_of",
     "box_shape",
     "cell_at",
@@ -27,6 +28,7 @@ __all__ = [
     "hull",
     "inside",
     "order_block",
+    "order_box",
     "overlap",
     "whole_box",
 ]
@@ -96,6 +98,20 @@ def inside(part: Box, box: Box) -> tuple[slice, ...]:
         slice(a - start, b - start)
         for (a, b), (start, _) in zip(part, box, strict=True)
     )
+
+
+def order_box(box: Box, order: AxisOrder) -> Box:
+    """Turn a rectangle of an array into one on the axes of an order."""
+    return tuple((0, 1) if axis is None else box[axis] for axis in order)
+
+
+def array_box(box: Box, order: AxisOrder, ndim: int) -> Box:
+    """Turn a rectangle on the axes of an order into one of the array."""
+    own = [(0, 1)] * ndim
+    for axis, span in zip(order, box, strict=True):
+        if axis is not None:
+            own[axis] = span
+    return tuple(own)
 
 
 def order_block(block: np.ndarray[Any, Any], order: AxisOrder) -> np.ndarray[Any, Any]:

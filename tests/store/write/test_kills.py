@@ -310,7 +310,7 @@ class Trials:
         if now != self.after:
             told = self.start()
             assert told["failures"] == [], (where, told)
-            assert state_of(self.place) == self.after, where
+            assert differing(state_of(self.place), self.after) == {}, where
         self.check_whole()
 
     def journals(self):
@@ -359,6 +359,15 @@ def made_of(fine, shape, method):
 
 def same(levels, others):
     return all(np.array_equal(a, b) for a, b in zip(levels, others, strict=True))
+
+
+def differing(state, other):
+    keys = state.keys() | other.keys()
+    return {
+        key: (state.get(key), other.get(key))
+        for key in keys
+        if state.get(key) != other.get(key)
+    }
 
 
 def trees_of(before, after):
@@ -439,13 +448,16 @@ def test_a_call_that_fails_once(make_trials, name, kind):
         trials.begin()
         told = trials.start(step=step, when=ERRORS[number % len(ERRORS)])
         assert told is not None
-        where = step, told
-        assert told["failures"][1:] == [], where
+        where = step, told["failures"], told.get("trace")
+        # All may be there where the system would not flush the last name.
+        assert not told["failures"][1:] or told["states"] == trials.after, where
         for failure in told["failures"]:
             check_named(failure, told["failed"], where)
-        assert trials.left_aside() == [], where
-        if trials.painting is None:
-            assert state_of(trials.place) == trials.after, where
+        # What the system would not remove, the next one removes.
+        if not step[0].startswith(("unlink", "rmdir")):
+            assert trials.left_aside() == [], where
+            if trials.painting is None:
+                assert differing(state_of(trials.place), trials.after) == {}, where
         trials.check(where)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.saving.snapshot import Order
+    from napari_ngff.store.boxes import AxisOrder
 
 __all__ = ["MOST", "ChangedBlocks"]
 
@@ -37,7 +37,7 @@ class ChangedBlocks:
     """
 
     def __init__(
-        self, shape: tuple[int, ...], order: Order, cell: tuple[int, ...]
+        self, shape: tuple[int, ...], order: AxisOrder, cell: tuple[int, ...]
     ) -> None:
         self._grid = Grid(shape, shape)
         self._order = order

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.labels.cells import inside
 from napari_ngff.labels.reduce import Reduction
+from napari_ngff.store.boxes import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

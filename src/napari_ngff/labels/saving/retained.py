@@ -22,9 +22,9 @@ import numpy.typing as npt
 from numcodecs import Zstd
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.arranged import Arranged
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.layout import ChunkKeys, Layout
+from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.fsync import flush_open_file
@@ -371,7 +371,7 @@ class Baseline:
 def array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
     """Find the array below a level of a canvas, and how its axes are arranged."""
     order: tuple[int | None, ...] = tuple(range(len(source.shape)))
-    if isinstance(source, Arranged):
+    if isinstance(source, ArrayWindow):
         order, source = source.order, source.source
     if isinstance(source, Baseline):
         source = source.source
@@ -384,7 +384,7 @@ def array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
 
 def on_error_of(source: Any) -> OnError | None:
     """Find who is told of chunks of a level of a canvas that cannot be read."""
-    while isinstance(source, Arranged | Baseline):
+    while isinstance(source, ArrayWindow | Baseline):
         source = source.source
     return source.on_error if isinstance(source, LevelSource) else None
 

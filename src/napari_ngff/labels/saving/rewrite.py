@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import ConflictError, CorruptDataError
-from napari_ngff.labels.cells import cell_at, inside, overlap
 from napari_ngff.labels.saving.carried import Carried
 from napari_ngff.labels.saving.retained import Baseline, cell_shape, fresh
+from napari_ngff.store.boxes import cell_at, inside, overlap
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.workers import share
 from napari_ngff.store.writing import ArrayWriter
@@ -24,12 +24,12 @@ from napari_ngff.store.writing import ArrayWriter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from napari_ngff.labels.cells import Cell
     from napari_ngff.labels.grid import Box
     from napari_ngff.labels.saving.level_rules import LevelRule
     from napari_ngff.labels.saving.progress import Round
     from napari_ngff.labels.saving.retained import Retained
-    from napari_ngff.labels.saving.snapshot import Order, Snapshot
+    from napari_ngff.labels.saving.snapshot import Snapshot
+    from napari_ngff.store.boxes import AxisOrder, Cell
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.revision import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
@@ -105,7 +105,7 @@ class Files:
     """
 
     arrays: tuple[ChunkedArray, ...]
-    order: Order
+    order: AxisOrder
     rules: tuple[LevelRule, ...]
     transaction: Transaction
     revisions: dict[str, Revision | None]

@@ -11,46 +11,26 @@ import numpy.typing as npt
 from napari_ngff.labels.edits import EditLog
 from napari_ngff.labels.grid import Grid
 from napari_ngff.labels.patch import Patch
+from napari_ngff.store.boxes import (
+    array_box,
+    cell_ranges,
+    inside,
+    order_block,
+    order_box,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.grid import Box
+    from napari_ngff.store.boxes import AxisOrder, Box
 
-__all__ = ["Order", "Snapshot", "layer_block", "layer_box", "touched"]
+__all__ = ["Snapshot", "touched"]
 
 Array = npt.NDArray[Any]
-Order = tuple[int | None, ...]
-"""Axis of the file for each axis of the canvas; None for one of length 1 that the file
-has not. Axes of the file that are not in it have length 1."""
 
 FEW = 4
 """So many cells are read rather than asked whether an edit really touches them."""
-
-
-def layer_box(box: Box, order: Order) -> Box:
-    """Turn a rectangle of the file into one of the canvas."""
-    return tuple((0, 1) if axis is None else box[axis] for axis in order)
-
-
-def own_box(box: Box, order: Order, ndim: int) -> Box:
-    """Turn a rectangle of the canvas into one of the file."""
-    own = [(0, 1)] * ndim
-    for axis, span in zip(order, box, strict=True):
-        if axis is not None:
-            own[axis] = span
-    return tuple(own)
-
-
-def layer_block(block: Array, order: Order) -> Array:
-    """View a block of the file on the axes of the canvas: changes go to the block."""
-    kept = [axis for axis in order if axis is not None]
-    dropped = [axis for axis in range(block.ndim) if axis not in kept]
-    index: tuple[Any, ...] = (..., *(0 for _ in dropped))
-    view: Array = block.transpose((*kept, *dropped))[index]
-    new = tuple(i for i, axis in enumerate(order) if axis is None)
-    return np.expand_dims(view, new)
 
 
 class Snapshot:
@@ -76,7 +56,7 @@ class Snapshot:
         for edit in self.edits:
             self._log.add(edit)
 
-    def applied(self, box: Box, before: Array, order: Order) -> Array:
+    def applied(self, box: Box, before: Array, order: AxisOrder) -> Array:
         """Apply the edits to a copy of what stood in a box of the file.
 
         Parameters
@@ -94,7 +74,7 @@ class Snapshot:
             Axes of the file, type of the canvas.
         """
         new = before.astype(self.dtype)
-        self.apply(layer_box(box, order), layer_block(new, order))
+        self.apply(order_box(box, order), order_block(new, order))
         return new
 
     def apply(self, box: Box, block: Array) -> None:
@@ -110,11 +90,7 @@ class Snapshot:
         patch = Patch(self.grid, box, self.dtype)
 
         def read(region: Box) -> Array:
-            part = tuple(
-                slice(a - start, b - start)
-                for (a, b), (start, _) in zip(region, box, strict=True)
-            )
-            return block[part]
+            return block[inside(region, box)]
 
         for index in self._log.touching(box):
             patch.apply(self._log.edits[index], read, 0, note=False)
@@ -123,7 +99,7 @@ class Snapshot:
 
 
 def touched(
-    edits: Sequence[Edit], grid: Grid, order: Order, cell: tuple[int, ...]
+    edits: Sequence[Edit], grid: Grid, order: AxisOrder, cell: tuple[int, ...]
 ) -> Iterator[tuple[int, ...]]:
     """List the cells of level 0 that edits may change, some perhaps twice.
 
@@ -141,17 +117,14 @@ def touched(
         region = edit.region(grid, whole)
         if region is None:
             continue
-        own = own_box(region, order, len(cell))
-        ranges = [
-            range(a // n, -(-b // n)) for (a, b), n in zip(own, cell, strict=True)
-        ]
+        ranges = cell_ranges(array_box(region, order, len(cell)), cell)
         many = np.prod([len(r) for r in ranges]) > FEW
         for position in itertools.product(*ranges):
             box = tuple(
                 (i * n, (i + 1) * n) for i, n in zip(position, cell, strict=True)
             )
             if many:
-                part = edit.region(grid, layer_box(box, order))
+                part = edit.region(grid, order_box(box, order))
                 if part is None or edit.cover(grid, part) is False:
                     continue
             yield position

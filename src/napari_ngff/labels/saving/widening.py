@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
-from napari_ngff.labels.cells import box_of, cells_in
+from napari_ngff.store.boxes import box_of, cells_in
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.objects import DOCUMENTS, join
 from napari_ngff.store.writing import ArrayWriter

@@ -181,10 +181,14 @@ class FolderTransaction:
 
     def clear(self, path: str) -> None:
         """Remove a folder as far as the system allows, and what waits below it."""
+        self.drop_waiting(path)
+        shutil.rmtree(self.locate(path), ignore_errors=True)
+
+    def drop_waiting(self, path: str) -> None:
+        """Forget what waits below a folder."""
         with self._lock:
             for key in [key for key in self._waiting if key.startswith(f"{path}/")]:
                 self._drop(self._waiting.pop(key))
-        shutil.rmtree(self.locate(path), ignore_errors=True)
 
     def alone(self) -> AbstractContextManager[None]:
         """Change documents one after another; see `turn`."""
@@ -354,8 +358,9 @@ class RedirectedTree:
         self._tree.adopt(key)
 
     def commit(self, *, kept: str = "") -> None:
-        """Put it in its place; nothing if it is there already."""
+        """Put it in its place; if it is there already, what was put since."""
         if self.key not in self._transaction.redirected:
+            self._transaction.settle()
             return
         self._tree.prepare()
         with self._transaction.moving:

@@ -61,6 +61,9 @@ class FolderChange(Transaction, Protocol):
     def settle(self) -> None:
         """Give names to what waits."""
 
+    def drop_waiting(self, path: str) -> None:
+        """Forget what waits below a folder."""
+
 
 class TreeReplacement:
     """A folder that is made beside `place` and takes its place; a context.
@@ -198,6 +201,7 @@ class TreeReplacement:
         """Finish or take back what was begun, and remove what lies aside."""
         if self._lock is not None:
             lock, self._lock = self._lock, None
+            self._transaction.drop_waiting(self.key)
             _settle(self._folder, self._transaction, self.place, lock)
 
 
@@ -243,7 +247,12 @@ def _claimed(parent: str, name: str) -> tuple[str, IO[bytes]]:
         # Another process may take it for one that is left before it is held.
         with suppress(FileExistsError, FileNotFoundError, BlockingIOError):
             os.mkdir(folder)
-            lock = hold_if_possible(f"{folder}/{LOCK}")
+            try:
+                lock = hold_if_possible(f"{folder}/{LOCK}")
+            except OSError:
+                with suppress(OSError):
+                    os.rmdir(folder)  # where nobody holds it
+                raise
             if os.path.exists(f"{folder}/{LOCK}"):
                 return folder, lock
 
