@@ -168,5 +168,8 @@ def test_nothing_there(tmp_path):
     with pytest.raises(NotOMEZarrError):
         open_node(tmp_path)
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(NotOMEZarrError, match="is no OME-Zarr"):
+    with pytest.raises(
+        NotOMEZarrError,
+        match=r"^Not an OME-Zarr: .*a\.txt\. Give a folder, an \.ozx or a \.zip\.$",
+    ):
         open_node(tmp_path / "a.txt")

@@ -110,9 +110,21 @@ def test_a_missing_first_level_keeps_the_transform_of_the_next(tmp_path):
 
 
 def test_no_level_at_all_is_an_error_that_names_them(tmp_path):
-    folder = write(tmp_path / "a", [(8, 8)])
+    folder = write(tmp_path / "a", [(8, 8), (4, 4)])
     (folder / "0").rename(tmp_path / "elsewhere")
-    with pytest.raises(UnsupportedError, match=r"No level of .*a/0"):
+    (folder / "1").rename(tmp_path / "elsewhere-too")
+    with pytest.raises(UnsupportedError) as caught:
+        open_pyramid(open_node(folder))
+    assert str(caught.value) == (
+        f"No pixel data found in {folder}: levels 0, 1 are missing."
+        " Restore them from a copy."
+    )
+
+
+def test_levels_that_cannot_be_read_are_named_with_the_reason(tmp_path):
+    folder = write(tmp_path / "a", [(8, 8)])
+    (folder / "0" / ".zarray").write_text("{ nothing")
+    with pytest.raises(UnsupportedError, match=r"No pixel data .*a\. .*a/0.* JSON"):
         open_pyramid(open_node(folder))
 
 

@@ -26,10 +26,13 @@ def test_colours_and_properties_of_one_field_are_not_given_to_others(
 
 def test_a_well_tells_which_acquisition_it_shows(tmp_path: Path) -> None:
     where = write_tiny_plate(tmp_path / "x", grid=(1, 1), fields=1, acquisitions=2)
-    (message,) = contents(open_node(where / "A/1")).messages
-    assert message == (
-        "A1 has fields of several acquisitions; round 0 is shown. Choose others in the"
-        " browser."
+    found = contents(open_node(where / "A/1"))
+    assert found.notes == (
+        (
+            "One of several acquisitions is shown.",
+            "A1: round 0. Choose others in the browser.",
+        ),
     )
+    assert found.messages == (), "nothing is wrong with the file"
     where = write_tiny_plate(tmp_path / "y", grid=(1, 1), fields=2)
-    assert contents(open_node(where / "A/1")).messages == ()
+    assert contents(open_node(where / "A/1")).notes == ()

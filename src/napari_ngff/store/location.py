@@ -186,11 +186,8 @@ def _locate_inside_file(path: str) -> Location:
             raise NodeNotFoundError(msg, remedy="Check the path; it may have moved.")
         archive, inner = above, f"{last}/{inner}" if inner else last
     if not archive.lower().endswith(ZIP_SUFFIXES):
-        msg = (
-            f"{archive} is no OME-Zarr: a folder, a metadata file in one, an .ozx or a"
-            " .zip is expected."
-        )
-        raise NotOMEZarrError(msg)
+        msg = f"Not an OME-Zarr: {archive}."
+        raise NotOMEZarrError(msg, remedy="Give a folder, an .ozx or a .zip.")
     return _in_archive(archive, normal_path(inner, archive))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3
 from napari_ngff.metadata.model import (
     Axis,
@@ -121,11 +121,10 @@ def open_pyramid(
         raise UnsupportedError(msg)
     multiscale = node.metadata.image.multiscales[index]
     problems: list[Problem] = []
-    found = _open_levels(node, multiscale, problems)
+    opened = _open_arrays(node, multiscale)
+    found = _usable(node, multiscale, opened, problems)
     if not found:
-        reasons = "; ".join(problem.text for problem in problems)
-        msg = f"No level of {node} can be read: {reasons}"
-        raise UnsupportedError(msg)
+        raise _without_pixels(node, opened, problems)
     axes, found = _fitted(node, multiscale.axes, found, problems)
     found = _shrinking(node, found, problems)
     levels = tuple(level for level, _ in found)
@@ -139,10 +138,26 @@ def open_pyramid(
 Found = list[tuple[Level, "ChunkedArray"]]
 
 
-def _open_levels(node: Node, multiscale: Multiscale, problems: list[Problem]) -> Found:
-    found: Found = []
+Opened = dict[str, "ChunkedArray | Exception"]
+
+
+def _without_pixels(
+    node: Node, opened: Opened, problems: list[Problem]
+) -> UnsupportedError:
+    """Say why no level can be shown: in one sentence where all are missing."""
+    if not all(isinstance(each, NodeNotFoundError) for each in opened.values()):
+        reasons = " ".join(problem.text for problem in problems)
+        return UnsupportedError(f"No pixel data can be read in {node}. {reasons}")
+    names = [path.rpartition("/")[2] for path in opened]
+    levels = "level {} is" if len(names) == 1 else "levels {} are"
+    msg = f"No pixel data found in {node}: {levels.format(', '.join(names))} missing."
+    copies = "it" if len(names) == 1 else "them"
+    return UnsupportedError(msg, remedy=f"Restore {copies} from a copy.")
+
+
+def _open_arrays(node: Node, multiscale: Multiscale) -> Opened:
     source = node.location.source
-    opened: dict[str, ChunkedArray | Exception] = {}
+    opened: Opened = {}
 
     def open_level(path: str) -> None:
         try:
@@ -153,7 +168,15 @@ def _open_levels(node: Node, multiscale: Multiscale, problems: list[Problem]) ->
     paths = [node.location.key(level.path) for level in multiscale.levels]
     concurrency = source.concurrency if source.concurrency > LOCAL_CONCURRENCY else 1
     share(iter(paths), open_level, len(paths), concurrency)
-    for level, path in zip(multiscale.levels, paths, strict=True):
+    return opened
+
+
+def _usable(
+    node: Node, multiscale: Multiscale, opened: Opened, problems: list[Problem]
+) -> Found:
+    found: Found = []
+    for level in multiscale.levels:
+        path = node.location.key(level.path)
         array = opened[path]
         if isinstance(array, Exception):
             problems.append(

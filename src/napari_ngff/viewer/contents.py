@@ -50,11 +50,14 @@ class NodeContents:
         All that is wrong with what was looked at.
     messages
         For the user: a sentence for each thing that is there and not shown.
+    notes
+        For the user, where nothing is wrong: a first line, and where to find the rest.
     """
 
     groups: tuple[Group, ...]
     problems: tuple[Problem, ...] = ()
     messages: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
 
 
 def contents(
@@ -102,7 +105,8 @@ def contents(
         )
         msg = f"Nothing at {node} can be shown. {reasons}".strip()
         raise UnsupportedError(msg)
-    return NodeContents(tuple(groups), tuple(reading.problems), tuple(reading.messages))
+    messages, notes = tuple(reading.messages), tuple(reading.notes)
+    return NodeContents(tuple(groups), tuple(reading.problems), messages, notes)
 
 
 def _image(
@@ -178,7 +182,8 @@ def _source(node: Node, reading: Reading) -> Picture | None:
         picture = Picture(source.name, source, open_pyramid(source))
     except (OMEZarrError, OSError):
         return None
-    reading.messages.append(f"{node.name} is a label of {source}; open that for both.")
+    text = f"These labels belong to {source}. Open it to see image and labels."
+    reading.notes.append(("Labels without their image.", text))
     return picture
 
 
@@ -223,11 +228,9 @@ def _well(node: Node, reading: Reading) -> list[Group]:
         run = _first_run(plate)
         if run is not None and plate is not None:
             first = plate.acquisitions[0]
-            reading.messages.append(
-                f"{name} has fields of several acquisitions;"
-                f" {first.name or f'acquisition {first.id}'} is shown. Choose others in"
-                " the browser."
-            )
+            title = first.name or f"acquisition {first.id}"
+            text = f"{name}: {title}. Choose others in the browser."
+            reading.notes.append(("One of several acquisitions is shown.", text))
     return _mosaic(name, node, None, reading, run)
 
 

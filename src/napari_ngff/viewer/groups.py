@@ -56,6 +56,7 @@ class Reading:
     on_error: OnError | None
     problems: list[Problem] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
 
     def note(self, problems: Iterable[Problem]) -> None:
         """Keep problems; what is left out because of one is told to the user."""
