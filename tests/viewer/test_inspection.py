@@ -158,3 +158,15 @@ def test_long_lists_are_cut():
     assert found["b"] == value["b"]
     assert json.dumps(found)
     assert shortened(dict.fromkeys(map(str, value["a"])))["…"] == "5 more"
+
+
+def test_the_time_of_an_acquisition_is_among_the_facts(tmp_path):
+    root = write_plate(tmp_path / "p.ome.zarr", grid=(1, 1), fields=1)
+    file = root / "zarr.json"
+    document = json.loads(file.read_text())
+    plate = document["attributes"]["ome"]["plate"]
+    times = {"starttime": 1_343_749_391, "endtime": 1_343_749_392_000}
+    plate["acquisitions"] = [{"id": 0, **times}, {"id": 1, "starttime": 10**30}]
+    file.write_text(json.dumps(document))
+    facts = dict(describe(root_of(open_node(root))).facts)
+    assert facts["Acquired"] == "0: 2012-07-31 15:43 UTC to 2012-07-31 15:43 UTC"

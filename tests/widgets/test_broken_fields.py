@@ -6,14 +6,16 @@ import shutil
 
 import numpy as np
 import pytest
+from napari._qt.dialogs.qt_notification import NapariQtNotification
 from napari.utils.notifications import notification_manager
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets import problem_sign
 from napari_ngff.widgets.browser.host import browser_of
 from plates import write_plate
 
@@ -120,3 +122,113 @@ def test_what_is_skipped_is_named(viewer, dock):
     dock.pinWell("A/3")
     until(lambda: len(notices()) > 2)
     assert notices()[2].splitlines()[0] == "Not compared: A3"
+
+
+def shown_notices(viewer):
+    window = viewer.window._qt_window
+    return [n for n in window.findChildren(NapariQtNotification) if n.isVisible()]
+
+
+def test_a_notice_leaves_and_does_not_cover_the_caption(viewer, dock, monkeypatch):
+    monkeypatch.setattr(problem_sign, "READ", 0)
+    click_well(dock, "A/3")
+    until(lambda: shown_notices(viewer))
+    (notice,) = shown_notices(viewer)
+    until(lambda: notice.opacity.opacity() > 0.8)
+    covered = notice.geometry()
+    ink = written(viewer)
+    assert ink, "the caption is to be seen"
+    assert not any(covered.contains(QPoint(*at)) for at in ink)
+    # It goes when the next image is asked for.
+    click_well(dock, "B/1")
+    until(lambda: not shown_notices(viewer))
+    # Or after its time, though napari's window is not the active one.
+    monkeypatch.setattr(problem_sign, "SHOWN", 300)
+    monkeypatch.setattr(
+        type(viewer.window._qt_window), "isActiveWindow", lambda _: False
+    )
+    click_well(dock, "A/3")
+    until(lambda: shown_notices(viewer))
+    until(lambda: not shown_notices(viewer))
+
+
+def written(viewer):
+    """Pixels of the canvas that the caption changes, x and y in pixels of Qt."""
+    native = viewer.window._qt_viewer.canvas.native
+    overlay = viewer.canvas.overlays.text
+    pictures = []
+    for seen in (True, False):
+        overlay.visible = seen
+        pump(100)
+        pictures.append(viewer.screenshot(canvas_only=True, flash=False).astype(int))
+    overlay.visible = True
+    ratio = pictures[0].shape[1] / native.width()
+    rows, columns = np.nonzero(np.abs(pictures[0] - pictures[1]).sum(axis=-1))
+    return {
+        (int(x / ratio), int(y / ratio)) for y, x in zip(rows, columns, strict=True)
+    }
+
+
+def test_the_camera_comes_back_when_a_comparison_is_taken_back(viewer, dock):
+    camera = viewer.scene.camera
+    before = camera.zoom, camera.center
+    add, take = (lambda path: dock.pinWell(path) for _ in range(2))
+    add("B/1")
+    until(lambda: dock.browser().pinned and not dock.isBusy())
+    assert camera.zoom < 0.7 * before[0]
+    add("A/2")
+    until(lambda: len(dock.browser().pinned) == 2 and not dock.isBusy())
+    for well in ("B/1", "A/2"):
+        take(well)
+        until(lambda w=well: w not in [p.well for p in dock.browser().pinned])
+    until(lambda: not dock.isBusy())
+    assert camera.zoom == pytest.approx(before[0], rel=1e-4)
+    np.testing.assert_allclose(camera.center, before[1], atol=0.1)
+    # At the field that is on screen by then.
+    add("B/1")
+    until(lambda: dock.browser().pinned and not dock.isBusy())
+    dock.goToWell("A/2")
+    until(lambda: dock.browser().position.well == "A/2" and not dock.isBusy())
+    dock.browser().unpin_all()
+    low, high = viewer.layers[0].extent.world[:, -2:]
+    np.testing.assert_allclose(camera.center[-2:], (low + high) / 2, atol=0.5)
+    assert camera.zoom == pytest.approx(before[0], rel=1e-3)
+    # Who has moved since stays there.
+    add("B/1")
+    until(lambda: dock.browser().pinned and not dock.isBusy())
+    camera.zoom *= 3
+    camera.center = (0, *low)
+    moved = camera.zoom, camera.center
+    dock.browser().unpin_all()
+    assert (camera.zoom, camera.center) == moved
+
+
+def test_the_selected_layer_stays_in_view_when_pins_go(viewer, dock):
+    listed = viewer.window._qt_viewer.layers
+    viewer.window._qt_viewer.dockLayerList.setMaximumHeight(150)
+    viewer.layers.selection.active = viewer.layers[0]
+    for well in ("A/2", "B/1", "B/3"):
+        dock.pinWell(well)
+    until(lambda: len(dock.browser().pinned) == 3 and not dock.isBusy())
+
+    def is_seen():
+        (index,) = listed.selectionModel().selectedIndexes()
+        rect = listed.visualRect(index)
+        return listed.viewport().rect().contains(rect.center())
+
+    until(is_seen)
+    dock.browser().unpin_all()
+    until(is_seen)
+
+
+def test_the_status_line_shows_the_value_alone(viewer, dock):
+    layer = viewer.layers[0]
+    viewer.layers.selection.active = layer
+    viewer.mouse_over_canvas = True
+    viewer.cursor.position = tuple(layer.extent.world.mean(axis=0))
+    viewer.update_status_from_cursor()
+    until(lambda: isinstance(viewer.status, dict) and viewer.status.get("value"))
+    value = viewer.status["value"]
+    assert value.isdecimal()
+    assert int(value) == layer.get_value(viewer.cursor.position, world=True)[1]
+    assert viewer.status["coordinates"].endswith(f"]: {value}")

@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 from mouse import drag, pump, until
 from napari_ngff.labels.journal import journal_home
 from napari_ngff.plugin import use_workers
+from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
@@ -111,7 +112,7 @@ def test_labels_that_were_never_saved_come_back(viewer, cells):
     opened(viewer, cells)
     until(lambda: "mitosis" in viewer.layers)
     (text,) = asked.rows
-    assert text.startswith("napari closed before 1 edit of 'mitosis' (cells.ome.zarr, ")
+    assert text.startswith("1 edit of 'mitosis' (cells.ome.zarr, ")
     layer = viewer.layers["mitosis"]
     until(lambda: viewer.layers.selection.active is layer)
     assert layer.visible
@@ -151,18 +152,24 @@ def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):
     browser.show_field("A/2", "0")
     until(lambda: browser.position is not None)
     pixels = paint_new(viewer, "mitosis", 5)
+    tool = viewer.layers["mitosis"].tool()
+    until(lambda: settings.last_tool() == tool)
     leave(viewer)
     session_of(viewer).browser.close()
     session_of(viewer).browser = None
     asked = Asked(RESTORE)
     opened(viewer, plate)
     until(lambda: asked.rows)
-    assert "of 'mitosis' (plate.ome.zarr A/2/0, " in asked.rows[0]
+    assert "of 'mitosis' (A2, field 0, plate.ome.zarr, " in asked.rows[0]
+    assert "closed" not in asked.rows[0], "it may have been kept on purpose"
     until(lambda: "mitosis" in viewer.layers and viewer.layers["mitosis"].unsaved)
     browser = session_of(viewer).browser
     assert (browser.position.well, browser.position.field) == ("A/2", "0")
     layer = viewer.layers["mitosis"]
     assert viewer.layers.selection.active is layer
     assert layer.visible
+    assert layer.mode == "paint", "the tool is in hand again"
+    assert layer.brush_on_screen
+    assert layer.tool()["size"] == pytest.approx(tool["size"], abs=0.5)
     assert (np.asarray(layer.data[0]) == pixels).all()
     layer.saver.discard()

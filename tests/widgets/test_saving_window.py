@@ -179,9 +179,7 @@ def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     asked = answer(monkeypatch, LATER)
     opened(viewer, folder)
     until(lambda: asked)
-    assert asked[0].startswith(
-        "napari closed before 1 edit of 'nuclei' (cells.ome.zarr, today "
-    )
+    assert asked[0].startswith("1 edit of 'nuclei' (cells.ome.zarr, today ")
     assert asked[0].endswith(") was saved. Restore it?")
     viewer.layers.clear()
     asked = answer(monkeypatch, RESTORE)

@@ -64,7 +64,7 @@ def dropped(dock, tmp_path):
 
 
 def color_at(dock, well, part=0.25):
-    """Colour on the screen, beside the cross."""
+    """Colour on the screen."""
     rect = dock.map.rectOf(well)
     picture = dock.map.viewport().grab().toImage()
     return picture.pixelColor(
@@ -84,10 +84,11 @@ def test_a_dropped_table_colours_the_map(dropped):
     for well, value in {"A/1": 0, "A/2": 0.5, "B/3": 1.0}.items():
         wanted = QColor(*(int(c) for c in scale[round(255 * value)]))
         assert color_at(dropped, well) == wanted
-    assert color_at(dropped, "A/4") == dropped.map._colors.gap
+    # A cross would say that the well cannot be read.
+    assert color_at(dropped, "A/4") == dropped.map._colors.well
     rect = dropped.map.rectOf("A/4")
     picture = dropped.map.viewport().grab().toImage()
-    assert picture.pixelColor(rect.center()) == dropped.map._colors.line
+    assert picture.pixelColor(rect.center()) == dropped.map._colors.well
     assert dropped.map.tipAt(rect.center()).endswith("no value")
     tip = dropped.map.tipAt(dropped.map.rectOf("A/2").center())
     assert tip == "A2\ndose: 0.5\ndrug: dmso"
@@ -202,6 +203,12 @@ def test_conditions_in_the_filter_line(dropped):
     line = dropped.controls.filter
     QTest.keyClicks(line, "dose >= 0.5 and drug = x")
     assert dropped.map._state.shown == {"B/2", "B/3"}
+    # The others are dimmed, and not crossed.
+    rect = dropped.map.rectOf("A/1")
+    picture = dropped.map.viewport().grab().toImage()
+    middle = [picture.pixelColor(rect.center() + QPoint(n, 0)) for n in range(-6, 7)]
+    assert len({color.name() for color in middle}) == 1
+    assert middle[0] != color_at(dropped, "B/3")
     QTest.keyClick(line, Qt.Key.Key_Return)
     assert dropped.map.selected() == ("B/2", "B/3")
     line.setText("dos > 1")

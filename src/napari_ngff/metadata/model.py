@@ -289,10 +289,12 @@ class WellReference:
 
 @dataclass(frozen=True, slots=True)
 class Acquisition:
-    """One run over a plate."""
+    """One run over a plate; it began and ended at seconds since 1970."""
 
     id: int
     name: str | None = None
+    start: int | None = None
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,9 @@ def parse_acquisitions(items: Cursor) -> tuple[Acquisition, ...]:
         if identity in result:
             item.error("acquisition-duplicate", f"The id {identity} MUST be unique.")
         elif identity is not None:
-            result[identity] = Acquisition(identity, item.at("name").name())
+            start, end = item.at("starttime").integer(), item.at("endtime").integer()
+            name = item.at("name").name()
+            result[identity] = Acquisition(identity, name, start, end)
     return tuple(result.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,15 @@ from napari_ngff.viewer.sentences import TIMES, sentence
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.metadata.model import Link, Reference
+    from napari_ngff.metadata.model import Acquisition, Link, Reference
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.node import Node
 
 __all__ = ["facts_of", "facts_of_array", "sentences_of"]
+
+
+MOST_SECONDS = 100_000_000_000
+"""Since 1970, in the year 5138."""
 
 
 def facts_of(node: Node) -> Iterator[tuple[str, str]]:
@@ -33,6 +38,7 @@ def facts_of(node: Node) -> Iterator[tuple[str, str]]:
         if plate.acquisitions:
             names = (a.name or str(a.id) for a in plate.acquisitions)
             yield "Acquisitions", ", ".join(names)
+        yield from _times_of(plate.acquisitions)
     if metadata.well is not None:
         yield "Fields", ", ".join(f.path for f in metadata.well.fields)
     if metadata.labels is not None:
@@ -42,6 +48,29 @@ def facts_of(node: Node) -> Iterator[tuple[str, str]]:
         yield "Coordinate systems", ", ".join(names) or "none of its own"
     if metadata.image is not None:
         yield from _image(node)
+
+
+def _times_of(runs: Sequence[Acquisition]) -> Iterator[tuple[str, str]]:
+    """Tell when the acquisitions of a plate began and ended."""
+    texts = []
+    for run in runs:
+        times = [_date(at) for at in (run.start, run.end) if at is not None]
+        name = f"{run.name or run.id}: " if len(runs) > 1 else ""
+        if any(times):
+            texts.append(name + " to ".join(filter(None, times)))
+    if texts:
+        yield "Acquired", ", ".join(texts)
+
+
+def _date(seconds: int) -> str:
+    """Write a time; some writers state milliseconds. "" where it is none."""
+    if seconds > MOST_SECONDS:
+        seconds //= 1000
+    try:
+        then = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return f"{then:%Y-%m-%d %H:%M} UTC"
 
 
 def _image(node: Node) -> Iterator[tuple[str, str]]:

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.picture import Picture
 
-__all__ = ["keep_selected", "newest_labels", "select_inserted", "show_memory_hint"]
+__all__ = [
+    "keep_selected",
+    "newest_labels",
+    "select_inserted",
+    "show_memory_hint",
+    "show_value_alone",
+]
 
 HINT = (
     "Only in memory: labels without a file.\n"
@@ -52,6 +58,20 @@ def keep_selected(viewer: ViewerModel, layer: Layer) -> None:
 def select_inserted(viewer: ViewerModel) -> None:
     """Let napari select the layer that is about to be inserted, as usual."""
     select_on_insert(viewer, True)
+
+
+def show_value_alone(viewer: ViewerModel) -> None:
+    """Leave the number of the level out of the status line, where it says "0, 57"."""
+    status, layer = viewer.status, viewer.layers.selection.active
+    if layer is None or not layer.multiscale or not isinstance(status, dict):
+        return
+    if not isinstance(layer.metadata.get(KEY), LayerOrigin):
+        return
+    both = str(status.get("value", ""))
+    level, _, value = both.partition(", ")
+    if value and level.isdecimal():
+        line = str(status.get("coordinates", "")).replace(f": {both}", f": {value}", 1)
+        viewer.status = {**status, "value": value, "coordinates": line}
 
 
 def _are_channels(one: Layer, other: Layer) -> bool:

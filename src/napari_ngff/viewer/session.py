@@ -33,6 +33,7 @@ from napari_ngff.viewer.opened_layers import (
     keep_selected,
     select_inserted,
     show_memory_hint,
+    show_value_alone,
 )
 from napari_ngff.viewer.painting.volumes import bring_back, fit_volumes
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
@@ -77,12 +78,18 @@ class Session:
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.layers.events.removing.connect(self._on_removing)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
+        viewer.events.status.connect(self._on_status)
 
     def _on_ndisplay(self, event: Any = None) -> None:
         viewer = self._viewer()
         if viewer is not None:
             bring_back(viewer)
             fit_volumes(viewer)
+
+    def _on_status(self, event: Any = None) -> None:
+        viewer = self._viewer()
+        if viewer is not None:
+            show_value_alone(viewer)
 
     def _on_removing(self, event: Any = None) -> None:
         viewer = self._viewer()

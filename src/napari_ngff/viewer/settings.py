@@ -6,6 +6,7 @@ manifest, and in a file of their own beside napari's settings (napari 0.9).
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,10 +23,12 @@ __all__ = [
     "changed",
     "is_default_offered",
     "is_default_reader",
+    "last_tool",
     "letter_size",
     "letters",
     "make_default_reader",
     "note_default_offered",
+    "note_tool",
     "saves_when_moving_on",
     "set_autosave_minutes",
     "set_saves_when_moving_on",
@@ -90,6 +93,27 @@ def note_default_offered() -> None:
 
 def _offer_note() -> Path:
     return user_data_path("napari-ngff", appauthor=False) / "default-reader-offered"
+
+
+def last_tool() -> dict[str, Any]:
+    """Give the tool and the brush with which labels were painted last; {} for none."""
+    try:
+        found = json.loads(_tool_note().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def note_tool(tool: dict[str, Any]) -> None:
+    """Remember them, also for the next start of napari."""
+    note = _tool_note()
+    with suppress(OSError):  # another tool is in hand then, at worst
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps(tool), encoding="utf-8")
+
+
+def _tool_note() -> Path:
+    return user_data_path("napari-ngff", appauthor=False) / "last-tool.json"
 
 
 def version_to_write() -> str:

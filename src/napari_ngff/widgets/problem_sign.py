@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from napari._qt.dialogs.qt_notification import NapariQtNotification
 from napari.utils.notifications import show_warning
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, QThread, QTimer
@@ -15,12 +17,14 @@ from napari_ngff.viewer.inspection import FileProblems, find_problems
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import counted, last_part
 from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.docking import show_dock
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.metadata.model import Problem
+    from napari_ngff.viewer.browsing.browser import Browser
 
 __all__ = [
     "ProblemSign",
@@ -35,6 +39,12 @@ INSPECTOR = "Inspector"
 
 SETTLED = 500
 """Milliseconds after which a new window has drawn itself."""
+
+SHOWN = 8000
+"""Milliseconds for which a notification is shown."""
+
+READ = 2
+"""Seconds for which it is shown although another image is asked for."""
 
 
 def install_problem_sign() -> None:
@@ -54,9 +64,50 @@ def notify_in_window(text: str) -> None:
     """Show a notification as soon as the window is there in which it is seen."""
     window = hidden_window()
     if window is None:
-        show_warning(text)
+        show_passing(text)
     else:
         LaterNotice(window, text)
+
+
+def show_passing(text: str) -> None:
+    """Show a notification that leaves soon, or when another image is asked for."""
+    import napari
+
+    viewer = napari.current_viewer()
+    known = set(NapariQtNotification._instances)
+    show_warning(text)
+    browser = None if viewer is None else session_of(viewer).browser
+    for notice in set(NapariQtNotification._instances) - known:
+        PassingNotice(notice, browser)
+
+
+class PassingNotice(QObject):
+    """Ends one notification of napari, unless it is expanded or under the mouse.
+
+    napari 0.9 does so only where its window is active, and no other notification came.
+    """
+
+    def __init__(self, notice: NapariQtNotification, browser: Browser | None) -> None:
+        super().__init__(notice)
+        self._notice = notice
+        self._began = time.monotonic()
+        self._timer = QTimer(self)
+        self._timer.setInterval(SHOWN)
+        self._timer.timeout.connect(self._end)
+        self._timer.start()
+        if browser is not None:
+            browser.busy.connect(self._on_busy)
+
+    def _on_busy(self, busy: bool) -> None:
+        if busy and time.monotonic() - self._began > READ:
+            self._end()
+
+    def _end(self) -> None:
+        if not isalive(self) or not isalive(self._notice):  # type: ignore[no-untyped-call]
+            return
+        if not self._notice.underMouse() and not self._notice.property("expanded"):
+            self._timer.stop()
+            self._notice.close_with_fade()
 
 
 def hidden_window() -> QMainWindow | None:
@@ -87,7 +138,7 @@ class LaterNotice(QObject):
 
     def _show(self) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
-            show_warning(self._text)
+            show_passing(self._text)
             self.deleteLater()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MARGIN",
     "OVERVIEW_MARGIN",
+    "CameraView",
     "camera_of",
     "canvas_of",
     "fit",
@@ -40,6 +42,36 @@ def place_of(layer: Layer) -> tuple[float, ...]:
 def size_of(layer: Layer) -> tuple[int, ...]:
     """Return the shape of the finest level of an image."""
     return tuple(int(n) for n in layer.extent.data[1] - layer.extent.data[0])
+
+
+@dataclass(frozen=True, slots=True)
+class CameraView:
+    """How a camera looks at an image, wherever that is in the world.
+
+    Attributes
+    ----------
+    zoom
+        Pixels of the canvas per unit of the world.
+    center
+        Along y and x, from the first voxel of the image, in pixels of the canvas.
+    """
+
+    zoom: float
+    center: tuple[float, float]
+
+    @classmethod
+    def of(cls, viewer: ViewerModel, layer: Layer) -> CameraView:
+        """Note how a viewer looks at a layer now; rounded to what can be seen."""
+        camera, place = camera_of(viewer), place_of(layer)
+        y, x = np.round(np.subtract(camera.center[-2:], place[-2:]) * camera.zoom, 2)
+        return cls(float(f"{camera.zoom:.6g}"), (float(y), float(x)))
+
+    def show(self, viewer: ViewerModel, layer: Layer) -> None:
+        """Look at a layer in this way."""
+        camera = camera_of(viewer)
+        center = np.add(place_of(layer)[-2:], np.divide(self.center, self.zoom))
+        camera.zoom = self.zoom
+        camera.center = (*camera.center[:-2], *map(float, center))
 
 
 def follow(

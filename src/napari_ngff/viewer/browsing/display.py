@@ -119,8 +119,8 @@ class Display:
         self.runs: tuple[int, ...] = ()
         self.labels: str | None = None
         self.opener = Opener(node, frontend.ErrorReport())
-        self.route = Route(self.opener.arrangements.screen, observer.title)
-        self._notices = FieldNotices(observer.title)
+        self.notices = FieldNotices(observer.title)
+        self.route = Route(self.opener.arrangements.screen, self.notices)
         self.actions = Actions(self._busy, self._hold_drawing, self._is_open)
         self._slots = LayerSlots()
         self._saved_images: list[str] = []  # addresses, in the order of saves
@@ -252,7 +252,7 @@ class Display:
             again = functools.partial(self.show_mosaic, paths, look)
             self._leave(request, proceed, images, again)
 
-        self.actions.do(work, steps, leave, lambda: self._notices.name(request))
+        self.actions.do(work, steps, leave, lambda: self.notices.name(request))
 
     def go(
         self,
@@ -317,10 +317,10 @@ class Display:
             self.shown = () if position.well is None else (position.well,)
             look()
             self._observer.changed()
-            self._notices.show_coarser(position, prepared)
+            self.notices.show_coarser(position, prepared)
             self._prefetch(position)
 
-        self.actions.do(work, steps, leave, lambda: self._notices.name(request))
+        self.actions.do(work, steps, leave, lambda: self.notices.name(request))
 
     def _found(self, request: Request) -> Position:
         """Find the image that is asked for; where its well fails, note the problem."""
@@ -415,7 +415,7 @@ class Display:
         self._labels_in_use()  # as they are now, for a field after an overview
         self._expected.clear()
         self._stream.connect(tiles)
-        self._notices.show_missing(request, prepared)
+        self.notices.show_missing(request, prepared)
         # Channels may have been added while this was read.
         added = self._slots.added_channels(viewer)
         yield from self._slots.show(viewer, with_channels(prepared, added))
@@ -535,8 +535,7 @@ class Display:
         if joined and str(joined[0].arrangements.screen.node) == str(self._node):
             # What was read there needs not be read again.
             self.opener.arrangements = joined[0].arrangements
-            screen = joined[0].arrangements.screen
-            self.route = Route(screen, self._observer.title)
+            self.route = Route(joined[0].arrangements.screen, self.notices)
         self._mosaics = joined
         self.shown = tuple(wells or (well.path for well in self._wells))
         image = groups[0].image if len(groups) == 1 and not joined else None

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.positions import Position, inline
-from napari_ngff.viewer.notices import MOST_IN_LINE, shorten
+from napari_ngff.viewer.notices import MOST_IN_LINE, counted, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from napari_ngff.viewer.browsing.requests import Request
     from napari_ngff.viewer.browsing.slots import Prepared
@@ -33,6 +33,7 @@ class FieldNotices:
     def __init__(self, title: Callable[[Position], str]) -> None:
         self._title = title
         self._coarse: set[Position] = set()  # of which the user knows it
+        self._skipped: set[str | None] = set()
 
     def name(self, request: Request) -> str:
         """Name what was asked for, as in a sentence."""
@@ -52,3 +53,22 @@ class FieldNotices:
             self._coarse.add(position)
             title = inline(self._title(position))[: MOST_IN_LINE - len(COARSER)]
             frontend.show(prepared.coarser, f"{COARSER}{title}")
+
+    def show_skipped(self, well: str | None, reasons: Mapping[Position, str]) -> None:
+        """Show once of a well why its first images were left out; from any thread."""
+        if not reasons or well in self._skipped:
+            return
+        self._skipped.add(well)
+        what = inline(self._title(next(iter(reasons))))
+        if len(reasons) > 1:
+            title = inline(self._title(Position(well, "")))
+            what = f"{len(reasons)} images" + (f" of {title}" if title else "")
+        result = f"Skipped {shorten(what)}: not readable."
+        frontend.show(tuple(reasons.values()), result)
+
+    def show_not_compared(self, reasons: Mapping[Position, str]) -> None:
+        """Show why images do not stand beside the one on screen."""
+        what = counted(len(reasons), "image")
+        if len(reasons) == 1:
+            what = inline(self._title(next(iter(reasons))))
+        frontend.show(tuple(reasons.values()), f"Not compared: {shorten(what)}")

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.actions import Actions
-from napari_ngff.viewer.browsing.camera import fit
-from napari_ngff.viewer.browsing.positions import Position, inline
+from napari_ngff.viewer.browsing.camera import CameraView, fit
+from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.slots import prepare
-from napari_ngff.viewer.notices import counted, shorten
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.picture import KEY
 
@@ -74,6 +72,8 @@ class Pins:
         self._actions = Actions(busy)
         self._wanted: list[Wanted] = []
         self._layers: dict[Position, list[Layer]] = {}
+        self._before: CameraView | None = None
+        self._fitted: CameraView | None = None
 
     def positions(self, viewer: ViewerModel) -> tuple[Position, ...]:
         """Return what is pinned, in the order in which it was."""
@@ -106,28 +106,28 @@ class Pins:
         self._wanted.append((well, field))
         wanted, runs = tuple(self._wanted), self._display.runs
 
-        def work() -> tuple[list[tuple[Position, Prepared]], dict[str, str]]:
+        def work() -> tuple[list[tuple[Position, Prepared]], dict[Position, str]]:
             acts, failed = [], {}
             for one in wanted:
                 try:
                     acts.append(self._prepared(one, runs))
                 except (OMEZarrError, OSError) as error:
-                    title = self._title(Position(one[0], one[1] or ""))
-                    failed[inline(title)] = str(error)
+                    failed[Position(one[0], one[1] or "")] = str(error)
             return acts, failed
 
         def steps(
-            found: tuple[list[tuple[Position, Prepared]], dict[str, str]],
+            found: tuple[list[tuple[Position, Prepared]], dict[Position, str]],
         ) -> Iterator[None]:
             del self._wanted[: len(wanted)]
-            before = self.positions(viewer)
+            before, view = self.positions(viewer), self._view(viewer)
             for position, prepared in found[0]:
                 yield from self._toggle(viewer, position, prepared)
             if set(self.positions(viewer)).difference(before):
+                self._before = self._before if before else view
                 self._fit(viewer)
-            titles = list(found[1])
-            what = titles[0] if len(titles) == 1 else counted(len(titles), "field")
-            frontend.show(tuple(found[1].values()), f"Not compared: {shorten(what)}")
+            elif before:
+                self._return(viewer)
+            self._display.notices.show_not_compared(found[1])
             self._changed()
 
         self._actions.do(work, steps)
@@ -137,6 +137,20 @@ class Pins:
         layers = [*self._display.images(), *itertools.chain(*self._layers.values())]
         corners = np.array([layer.extent.world[:, -2:] for layer in layers])
         fit(viewer, corners[:, 0].min(axis=0), corners[:, 1].max(axis=0))
+        self._fitted = self._view(viewer)
+
+    def _view(self, viewer: ViewerModel) -> CameraView | None:
+        images = self._display.images()
+        return CameraView.of(viewer, images[0]) if images else None
+
+    def _return(self, viewer: ViewerModel) -> None:
+        """Look at the image as before the comparison, unless the user has moved."""
+        images = self._display.images()
+        if self._before is None or not images or self.positions(viewer):
+            return
+        if self._view(viewer) == self._fitted:
+            self._before.show(viewer, images[0])
+        self._before = self._fitted = None
 
     def _prepared(
         self, wanted: Wanted, runs: Sequence[int]
@@ -194,6 +208,7 @@ class Pins:
         """Take all away."""
         for position in self.positions(viewer):
             self._remove(viewer, position)
+        self._return(viewer)
 
     def _remove(self, viewer: ViewerModel, position: Position) -> None:
         layers = [x for x in self._layers[position] if x in viewer.layers]

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.positions import Position, inline
-from napari_ngff.viewer.notices import shorten
+from napari_ngff.viewer.browsing.positions import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from napari_ngff.metadata.model import Field
     from napari_ngff.plate.screen import FieldImage, Screen
+    from napari_ngff.viewer.browsing.field_notices import FieldNotices
 
 __all__ = ["Route"]
 
@@ -27,14 +26,13 @@ class Route:
     ----------
     screen
         Opens the wells.
-    title
-        Names an image.
+    notices
+        Show which images are skipped.
     """
 
-    def __init__(self, screen: Screen, title: Callable[[Position], str]) -> None:
+    def __init__(self, screen: Screen, notices: FieldNotices) -> None:
         self._screen = screen
-        self._title = title
-        self._shown: set[str | None] = set()
+        self._notices = notices
 
     def entry(
         self, well: str | None, field: str | None, runs: Sequence[int]
@@ -70,14 +68,7 @@ class Route:
             except (OMEZarrError, OSError) as error:
                 reasons[Position(well, field.path, field.acquisition)] = str(error)
                 continue
-            if reasons and well not in self._shown:
-                self._shown.add(well)
-                first = inline(self._title(next(iter(reasons))))
-                if len(reasons) > 1:
-                    title = inline(self._title(Position(well, "")))
-                    first = f"{len(reasons)} images {title and f'of {title}'}".strip()
-                result = f"Skipped {shorten(first)}: not readable."
-                frontend.show(tuple(reasons.values()), result)
+            self._notices.show_skipped(well, reasons)
             return field
         return among[0]
 

@@ -28,6 +28,9 @@ WELL_KEYS = {"Left": (0, -1), "Right": (0, 1), "Up": (-1, 0), "Down": (1, 0)}
 
 FIELD_KEYS = {",": -1, ".": 1}
 
+AT_FIRST, CORNER = "bottom_right", "top_left"
+"""Where napari 0.9 has its text, under notices and the scale bar; and where ours is."""
+
 
 class Whereabouts:
     """Connects a browser to the overlay, the status line and the keys of its viewer."""
@@ -89,6 +92,8 @@ class Whereabouts:
         if overlay.text not in ("", self._shown):
             return  # the user's own
         self._shown = text
+        if overlay.position == AT_FIRST:
+            overlay.position = CORNER
         overlay.text = text
         overlay.visible = bool(text)
         _settle(viewer)

@@ -44,6 +44,8 @@ __all__ = [
 ]
 
 
+MOST_BRUSH = 1_000_000
+
 FIRST_BRUSH = 16.0
 """Diameter of the brush until another is chosen, in pixels of the screen."""
 
@@ -105,6 +107,29 @@ class OMEZarrLabels(CanvasLabels):
         Labels.brush_size.fset(self, max(1, size))
         known = self._pixel_size
         self._pixels = None if known is None else self._brush_size / known
+
+    def tool(self) -> dict[str, Any]:
+        """Describe the tool and the brush, for another layer to take up."""
+        size = self._pixels if self.brush_on_screen else self._brush_size
+        return {
+            "mode": str(self.mode),
+            "on_screen": self.brush_on_screen,
+            "size": size,
+        }
+
+    def take_tool(self, tool: dict[str, Any]) -> None:
+        """Take up a tool as `tool` describes it; anything else changes nothing."""
+        size = tool.get("size")
+        if isinstance(size, int | float) and 0 < size < MOST_BRUSH:
+            self.brush_on_screen = bool(tool.get("on_screen"))
+            if not self.brush_on_screen:
+                self.brush_size = size
+            elif self._pixel_size is not None:
+                self.brush_size = round(size * self._pixel_size)
+            else:
+                self._pixels = float(size)
+        if tool.get("mode") in [str(mode) for mode in PAINTING]:
+            self.mode = tool["mode"]
 
     def fit_brush(self, pixel_size: float) -> None:
         """Follow the zoom; a brush on the screen keeps its size there.

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_info, show_warning
 
 from napari_ngff.errors import OMEZarrError
@@ -28,6 +29,7 @@ from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.saving.report import reported_journal
+from napari_ngff.viewer.settings import last_tool, note_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,6 +51,7 @@ __all__ = [
     "file_of",
     "journals_of",
     "open_journal",
+    "position_of",
 ]
 
 TAKEN = "Another window has these edits now.\nThose of '{}' were left to it."
@@ -112,13 +115,20 @@ def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
         frontend.run(lambda: writer.sweep(dead), lambda _: None)
 
 
-def describe_edits(kept: KeptEdits, now: datetime.datetime | None = None) -> str:
-    """Describe a journal: "2 edits of 'mitosis' (cells.ome.zarr, today 16:11)"."""
+def describe_edits(
+    kept: KeptEdits, now: datetime.datetime | None = None, name: str = ""
+) -> str:
+    """Describe a journal: "2 edits of 'mitosis' (cells.ome.zarr, today 16:11)".
+
+    With a `name`, of the field: "2 edits of 'a' (B3, field 2, p.zarr, today 16:11)".
+    """
     now = now or datetime.datetime.now().astimezone()
     then = datetime.datetime.fromtimestamp(kept.time, now.tzinfo)
     days = (now.date() - then.date()).days
     day = {0: "today", 1: "yesterday"}.get(days, f"{then.day} {then:%b %Y}")
-    place = f"{file_of(kept.image or kept.place)}, {day} {then:%H:%M}"
+    file = file_of(kept.image or kept.place)
+    file = f"{name}, {file.partition(' ')[0]}" if name else file
+    place = f"{file}, {day} {then:%H:%M}"
     return f"{count_edits(kept)} ({place})"
 
 
@@ -159,6 +169,7 @@ class Recovery:
         self._wanted: set[Path] = set()  # to be restored when one comes there
         self._restoring: set[Path] = set()
         self._browser: weakref.ref[Browser] | None = None
+        self._tool: dict[str, Any] = {}
 
     # What is looked for.
 
@@ -171,6 +182,17 @@ class Recovery:
                 self.look([origin.node])
         elif layer.metadata.get(TARGET) is not None and layer.saver is not None:
             self.look([], [place_text(*layer.saver.journal.place)])
+        saver = getattr(layer, "saver", None)
+        if saver is not None:
+            saver.dirty_changed.connect(self._note_tool, unique=True)
+
+    def _note_tool(self, is_dirty: bool) -> None:
+        """Remember the tool of edits, for who restores them."""
+        viewer = self._viewer()
+        layer = None if viewer is None else viewer.layers.selection.active
+        if is_dirty and isinstance(layer, OMEZarrLabels) and layer.tool() != self._tool:
+            self._tool = layer.tool()
+            frontend.run(partial(note_tool, self._tool), lambda _: None)
 
     def watch_browser(self, browser: Browser) -> None:
         """Look for edits of all that a browser can show, and of what it shows later."""
@@ -332,6 +354,8 @@ class Recovery:
                 classes_of_layer(shown).load(opened.recovered.classes)
         shown.visible = True
         viewer.layers.selection.active = shown
+        if shown.mode == Mode.PAN_ZOOM:
+            shown.take_tool(last_tool())
         show_info(
             f"Restored: {shorten(kept.name)}.\n"
             f"{count_edits(kept)}. Press Ctrl+S to save."

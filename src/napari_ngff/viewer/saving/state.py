@@ -11,6 +11,8 @@ from napari_ngff.labels.saving.retained import cell_shape
 from napari_ngff.viewer import frontend
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.writer import LabelWriter
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -45,10 +47,20 @@ class SaveWatch:
     """Looks at one layer; cheap, so that it can be asked several times a second.
 
     Blocks are counted in a worker, and not while a stroke is drawn.
+
+    Parameters
+    ----------
+    layer
+        Painted labels.
+    counted
+        Called when blocks have been counted.
     """
 
-    def __init__(self, layer: OMEZarrLabels) -> None:
+    def __init__(
+        self, layer: OMEZarrLabels, counted: Callable[[], None] = lambda: None
+    ) -> None:
         self._layer = weakref.ref(layer)
+        self._tell = counted
         self._counted: object = None
         self._counting = False
         self._count = 0
@@ -110,6 +122,7 @@ class SaveWatch:
             frontend.show((count,), "Changed chunks cannot be counted.")
         else:
             self._count = count
+            self._tell()
 
 
 def _blocks(layer: OMEZarrLabels, writer: LabelWriter | None) -> ChangedBlocks:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
+from qtpy.QtCore import QTimer
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 
 from napari_ngff.metadata.model import Kind
@@ -18,6 +19,7 @@ from napari_ngff.viewer.browsing.table_offers import Scope
 from napari_ngff.viewer.browsing.well_states import WellStates, count_states
 from napari_ngff.viewer.browsing.whereabouts import FIELD_KEYS
 from napari_ngff.viewer.inspection import node_of
+from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.viewer.reader import browse_folder
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode, WaitingClick, mode_of
@@ -389,6 +391,15 @@ class BrowserDock(BrowserPanel):
         self.controls.showLabels(browser.labels)
         self.well.setRuns(browser.chosen)
         self._on_position(browser.position)
+        QTimer.singleShot(0, self._reveal_layer)
+
+    def _reveal_layer(self) -> None:
+        """Scroll napari's list to the selected layer: pins come and go above it."""
+        view = qt_viewer_of(self._viewer) if isalive(self) else None  # type: ignore[no-untyped-call]
+        if view is None or not isalive(view.layers):  # type: ignore[no-untyped-call]
+            return
+        for index in view.layers.selectionModel().selectedIndexes()[:1]:
+            view.layers.scrollTo(index)
 
     def _on_busy(self, busy: bool) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]

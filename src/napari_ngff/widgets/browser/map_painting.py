@@ -136,15 +136,13 @@ def paint_well(
     """Draw one well: value or picture, then what is said about it."""
     scale = state.scale
     dimmed = state.shown is not None and path not in state.shown
-    crossed = None
     if dimmed:
         painter.setOpacity(0.25)
     picture = state.pictures.get(path)
     if scale is not None:
         value = state.value(path)
         if value is None:
-            painter.fillRect(rect, colors.gap)
-            crossed = colors.line
+            paint_empty(painter, rect, colors)
         else:
             scale.paint(painter, rect, value)
     elif picture is not None and picture.width() == picture.height():
@@ -153,16 +151,19 @@ def paint_well(
         painter.fillRect(rect, Qt.GlobalColor.black)
         painter.drawImage(fitted(picture, rect), picture)
     else:
-        painter.fillRect(rect, colors.well)
-        if rect.width() >= ROOMY:
-            outline(painter, rect, colors.line, 1)
+        paint_empty(painter, rect, colors)
     if path in state.problems:
-        crossed = colors.broken
-    if crossed is not None:
-        cross(painter, rect, crossed, colors)
+        cross(painter, rect, colors.broken, colors)
     painter.setOpacity(1)
     paint_marks(painter, state, path, rect, colors)
     paint_states(painter, state.states.get(path), rect, colors)
+
+
+def paint_empty(painter: QPainter, rect: QRect, colors: ThemeColors) -> None:
+    """Draw a well without a picture, or without a value."""
+    painter.fillRect(rect, colors.well)
+    if rect.width() >= ROOMY:
+        outline(painter, rect, colors.line, 1)
 
 
 def paint_states(

@@ -135,7 +135,7 @@ class MapSurface(QAbstractScrollArea):
         Parameters
         ----------
         values
-            By path of the well; None, NaN and wells that are not in it are crossed.
+            By path of the well; None, NaN and wells that are not in it are empty.
             None shows thumbnails again.
         scale
             Colours of numbers, or of categories; they go into the legend.

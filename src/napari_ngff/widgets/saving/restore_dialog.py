@@ -1,4 +1,4 @@
-"""Asks what to do with edits that were not saved before napari closed."""
+"""Asks what to do with edits that were not saved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from napari_ngff.labels.kept_edits import KeptEdits
 
@@ -29,9 +29,9 @@ __all__ = ["RestoreDialog", "ask_to_restore"]
 
 TITLE = "Unsaved changes"
 
-ONE = "napari closed before {} {} saved. Restore {}?"
+ONE = "{} {} not saved. Restore {}?"
 
-SEVERAL = "napari closed before edits of {} label images were saved. Restore them?"
+SEVERAL = "Edits of {} label images were not saved. Restore them?"
 
 LOST = {RESTORE: frontend.RESTORE, DISCARD: frontend.DISCARD, LATER: frontend.LATER}
 
@@ -93,10 +93,13 @@ class RestoreDialog(QDialog):
 
 
 def ask_to_restore(
-    parent: Any, found: Sequence[KeptEdits]
+    parent: Any, found: Sequence[KeptEdits], name_of: Callable[[KeptEdits], str]
 ) -> tuple[str, Sequence[KeptEdits]]:
-    """Ask in one dialog; see `frontend.offer_edits`."""
-    rows = [describe_edits(kept) for kept in found]
+    """Ask in one dialog; see `frontend.offer_edits`.
+
+    `name_of` names the field of edits, or gives "".
+    """
+    rows = [describe_edits(kept, name=name_of(kept)) for kept in found]
     if len(found) == 1:
         was, them = ("was", "it") if found[0].count == 1 else ("were", "them")
         text = ONE.format(rows[0], was, them)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari._qt.layer_controls.qt_labels_controls import QtLabelsControls
 from napari._qt.layer_controls.qt_layer_controls_container import layer_to_controls
+from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QWidget
 
@@ -18,13 +19,12 @@ from napari_ngff.viewer.saving.state import SaveWatch
 from napari_ngff.widgets.saving.label_overlays import install_overlays
 
 if TYPE_CHECKING:
+    from psygnal import SignalInstance
     from qtpy.QtWidgets import QFormLayout
 
+    from napari_ngff.viewer.saving.saver import LayerSaver
 
 __all__ = ["SaveControls", "install_controls"]
-
-INTERVAL = 200
-"""Milliseconds between two looks at the layer, while this is on the screen."""
 
 
 class SaveControls(QWidget):
@@ -33,7 +33,7 @@ class SaveControls(QWidget):
     def __init__(self, layer: OMEZarrLabels, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._layer = layer
-        self._watch = SaveWatch(layer)
+        self._watch = SaveWatch(layer, self._on_counted)
         self.save = QPushButton("Save", self)
         self.save.setToolTip("Save what changed into the file (Ctrl+S)")
         self.save.clicked.connect(self._on_save)
@@ -47,30 +47,50 @@ class SaveControls(QWidget):
         row.addWidget(self.save)
         row.addWidget(self.cancel)
         row.addWidget(self.state, 1)
-        self._timer = QTimer(self)
-        self._timer.setInterval(INTERVAL)
-        self._timer.timeout.connect(self.look)
+        self._heard: LayerSaver | None = None
+        layer.events.data.connect(self._on_data)
+        layer.events.editable.connect(self.look)
         self.look()
 
     def showEvent(self, event: Any) -> None:
-        """Look at the layer for as long as this is on the screen."""
+        """Show how things are when this comes to the screen."""
         self.look()
-        self._timer.start()
         super().showEvent(event)
 
-    def hideEvent(self, event: Any) -> None:
-        """Look no more."""
-        self._timer.stop()
-        super().hideEvent(event)
+    def enterEvent(self, event: Any) -> None:
+        """Count the changed chunks for the tool tip."""
+        self.look()
+        super().enterEvent(event)
 
-    def look(self) -> None:
-        """Show how things are now."""
+    def look(self, _: Any = None) -> None:
+        """Show how things are now, and again when the saver has something new."""
+        if not isalive(self):  # type: ignore[no-untyped-call]
+            return
+        self._hear(self._layer.saver)
         state = self._watch.look()
         self.state.setText(state.text)
         self.state.setToolTip(state.detail)
         self.save.setEnabled(state.saves)
         self.save.setVisible(not state.cancels)
         self.cancel.setVisible(state.cancels)
+
+    def _hear(self, saver: LayerSaver | None) -> None:
+        """Follow the signals of a saver, and of no other."""
+        if saver is self._heard:
+            return
+        for signal in _signals(self._heard):
+            signal.disconnect(self.look, missing_ok=True)
+        self._heard = saver
+        for signal in _signals(saver):
+            signal.connect(self.look)
+
+    def _on_data(self, event: Any = None) -> None:
+        # The layer shows labels of another field; what saves those comes next.
+        QTimer.singleShot(0, self.look)
+
+    def _on_counted(self) -> None:
+        if isalive(self):  # type: ignore[no-untyped-call]
+            self.look()
 
     def _on_save(self) -> None:
         save_labels(self._layer)
@@ -79,6 +99,12 @@ class SaveControls(QWidget):
     def _on_cancel(self) -> None:
         if self._layer.saver is not None:
             self._layer.saver.cancel()
+
+
+def _signals(saver: LayerSaver | None) -> tuple[SignalInstance, ...]:
+    if saver is None:
+        return ()
+    return saver.dirty_changed, saver.progressed, saver.saved, saver.failed
 
 
 UNITS = ("label voxels", "screen pixels")

@@ -12,10 +12,12 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.field_labels import image_address
+from napari_ngff.viewer.browsing.positions import inline
 from napari_ngff.viewer.notices import last_part
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.saving.autosave import Autosave
+from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
@@ -225,7 +227,7 @@ class _WindowAttendant:
         watching = _guard_of(viewer)
         if watching is None:
             return frontend.LATER, ()
-        return ask_to_restore(watching.parent(), found)
+        return ask_to_restore(watching.parent(), found, partial(_title, viewer))
 
     def can_ask(self, viewer: ViewerModel) -> bool:
         """Tell whether a viewer has a window."""
@@ -250,6 +252,15 @@ class _WindowAttendant:
             if watching.viewer is not None and layer in watching.viewer.layers:
                 return watching.name_for(layer, error)
         return None
+
+
+def _title(viewer: Any, kept: KeptEdits) -> str:
+    """Name the field of edits as its caption does; "" where none is browsed."""
+    browser = session_of(viewer).browser
+    position = position_of(browser, kept.image)
+    if browser is None or position is None:
+        return ""
+    return inline(browser.title(position))
 
 
 def _guard_of(viewer: Any) -> Guard | None:
