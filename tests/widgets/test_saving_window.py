@@ -180,7 +180,7 @@ def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     opened(viewer, folder)
     until(lambda: asked)
     assert asked[0].startswith("1 edit of 'nuclei' (cells.ome.zarr, today ")
-    assert asked[0].endswith(") was saved. Restore it?")
+    assert asked[0].endswith(") was not saved. Restore it?")
     viewer.layers.clear()
     asked = answer(monkeypatch, RESTORE)
     layer = opened(viewer, folder)

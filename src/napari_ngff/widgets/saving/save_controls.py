@@ -48,7 +48,8 @@ class SaveControls(QWidget):
         row.addWidget(self.cancel)
         row.addWidget(self.state, 1)
         self._heard: LayerSaver | None = None
-        layer.events.data.connect(self._on_data)
+        layer.events.data.connect(self._look_soon)
+        layer.events.paint.connect(self._look_soon)
         layer.events.editable.connect(self.look)
         self.look()
 
@@ -84,8 +85,8 @@ class SaveControls(QWidget):
         for signal in _signals(saver):
             signal.connect(self.look)
 
-    def _on_data(self, event: Any = None) -> None:
-        # The layer shows labels of another field; what saves those comes next.
+    def _look_soon(self, event: Any = None) -> None:
+        # A stroke is about to end; or what saves labels of another field comes next.
         QTimer.singleShot(0, self.look)
 
     def _on_counted(self) -> None:
