@@ -126,8 +126,7 @@ def bucket(samples, monkeypatch):
     server.stop()
 
 
-@pytest.mark.default_cases("0.5")
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_labels_of_an_image_in_a_bucket_are_there_again(
     bucket, version, told, samples, monkeypatch
