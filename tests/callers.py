@@ -238,7 +238,7 @@ def merge_labels(place, **options):
 
 def merge_removed(place):
     if os.path.exists(sidecar_of(place)):
-        merge_labels(place, name="mine", remove=True)
+        merge_labels(place, name="mine", overwrite=True, remove=True)
 
 
 def recover_removed(place):

@@ -7,7 +7,6 @@ the list of labels last. So the image is valid whenever it ends.
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from napari_ngff.labels.places.sidecar import forget as forget_sidecar
 from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.consolidated import consolidate
-from napari_ngff.store.folder import local_folder
+from napari_ngff.store.folder import FolderSource, local_folder
 from napari_ngff.store.location import METADATA_NAMES, Location, is_url
 from napari_ngff.store.node import Node, open_node, read_node
 from napari_ngff.store.objects import join
@@ -304,11 +303,20 @@ def _remove(one: Merge) -> None:
     source, path = one.label.location.source, one.label.location.path
     root = read_node(Location(source))
     home = LabelHome(source, "", root.metadata.version or "0.4")
-    transaction = begin_transaction(source)
-    _unlist(transaction, home, path)
-    shutil.rmtree(join(source.name, path))
     # New labels in another window may not be listed yet.
-    files = [name for _, _, names in os.walk(source.name) for name in names]
-    if not home.names() and set(files) <= set(METADATA_NAMES):
-        shutil.rmtree(source.name)
+    others = {
+        file
+        for folder, _, files in os.walk(source.name)
+        for file in files
+        if not f"{folder}/".startswith(f"{join(source.name, path)}/")
+    }
+    if list(home.names()) == [path] and others <= set(METADATA_NAMES):
+        above, name = os.path.split(source.name)
+        with begin_transaction(FolderSource(above)).replace_tree(name) as tree:
+            tree.remove()
         forget_sidecar(one.image, source.name)
+        return
+    transaction = begin_transaction(source)
+    with transaction.replace_tree(path, home.entry(path)) as tree:
+        tree.remove()
+        _unlist(transaction, home, path)

@@ -125,7 +125,12 @@ class ArchiveTransaction(WaitingTransaction):
         """Drop what waits for a place that others have changed."""
         with self._lock:
             self._follow()
-            changed = [k for k, base in self._bases.items() if self._stored(k) != base]
+            # What is there may be ours, where the system did not flush its name.
+            changed = [
+                key
+                for key, base in self._bases.items()
+                if self._stored(key) not in (base, self.readable_revision(key))
+            ]
             for key in changed:
                 del self._staged[key], self._bases[key]
         if changed:

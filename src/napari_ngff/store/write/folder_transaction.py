@@ -246,9 +246,11 @@ class FolderTransaction:
             _all(flushes)
             folders = set()
             try:
-                for key, one in waiting:
-                    self._finish(key, one)
-                    folders.add(os.path.dirname(self.locate(key)))
+                # Or another of ours could rename between the last look and this.
+                with turn(self.root):
+                    for key, one in waiting:
+                        self._finish(key, one)
+                        folders.add(os.path.dirname(self.locate(key)))
             finally:
                 with self._lock:
                     made, self._made = self._made, set()
@@ -352,6 +354,10 @@ class RedirectedTree:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def remove(self) -> None:
+        """Let what is there go; see `Tree.remove`."""
+        self._tree.remove()
 
     def adopt(self, key: str) -> None:
         """Take the folder at a path of the hierarchy as what is new."""

@@ -131,6 +131,14 @@ class TreeReplacement:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def remove(self) -> None:
+        """Let what is there go; see `Tree.remove`."""
+        if self._entry:
+            self._write_note(os.stat(self.place).st_ino)
+        else:
+            os.rename(self.place, f"{self._folder}/{DONE}")
+            flush_folder(os.path.dirname(self.place))
+
     def adopt(self, key: str) -> None:
         """Take the folder at a path of the hierarchy as what is new."""
         os.rename(self._transaction.locate(key), self.new)
@@ -156,7 +164,9 @@ class TreeReplacement:
         self._transaction.settle()
         folders = [folder for folder, _, _ in os.walk(self.new)]
         share(iter(folders), flush_folder, len(folders), FLUSHERS)
-        self._write_note()
+        free = not os.path.lexists(self.place)
+        if self._documents or (self._entry and free):
+            self._write_note(os.stat(self.new).st_ino if free else 0)
         # Or a reader could take what is new for what was there.
         forget(self._transaction, self._documents)
 
@@ -176,12 +186,8 @@ class TreeReplacement:
         if kept and not os.path.lexists(place):
             os.rename(old, place)
 
-    def _write_note(self) -> None:
-        free = not os.path.lexists(self.place)
-        if not self._documents and not (self._entry and free):
-            return
+    def _write_note(self, number: int) -> None:
         note = {"entry": self._entry, "documents": self._documents}
-        number = os.stat(self.new).st_ino if free else 0
         path = f"{self._folder}/{NOTE}"
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**note, "file": number}, file)

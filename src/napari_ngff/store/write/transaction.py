@@ -44,6 +44,9 @@ class Tree(Protocol):
     def __exit__(self, *error: object) -> None:
         """Close it."""
 
+    def remove(self) -> None:
+        """Let what is there go; of labels, once they are in no list any more."""
+
     def adopt(self, key: str) -> None:
         """Take all that is below `key` as what is new."""
 

@@ -102,6 +102,10 @@ class WaitingTree:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def remove(self) -> None:
+        """Let what is there go."""
+        self._transaction.clear(self._path)
+
     def adopt(self, key: str) -> None:
         """Take all that is below `key` as what is new."""
         self._transaction.move(key, self.key)

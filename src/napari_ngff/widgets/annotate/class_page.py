@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ngff.store.write.write_file import replace_file
 from napari_ngff.viewer.painting.classes import classes_of_layer, counts
 from napari_ngff.widgets.annotate.class_table import ClassTable
 from napari_ngff.widgets.inquiry import Questions
@@ -200,7 +201,7 @@ class ClassPage(QWidget):
         path, _ = QFileDialog.getSaveFileName(self, "Export classes", "", FILES)
         if path:
             try:
-                Path(path).write_text(self.classes.dump(), encoding="utf-8")
+                replace_file(path, self.classes.dump().encode())
             except OSError as error:
                 self.told.emit(f"Not exported: {error}")
 
