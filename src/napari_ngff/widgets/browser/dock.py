@@ -189,6 +189,9 @@ class BrowserDock(BrowserPanel):
         """Show a well as the canvas shows wells now: a field of it, or all."""
         self._well = "" if path in self.map.problems() else self._well  # ask again
         self._clicked = path
+        # The frame stays at a field on screen until another one is there.
+        if self._browser is None or self._browser.position is None:
+            self._frame(path)
         if self._mode() is CanvasMode.FIELD:
             self._show_clicked(path)
         else:
@@ -411,11 +414,15 @@ class BrowserDock(BrowserPanel):
     def _return_from_click(self) -> None:
         """Select what is shown where the well that was clicked is not."""
         clicked, self._clicked = self._clicked, None
-        position = self._browser.position if self._browser is not None else None
-        if clicked is None or position is None or position.well in (None, clicked):
+        if self._browser is None or clicked is None:
+            return
+        position = self._browser.position
+        if position is None or position.well in (None, clicked):
             return
         if self.map.selected() == (clicked,):
             self.map.setSelected([position.well])
+        if clicked in self._browser.problems:
+            self.status.setText(self._browser.problems[clicked])
 
     def _show_problems(self) -> None:
         if self._browser is not None and isalive(self):  # type: ignore[no-untyped-call]
