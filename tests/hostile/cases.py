@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import struct
 import zipfile
@@ -317,3 +318,60 @@ def archive_of_a_sparse_directory(folder):
     sparse(folder)
     with folder.open("ab") as file:
         file.write(end64 + locator + end)
+
+
+class Payload:
+    """When it is unpickled, it makes a folder beside the image."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.marker),)
+
+
+def pickled_array(folder, marker):
+    """Write an array of Zarr v2 whose filter unpickles its chunk."""
+    folder.mkdir(parents=True)
+    document = {
+        "zarr_format": 2,
+        "shape": [4, 4],
+        "chunks": [4, 4],
+        "dtype": "|O",
+        "compressor": None,
+        "filters": [{"id": "pickle", "protocol": 4}],
+        "fill_value": None,
+        "order": "C",
+    }
+    (folder / ".zarray").write_text(json.dumps(document))
+    (folder / "0.0").write_bytes(pickle.dumps(Payload(marker)))
+
+
+def group_v2(folder, attributes):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".zgroup").write_text('{"zarr_format": 2}')
+    (folder / ".zattrs").write_text(json.dumps(attributes))
+
+
+@case
+def pickled_filter(folder):
+    axes = [{"name": n, "type": "space"} for n in "yx"]
+    steps = [{"type": "scale", "scale": [1, 1]}]
+    datasets = [{"path": "0", "coordinateTransformations": steps}]
+    multiscale = {"version": "0.4", "axes": axes, "datasets": datasets}
+    group_v2(folder, {"multiscales": [multiscale]})
+    pickled_array(folder / "0", folder.with_name("executed"))
+
+
+@case
+def pickled_table(folder):
+    pickled_filter(folder)
+    group_v2(folder / "tables", {"tables": ["objects"]})
+    kind = {"encoding-type": "anndata", "encoding-version": "0.1.0"}
+    group_v2(folder / "tables/objects", kind)
+    for name in ("X", "obs/area", "obs/_index", "var/_index"):
+        pickled_array(folder / "tables/objects" / name, folder.with_name("executed"))
+    frame = {"encoding-type": "dataframe", "encoding-version": "0.2.0"}
+    for name, columns in (("obs", ["area"]), ("var", [])):
+        columns = {"_index": "_index", "column-order": columns}
+        group_v2(folder / "tables/objects" / name, frame | columns)

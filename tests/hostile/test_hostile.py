@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from hostile.cases import MAKERS
-
-SECONDS = 10
-STARTING = 30
-"""Seconds for Python, napari's models and a busy machine."""
+from hostile.running import run
 
 QUICK = (
     "group_document_is_a_pipe",
@@ -25,6 +20,8 @@ QUICK = (
     "very_many_tiny_chunks",
     "archive_with_a_deep_comment",
     "archive_of_a_sparse_directory",
+    "pickled_filter",
+    "pickled_table",
 )
 """Those that `.ci/run` tries, in one process."""
 
@@ -38,21 +35,6 @@ def make(folder, name):
     ending = "ozx" if name.startswith("archive") else "ome.zarr"
     MAKERS[name](folder / f"a.{ending}")
     return folder / f"a.{ending}"
-
-
-def run(tmp_path, *places):
-    """Open places in every way, under a bound of memory; nothing is written there."""
-    before = set(tmp_path.rglob("*"))
-    script = Path(__file__).with_name("run_case.py")
-    found = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script), *map(str, places)],
-        capture_output=True,
-        text=True,
-        timeout=STARTING + 5 * SECONDS * len(places),
-        check=False,
-    )
-    assert (found.returncode, found.stdout) == (0, ""), found.stderr[-2000:]
-    assert set(tmp_path.rglob("*")) == before
 
 
 def test_some_hostile_images_end_in_a_message(tmp_path):

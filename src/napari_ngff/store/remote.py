@@ -36,6 +36,9 @@ now and then."""
 SECONDS_VARIABLE = "NAPARI_NGFF_SERVER_SECONDS"
 """Environment variable by which more time is allowed, for slow connections."""
 
+LONGEST = 200
+"""Letters of a reason that are shown."""
+
 FORBIDDEN = (401, 403)
 
 AT_MOST = 0.05
@@ -306,9 +309,12 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"there was no answer within {TIMEOUT:g} seconds"
     status = _status(error)
+    text = str(error).rstrip(".") or repr(error)
     if status is not None:
-        return f"it answered {status} {getattr(error, 'message', '')}".rstrip()
-    return str(error).rstrip(".") or repr(error)
+        text = f"it answered {status} {getattr(error, 'message', '')}".rstrip()
+    # Some errors quote all that a server sent.
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
 
 
 def _cut(data: bytes, start: int | None, length: int | None) -> bytes:
