@@ -1,4 +1,4 @@
-"""Runs `run_case.py` as a user would be hit: bounded, and watched for what it writes."""
+"""Runs `run_case.py`: bounded, and watched for what it writes."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ def run(tmp_path, *places, **variables):
         check=False,
     )
     said = f"{found.stdout[-4000:]}\n{found.stderr[-2000:]}"
-    assert not found.stdout and not found.returncode, said
+    assert (found.stdout, found.returncode) == ("", 0), said
     assert files_in(tmp_path, cache) == before
     return found.stderr
