@@ -626,7 +626,7 @@ CALLERS = _painted() | {
     ),
     "save colours": Caller(prepare_image, save_colors, nuclei),
     "npe2 writer": Caller(
-        prepare_image, write_layers, recover_files, {BUCKET: "is no local path"}
+        prepare_image, write_layers, recover_files, {BUCKET: "is not a local path"}
     ),
     "pack": Caller(prepare_image, pack_folder, recover_files, own="an archive"),
     "measured table": Caller(prepare_table, write_table, recover_files, own="a file"),

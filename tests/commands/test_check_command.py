@@ -121,7 +121,7 @@ def test_a_repair_of_what_stays_invalid_tells_the_way_back(capsys, image):
     code, out, _ = run(capsys, "--fix", "label-missing", image)
     kept = image / "labels" / "zarr.json.before-repair"
     assert code == 1
-    assert f"; as it was: {kept}" in out
+    assert f"; backup: {kept}" in out
     assert kept.read_bytes() == before
 
 

@@ -51,7 +51,7 @@ class Program:
 
 
 WRITES_ONLY = "It writes only; read back by zarr-python."
-READS_NO_LABELS = "It knows no labels; they are read back by zarr-python."
+READS_NO_LABELS = "It does not support labels; they are read back by zarr-python."
 
 PROGRAMS = (
     Program("ome-zarr-py 0.10", "ome-zarr==0.10.*", "by_ome_zarr"),
@@ -70,13 +70,13 @@ PROGRAMS = (
         "webknossos",
         "webknossos",
         "by_webknossos",
-        "It knows no labels inside of an image; they are read back by tensorstore.",
+        "It does not support labels in an image; they are read back by tensorstore.",
     ),
     Program(
         "multiview-stitcher",
         "multiview-stitcher",
         "by_multiview",
-        "It knows no labels; it reads them as images.",
+        "It does not support labels; it reads them as images.",
     ),
     Program("tensorstore", "tensorstore numpy", "by_tensorstore", "Arrays only."),
     Program("zarr-python", "zarr", "by_zarr", "Arrays and attributes only."),

@@ -41,7 +41,7 @@ class Row:
     notes: str = ""
 
     def __str__(self) -> str:
-        judge = f"Judged by {self.judge}." if self.judge else ""
+        judge = f"Validated by {self.judge}." if self.judge else ""
         notes = " ".join(filter(None, (self.program.notes, judge, self.notes)))
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         cells = (self.version, self.writes, self.read, self.read_back, notes, today)

@@ -87,6 +87,6 @@ def test_what_is_no_list_of_labels_stays(folder, labels):
     document["attributes"]["ome"]["labels"] = labels
     file.write_text(json.dumps(document))
     home = home_in(open_node(folder))
-    with pytest.raises(CorruptDataError, match="no list of labels"):
+    with pytest.raises(CorruptDataError, match="not a list of labels"):
         enter(FolderTransaction(str(folder)), home, "mine")
     assert json.loads(file.read_text()) == document

@@ -130,8 +130,8 @@ def test_a_list_goes_to_other_images():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "no JSON"),
-        ("[]", "no list of classes"),
+        ("{", "Not JSON"),
+        ("[]", "Not a list of classes"),
         ('{"format": "napari-ngff-classes", "classes": [{"value": 1}]}', "needs"),
         (
             (

@@ -98,7 +98,7 @@ def test_empty_lists_are_left_out(folder):
 
 def test_what_json_cannot_state_is_refused(folder):
     before = document(folder).read_bytes()
-    with pytest.raises(ValueError, match="no JSON"):
+    with pytest.raises(ValueError, match="not JSON"):
         write_label_info(open_node(str(folder)), LabelInfo({}, {1: {"a": object()}}))
     assert document(folder).read_bytes() == before
 

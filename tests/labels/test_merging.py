@@ -210,7 +210,7 @@ def test_labels_of_an_image_are_no_sidecar(copy):
     path = copy("0.5.ome.zarr")
     before = files_below(path)
     for place in (path, path / "labels", path / "labels" / "nuclei"):
-        with pytest.raises(NotOMEZarrError, match="no sidecar"):
+        with pytest.raises(NotOMEZarrError, match="is not a sidecar"):
             merge(place, path, overwrite=True, remove=True)
     assert files_below(path) == before
 
@@ -418,6 +418,6 @@ def test_a_name_that_leads_out_of_the_list_is_refused(copy, tmp_path, name):
     ).register()
     shutil.rmtree(path / "labels")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ValueError, match="is no name of a label image"):
+    with pytest.raises(ValueError, match="cannot be the name of a label image"):
         merge(place, name=name)
     assert sorted(tmp_path.rglob("*")) == before

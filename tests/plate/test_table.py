@@ -242,8 +242,8 @@ def test_conditions(text, rows):
     ("text", "message"),
     [
         ("are > 2", "no column 'are'; there are area, drug, day"),
-        ("area", "'area' is no test"),
-        ("area >", "is no test"),
+        ("area", "'area' is not a test"),
+        ("area >", "is not a test"),
         ("area > x", "holds numbers, and 'x' is none"),
         ("drug > x", "holds text; it has no order for '>'.$"),
         ("drug > 2026-11-22", "all written as 2026-11-22 or"),
@@ -326,7 +326,7 @@ def test_a_long_column_has_one_type(tmp_path):
 def test_what_is_no_table(tmp_path):
     empty = tmp_path / "empty.csv"
     empty.write_text("")
-    with pytest.raises(CorruptDataError, match=r"empty\.csv is no table"):
+    with pytest.raises(CorruptDataError, match=r"empty\.csv is not a table"):
         read_table(empty)
 
 

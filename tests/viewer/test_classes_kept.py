@@ -139,7 +139,7 @@ def test_a_list_is_shared_and_states_stay_at_home(folder):
     classes.load(text)
     assert classes.find(5).name == "Zelle"
     assert classes.find(5).state == "flagged"
-    with pytest.raises(ValueError, match="no JSON"):
+    with pytest.raises(ValueError, match="Not JSON"):
         classes.load("{")
 
 

@@ -307,7 +307,7 @@ def test_addresses_are_refused():
 def test_nothing_is_replaced_unasked(tmp_path):
     path = write(tmp_path / "a.zarr", [Image(pixels())])
     other = Image(pixels(1))
-    with pytest.raises(FileExistsError, match="is there already"):
+    with pytest.raises(FileExistsError, match="already exists"):
         write(path, [other])
     np.testing.assert_array_equal(finest(opened(path)[0]), pixels())
     write(path, [other], overwrite=True)

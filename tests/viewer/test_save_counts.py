@@ -157,7 +157,7 @@ def test_an_archive_has_no_block_of_a_cancelled_save_and_all_of_the_next(
             saver.cancel()
 
     saver._progress = progress
-    assert save(layer) == "Cancelled NOW: The next save goes on from there."
+    assert save(layer) == "Cancelled NOW: The next save writes the rest."
     saver._progress = plain
     assert save(layer) == "Saved NOW: 3 chunks written."
 

@@ -8,6 +8,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
 from mouse import pump, until
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 
@@ -65,6 +66,27 @@ def test_forth_back_and_to_what_is_to_do(viewer, tmp_path):
         FIELDS[3]: "in progress",
     }
     assert bar.place.text()
+
+
+def test_the_brush_stays_in_hand_when_a_round_begins(viewer, tmp_path):
+    path = write_plate(
+        tmp_path / "plate.ome.zarr", grid=(1, 2), fields=1, shape=(32, 32)
+    )
+    viewer.open(str(path), plugin="napari-ngff")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    browser = session_of(viewer).browser
+    browser.show_field("A/1", "0")
+    until(lambda: browser.position is not None)
+    layer = viewer.add_layer(new_labels(viewer.layers[0], "mitosis"))
+    viewer.layers.selection.active = layer
+    layer.mode = "paint"
+    QTest.mouseClick(dock.round.begin, LEFT)
+    until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
+    pump()
+    for _ in range(2):
+        assert dock.round.annotation.layer is viewer.layers.selection.active is layer
+        assert layer.mode == "paint"
+        go(dock.round, dock.round.next)
 
 
 def test_states_are_set_by_keys(viewer, tmp_path):

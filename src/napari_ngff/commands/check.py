@@ -172,6 +172,6 @@ def report(
     lines.append(f"{verdict}: {text}")
     for replaced in repaired:
         kept = Path(replaced.kept)
-        note = f"; as it was: {kept}" if kept.exists() else ""
+        note = f"; backup: {kept}" if kept.exists() else ""
         lines.append(f"repaired {replaced.path}{note}")
     return lines

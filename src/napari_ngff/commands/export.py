@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     node = open_node(options.labels)
     image = node.metadata.image
     if image is None or image.label is None:
-        msg = f"{node} is no label image."
+        msg = f"{node} is not a label image."
         raise NotOMEZarrError(msg, remedy="Name one, such as IMAGE/labels/NAME.")
     pyramid = open_pyramid(node)
     canvas = Canvas(pyramid.levels)

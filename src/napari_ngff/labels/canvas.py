@@ -162,7 +162,7 @@ class Canvas:
     def _check(self, label: int) -> None:
         limits = np.iinfo(self.dtype)
         if not limits.min <= label <= limits.max:
-            msg = f"{label} is no value of {self.dtype}. Widen the canvas first."
+            msg = f"{label} does not fit into {self.dtype}. Widen the canvas first."
             raise OverflowError(msg)
 
     def begin(self) -> None:

@@ -175,9 +175,9 @@ def load_classes(text: str) -> tuple[LabelClass, ...]:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"This is no JSON: {error}") from error
+        raise ValueError(f"Not JSON: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f'This is no list of classes: "format" is not "{FORMAT}".')
+        raise ValueError(f'Not a list of classes: "format" is not "{FORMAT}".')
     classes = []
     for row in content.get("classes", ()):
         try:

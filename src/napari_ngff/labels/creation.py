@@ -168,7 +168,7 @@ def create_labels(
     # Or refuse now.
     dump_image(ImageMetadata((multiscale,), label=LabelInfo()), home.version)
     if "/" in name or not is_name(name):
-        raise ValueError(f"{name!r} is no name of a folder. Choose another.")
+        raise ValueError(f"{name!r} cannot be the name of a folder. Choose another.")
     path = home.path(name)
     tree = claim_place(
         transaction, home, name, documents_of(home, name, multiscale), replace
@@ -338,10 +338,10 @@ def _change_list(
         place = content if home.zarr_format == 2 else _ome(content, home)
         listed = place.get("labels")
         if "labels" in place and not isinstance(listed, list):
-            raise TypeError(f"{listed!r} is no list")
+            raise TypeError(f"{listed!r} is not a list")
         place["labels"] = change(listed)
     except (AttributeError, KeyError, TypeError) as error:
-        msg = f"{transaction.root}/{key} is no list of labels."
+        msg = f"{transaction.root}/{key} is not a list of labels."
         raise CorruptDataError(
             msg, remedy="Correct it; it is left as it is."
         ) from error

@@ -91,7 +91,7 @@ class FieldStates:
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            msg = f"{self.path} is no list of states of fields: {error}."
+            msg = f"{self.path} is not a list of states of fields: {error}."
             raise CorruptDataError(
                 msg, remedy="Move it away to begin a new one."
             ) from error

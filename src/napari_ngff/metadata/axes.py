@@ -70,7 +70,7 @@ def parse_axis(item: Cursor, default: str, minor: int) -> Axis:
     """Read one axis; `default` is its name where it states none."""
     if isinstance(item.value, str):
         if minor >= 4:
-            item.expected("an object", "It is taken for the name of the axis.")
+            item.expected("an object", "It is used as the name of the axis.")
         name = item.value or default
         return Axis(name, TYPES.get(name.lower()))
     if not item.is_object():

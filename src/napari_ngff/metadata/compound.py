@@ -196,7 +196,7 @@ class FieldTransformation(Transformation):
 
     def matrix(self, ndim: int) -> Matrix:
         """Fail: a field has no matrix."""
-        raise ValueError(f"The field at {self.path} is no matrix.")
+        raise ValueError(f"The field at {self.path} is not a matrix.")
 
     def inverse(self) -> Transformation | None:
         """Return None: there is no closed form."""

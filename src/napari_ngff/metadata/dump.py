@@ -102,7 +102,7 @@ def dump_labels(paths: Iterable[str], version: str) -> JSON:
     check_unique(labels, "label path")
     for path in labels:
         if not path.strip("/") or path.startswith("/"):
-            raise ValueError(f"{path!r} is no path below the labels group.")
+            raise ValueError(f"{path!r} is not a path below the labels group.")
     return wrap({"labels": labels}, version)
 
 
@@ -158,7 +158,7 @@ def dump_well(well: WellMetadata, version: str) -> JSON:
     images: list[JSON] = []
     for field in well.fields:
         if not allowed.fullmatch(field.path):
-            raise ValueError(f"{field.path!r} is no path of a field in {version}.")
+            raise ValueError(f"{field.path!r} is not a path of a field in {version}.")
         images.append({"path": field.path})
         if field.acquisition is not None:
             images[-1]["acquisition"] = int(field.acquisition)
@@ -283,7 +283,9 @@ def dump_properties(value: int, row: JSON) -> JSON:
     try:
         json.dumps(content, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"Properties of label {value} are no JSON: {error}.") from None
+        raise ValueError(
+            f"Properties of label {value} are not JSON: {error}."
+        ) from None
     return content
 
 
@@ -373,7 +375,9 @@ def check_levels(multiscale: Multiscale, version: str) -> None:
         if not np.isfinite(level.scale + level.translation).all():
             raise ValueError(f"Level {level.path!r} has a transformation not finite.")
         if level.transformation is not None:
-            raise ValueError(f"Level {level.path!r} has no mere scale and translation.")
+            raise ValueError(
+                f"Level {level.path!r} has more than a scale and a translation."
+            )
         lowest = min(level.scale) if version == "0.6" else min(map(abs, level.scale))
         if lowest <= 0:
             raise ValueError(f"Level {level.path!r} has a scale of {lowest:g}.")

@@ -66,7 +66,7 @@ class Consequence(StrEnum):
     IGNORED = "It is ignored."
     LEFT_OUT = "It is left out."
     ENTRY_LEFT_OUT = "The entry is left out."
-    PART_LEFT_OUT = "It is left out; all else is shown."
+    PART_LEFT_OUT = "It is left out; everything else is shown."
     MULTISCALE_LEFT_OUT = "The multiscale is left out."
     TRANSFORM_LEFT_OUT = "The transformation is left out."
     SYSTEMS_LEFT_OUT = (

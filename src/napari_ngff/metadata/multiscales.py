@@ -164,7 +164,7 @@ def other_transformation(
     if transformation is not None:
         shown = others[0].at("type").described()
         text = f"Only scale, translation and their sequence apply here, not {shown}"
-        consequence = "The transformation is applied all the same."
+        consequence = "The transformation is applied anyway."
         others[0].error("transform-level-type", text, consequence)
     return transformation
 
@@ -214,7 +214,7 @@ def output_name(transform: Cursor) -> str | None:
     """Read the name of the output system: an object's, or a string as in drafts."""
     output = transform.at("output")
     if isinstance(output.value, str):
-        output.expected("an object", "It is taken for the name of the system.")
+        output.expected("an object", "It is used as the name of the system.")
         return output.value
     return output.at("name").text() if output.is_object() else None
 

@@ -87,7 +87,7 @@ def find_home(root: Cursor, zarr_format: int) -> Cursor:
         if has_keys(root) or not has_keys(ome):
             return root
         text = '0.5 and later, with the key "ome", MUST NOT use Zarr v2.'
-        ome.error("ome-key-in-zarr-2", text, "It is read all the same.")
+        ome.error("ome-key-in-zarr-2", text, "It is read anyway.")
         return ome
     if not has_keys(root) or has_keys(ome):
         ome.is_object()
@@ -127,7 +127,7 @@ def find_version(home: Cursor, zarr_format: int) -> tuple[str, int]:
         stated.warning("version-unknown", text, f"It is read as 0.{minor}.")
     elif (minor >= 5) != (zarr_format != 2):
         text = f"Version {version[:20]} MUST NOT use Zarr v{zarr_format}."
-        stated.error("version-zarr-format", text, "It is read all the same.")
+        stated.error("version-zarr-format", text, "It is read anyway.")
     return version, minor
 
 

@@ -61,7 +61,7 @@ def parse_color(color: Cursor) -> tuple[int, int, int] | None:
         return None
     match = HEX.fullmatch(text)
     if match is None:
-        color.expected("6 hexadecimal digits", "The channel has no colour of its own.")
+        color.expected("6 hexadecimal digits", "The channel has no colour in the file.")
         return None
     digits = match[1]
     if len(text) != 6:
@@ -149,7 +149,9 @@ def parse_rgba(rgba: Cursor) -> tuple[int, int, int, int] | None:
         red, green, blue, alpha = map(int, values)
         return red, green, blue, alpha
     if rgba.present:
-        rgba.expected("4 integers from 0 to 255", "The label has no colour of its own.")
+        rgba.expected(
+            "4 integers from 0 to 255", "The label has no colour in the file."
+        )
     return None
 
 

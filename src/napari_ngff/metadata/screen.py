@@ -72,7 +72,7 @@ def parse_names(items: Cursor) -> list[str]:
     known: set[str] = set()
     for index, item in enumerate(items.items()):
         if isinstance(item.value, str):
-            item.expected("an object", "It is taken for the name.")
+            item.expected("an object", "It is used as the name.")
         stated = item.at("name") if isinstance(item.value, dict) else item
         name = stated.name()
         if name is None:
@@ -94,7 +94,7 @@ def position(
     parts = path.split("/")
     if len(parts) != 2 and not (len(parts) > 2 and minor <= 3):
         text = f"A well's path MUST be row/column, is {well.at('path').described()}"
-        well.error("well-path-depth", text, "Its last names are taken for them.")
+        well.error("well-path-depth", text, "Its last names are used.")
     row, column = ["", *parts][-2:]
     named = index_of(row, rows), index_of(column, columns)
     stated = (

@@ -101,7 +101,7 @@ def axis_names(
 def parse_reference(place: Cursor) -> Reference | None:
     """Read an ``input`` or ``output``; None where there is none."""
     if isinstance(place.value, str):
-        place.expected("an object", "It is taken for the name of the system.")
+        place.expected("an object", "It is used as the name of the system.")
         return Reference(name=place.value)
     rule = 'A transformation MUST contain the fields "input" and "output".'
     if (

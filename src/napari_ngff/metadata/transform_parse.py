@@ -107,7 +107,7 @@ def unusable(place: Cursor, text: str) -> None:
 
 
 def draft(place: Cursor, text: str) -> None:
-    place.warning("transform-spelling", text, "It is read all the same.")
+    place.warning("transform-spelling", text, "It is read anyway.")
 
 
 def numbers(place: Cursor) -> tuple[float, ...] | None:
@@ -320,7 +320,7 @@ def parse_field(place: Cursor, scope: ParseScope, kind: str) -> Transformation |
 
 def parse_inverse(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read ``inverseOf`` of the drafts."""
-    draft(place, "inverseOf is no type of 0.6; bijection states an inverse.")
+    draft(place, "inverseOf is not a type of 0.6; a bijection states an inverse.")
     inner = place.at("transformation")
     inner = inner if inner.present else place.at("transform")
     back = ParseScope(scope.outputs, scope.inputs, scope.depth)

@@ -222,7 +222,7 @@ class Screen:
             return tuple(Field(path) for path in metadata.series)
         if well is None and metadata.scene is not None:
             return tuple(Field(path) for path in scene_paths(node))
-        msg = f"{node} is no well: its metadata has no usable 'well'."
+        msg = f"{node} is not a well: its metadata has no usable 'well'."
         raise UnsupportedError(msg)
 
     def place(self, well: str | None, field: str, inside: str = "") -> Location:
@@ -307,7 +307,7 @@ class Screen:
                     return FieldImage(place, zarr_format, moved, _kin=kin)
         node = read_node(place, zarr_format)
         if node.metadata.image is None:
-            msg = f"{node} is no image: its metadata has no usable 'multiscales'."
+            msg = f"{node} is not an image: its metadata has no usable 'multiscales'."
             raise UnsupportedError(msg)
         multiscale = node.metadata.image.multiscales[0]
         found = FieldImage(place, node.zarr_format, multiscale, node)

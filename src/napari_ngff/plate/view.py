@@ -99,7 +99,7 @@ def _nearest(
         height, width = (1 if near else max(1, round(ratio)) for ratio in ratios)
         chosen, steps = source, (height, width)
     if not isinstance(chosen, LevelSource):
-        msg = f"{image.location} is no plain array."
+        msg = f"{image.location} is not a plain array."
         raise UnsupportedError(msg)
     # Axes that the mosaic lacks are seen at 0.
     box = tuple((0, n if i in order else 1) for i, n in enumerate(chosen.shape))

@@ -70,7 +70,7 @@ def save_transform(
     """
     matrix = cleaned(np.asarray(matrix, dtype=np.float64))
     if not np.isfinite(matrix).all() or len(axes) != len(matrix) - 1:
-        msg = f"{image}: these numbers are no position for {len(axes)} axes."
+        msg = f"{image}: these numbers are not a position for {len(axes)} axes."
         raise UnsupportedError(msg)
     version = image.metadata.version or ""
     if not name.strip() and (scene is not None or version >= "0.6"):
@@ -146,7 +146,7 @@ def _save_in_scene(
 ) -> str:
     """Add a system to a scene, and the transformation from the image to it."""
     if scene.metadata.scene is None or (scene.metadata.version or "") < "0.6":
-        msg = f"{scene} is no scene of OME-Zarr 0.6."
+        msg = f"{scene} is not a scene of OME-Zarr 0.6."
         raise UnsupportedError(msg, remedy="Save into the image itself.")
     matrix, axes = place
     start = Reference(path, intrinsic_of(image).name)

@@ -244,7 +244,7 @@ def find_flaws(
     if stored.itemsize > 1 and "endian" not in configuration_of(codecs[0]):
         flaws.append(
             'The codec "bytes" MUST state "endian" for types of several bytes; it is'
-            " taken for little."
+            " read as little."
         )
     return tuple(flaws)
 

@@ -120,12 +120,12 @@ class Draft:
         if not os.path.lexists(self.target):
             return
         if not self.overwrite:
-            msg = f"{self.target} is there already. Choose another name, or remove it."
+            msg = f"{self.target} already exists. Choose another name, or remove it."
             raise FileExistsError(msg)
         if self.target.is_dir() and not any(
             (self.target / name).exists() for name in DOCUMENTS
         ):
-            msg = f"{self.target} is a folder, and no zarr: it is left as it is."
+            msg = f"{self.target} is a folder, but not a zarr: it stays unchanged."
             raise FileExistsError(msg)
 
     def _finish(self) -> None:

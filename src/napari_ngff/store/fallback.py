@@ -98,7 +98,7 @@ def describe(array: Any, raw: bytes, names: tuple[str, ...]) -> Layout:
     if fill_value is None:
         fill_value = np.zeros((), array.dtype)[()]
     if array.dtype.kind not in "biufcSUmMV":
-        msg = f"It holds {array.dtype}, which is no type of numbers that can be shown."
+        msg = f"It holds {array.dtype}, which cannot be shown as numbers."
         raise UnsupportedError(msg)
     dimension_names = getattr(array.metadata, "dimension_names", None)
     return Layout(

@@ -71,7 +71,7 @@ class FolderSource:
             if stat.S_ISDIR(found.st_mode):
                 return None
             if not stat.S_ISREG(found.st_mode):
-                msg = f"{path} is no file but a pipe or a device. It is not read."
+                msg = f"{path} is a pipe or a device, not a file. It is not read."
                 raise CorruptDataError(msg)
             if start is None:
                 check_document_size(path, found.st_size)

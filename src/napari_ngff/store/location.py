@@ -85,13 +85,13 @@ def normal_path(path: str, where: str) -> str:
     Raises
     ------
     NodeNotFoundError
-        Where it climbs above the root, or is no name that a file can have; `where`
+        Where it climbs above the root, or cannot be the name of a file; `where`
         goes into the message.
     """
     if PLAIN.fullmatch(path):
         return path
     if not _is_nameable(path):
-        msg = f"The path {path!r} at {where} is no name that a file can have."
+        msg = f"The path {path!r} at {where} cannot be the name of a file."
         raise NodeNotFoundError(msg)
     parts: list[str] = []
     for part in PurePosixPath(path.replace("\\", "/").strip("/")).parts:
@@ -157,7 +157,7 @@ def _locate_path(where: str) -> Location:
     if os.path.basename(path) in METADATA_NAMES:
         path = os.path.dirname(path)
     if not _is_nameable(path):
-        msg = f"{path!r} is no name that a file can have."
+        msg = f"{path!r} cannot be the name of a file."
         raise NodeNotFoundError(msg)
     try:
         os.stat(path)

@@ -259,7 +259,7 @@ def open_node(where: Any, **options: Any) -> Node:
     inside = images_inside(location)
     if inside:
         listed = ", ".join(inside[:SHOWN]) + (" ..." if len(inside) > SHOWN else "")
-        msg = f"{location} is no image itself."
+        msg = f"{location} is not an image."
         raise NotOMEZarrError(msg, remedy=f"Open one of those in it: {listed}.")
     raise NotOMEZarrError(NO_METADATA.format(location))
 

@@ -117,7 +117,7 @@ def open_pyramid(
         Where no level can be shown; the message names each and why.
     """
     if node.metadata.image is None:
-        msg = f"{node} is no image: its metadata has no usable 'multiscales'."
+        msg = f"{node} is not an image: its metadata has no usable 'multiscales'."
         raise UnsupportedError(msg)
     multiscale = node.metadata.image.multiscales[index]
     problems: list[Problem] = []

@@ -247,7 +247,7 @@ class RegionRead:
                 if self.objects.is_current(shard, chunks):
                     return data, chunks.revision
             self._open_shard(shard)
-        raise CorruptDataError("another program goes on writing it; read it again")
+        raise CorruptDataError("another program keeps writing it; read it again")
 
     def _check_array(self) -> None:
         """Tell missing chunks from an array that was deleted while it was open."""

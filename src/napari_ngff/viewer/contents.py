@@ -315,7 +315,7 @@ def _unread(
             Severity.ERROR,
             f"{node.location.key(path)}:",
             text,
-            "Its place stays empty; all else is shown.",
+            "Its place stays empty; everything else is shown.",
         )
         for path, text in found
     ]

@@ -161,7 +161,7 @@ def named(path: str | Path) -> Path:
     """
     text = os.fspath(path)
     if "://" in text:
-        msg = f"{text} is no local path."
+        msg = f"{text} is not a local path."
         raise UnsupportedError(msg, remedy="Write to the disk, and copy it there.")
     text = os.path.abspath(os.path.expanduser(text))
     return with_ending(text, ".ome.zarr")

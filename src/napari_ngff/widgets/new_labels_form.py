@@ -77,7 +77,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.dtype = ComboBox(label="Type", choices=TYPES, value="uint16")
         self.dtype.tooltip = "A wider type is used where a label does not fit."
         self.where = ComboBox(label="Save to", choices=self._homes)
-        self.where.tooltip = "Labels in a file of their own open with the image, too."
+        self.where.tooltip = "Labels in a separate file open with the image, too."
         self.folder = FileEdit(
             label="Folder", mode=FileDialogMode.EXISTING_DIRECTORY, nullable=True
         )

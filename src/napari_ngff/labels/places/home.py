@@ -150,7 +150,7 @@ def home_in(image: Node) -> LabelHome:
     if written_version(stated):
         return LabelHome(image.location.source, image.location.key("labels"), stated)
     if image.metadata.image is None:
-        msg = f"{image} is no image."
+        msg = f"{image} is not an image."
         raise UnsupportedError(
             msg, remedy="Open one of its images, and make labels for that."
         )
@@ -172,11 +172,11 @@ def name_problem(name: str, taken: Sequence[str] = ()) -> str:
         return "A label image needs a name."
     odd = set(name) & set('/\\:*?"<>|') or not name.isprintable()
     if odd or name.strip().rstrip(".") not in (name, ""):
-        return f"{name!r} is no name that a folder can have everywhere."
+        return f"{name!r} cannot be the name of a folder on every system."
     if not is_name(name):
-        return f"{name!r} is no name that zarr allows."
+        return f"{name!r} is not allowed as a name in zarr."
     if name.lower() in (other.lower() for other in taken):
-        return f"There is a label image {name!r} already. Choose another name."
+        return f"A label image {name!r} already exists. Choose another name."
     return ""
 
 

@@ -144,7 +144,7 @@ def _chosen(sidecar: str | os.PathLike[str], labels: Sequence[str]) -> list[Node
     node = open_node(sidecar)
     root = read_node(Location(node.location.source))
     if root.metadata.labels is None or root.metadata.image is not None:
-        msg = f"{node} is no sidecar: its root is no list of labels."
+        msg = f"{node} is not a sidecar: its root has no list of labels."
         raise NotOMEZarrError(msg)
     if node.kind is Kind.LABEL:
         return [node]
@@ -178,7 +178,7 @@ def _image_of(label: Node, given: str | os.PathLike[str] | None, alone: bool) ->
     try:
         return open_node(source)
     except NodeNotFoundError as error:
-        msg = f"{label} is of {source}, where nothing is."
+        msg = f"{label} belongs to {source}, which does not exist."
         raise NodeNotFoundError(msg, remedy="Name the image.") from error
 
 
@@ -188,7 +188,7 @@ def _check(one: Merge, overwrite: bool) -> None:
     source = home.source
     root = local_folder(source)
     if root is None:
-        msg = f"{source.name} is no folder: labels can be merged into a folder only."
+        msg = f"{source.name} is not a folder: labels can be merged into a folder only."
         raise UnsupportedError(
             msg, remedy="Unpack or download it, and name the folder."
         )
@@ -196,7 +196,7 @@ def _check(one: Merge, overwrite: bool) -> None:
     if not os.access(image, os.W_OK):
         raise UnsupportedError(f"No permission to write {image}.")
     if not is_name(one.name):
-        raise ValueError(f"{one.name!r} is no name of a label image.")
+        raise ValueError(f"{one.name!r} cannot be the name of a label image.")
     _check_fit(one)
     _check_free(one, overwrite)
 

@@ -62,7 +62,7 @@ def arrays_of(label: Node) -> dict[str, ChunkedArray]:
     """Open the arrays of a label image, by their paths below it."""
     image = label.metadata.image
     if image is None:
-        raise UnsupportedError(f"{label} is no label image.")
+        raise UnsupportedError(f"{label} is not a label image.")
     source, place = label.location.source, label.location
     paths = [
         level.path for multiscale in image.multiscales for level in multiscale.levels

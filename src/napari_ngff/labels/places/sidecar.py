@@ -198,7 +198,7 @@ def sidecar_home(
         Where the image is none, or in memory, or the sidecar there is not one of it.
     """
     if image.metadata.image is None:
-        msg = f"{image} is no image."
+        msg = f"{image} is not an image."
         raise UnsupportedError(
             msg, remedy="Open one of its images, and make labels for that."
         )

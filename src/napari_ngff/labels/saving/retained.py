@@ -377,7 +377,7 @@ def array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
         source = source.source
     array = source.array if isinstance(source, LevelSource) else source
     if not isinstance(array, ChunkedArray):
-        msg = f"{array} is no array of a file, and cannot be saved in place."
+        msg = f"{array} is not an array in a file, and cannot be saved in place."
         raise UnsupportedError(msg)
     return array, order
 

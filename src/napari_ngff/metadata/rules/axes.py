@@ -172,7 +172,7 @@ AXES = (
         "additional entry of type:channel or a null / custom type.",
         crowded,
         since=4,
-        consequence="Each is an axis of its own.",
+        consequence="Each is a separate axis.",
     ),
     Rule(
         "axes-order-planes",

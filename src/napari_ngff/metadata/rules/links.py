@@ -143,9 +143,7 @@ def check_links(place: Cursor, intrinsic: str | None) -> None:
                 '"The value of input [or output] MUST equal the name of the intrinsic '
                 f'coordinate system", "{intrinsic[:40]}".'
             )
-            link.warning(
-                "transform-not-intrinsic", text, "It is followed all the same."
-            )
+            link.warning("transform-not-intrinsic", text, "It is followed anyway.")
     check_graph(place, sizes)
 
 

@@ -185,7 +185,9 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[ColumnCondition
     for part in parts_of(text):
         test = TEST.fullmatch(part)
         if test is None or not test["value"]:
-            msg = f"{part!r} is no test. Write a column, one of {' '.join(OPERATORS)}"
+            msg = (
+                f"{part!r} is not a test. Write a column, one of {' '.join(OPERATORS)}"
+            )
             raise ValueError(f"{msg}, and a value: area > 200.")
         name = _bare(test["column"])
         column = name if name in columns else known.get(name.casefold())

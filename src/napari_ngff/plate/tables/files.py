@@ -99,7 +99,7 @@ def _text_frame(raw: bytes, where: str) -> Any:
             low_memory=False,  # in parts, a column may be text here and numbers there
         )
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        msg = f"{where} is no table: {error}."
+        msg = f"{where} is not a table: {error}."
         raise CorruptDataError(msg, remedy="Save it as CSV, UTF-8.") from error
     frame = _below_header(frame)
     return frame if separator == "," else _with_points(frame)
@@ -152,7 +152,7 @@ def _parquet(raw: bytes, where: str) -> Any:
     try:
         return _plain_index(pd.read_parquet(io.BytesIO(raw), engine="pyarrow"))
     except (OSError, ValueError) as error:
-        msg = f"{where} is no Parquet file: {error}."
+        msg = f"{where} is not a Parquet file: {error}."
         raise CorruptDataError(msg) from error
 
 
@@ -244,7 +244,7 @@ def _anndata(group: Node) -> Any:
         store = SourceStore(place.source)
         data = read_elem(zarr.open_group(store, path=place.path, mode="r"))
     except Exception as error:  # anndata raises whatever its readers do
-        msg = f"The table {group} is no AnnData that can be read: {error}."
+        msg = f"The table {group} is not readable as AnnData: {error}."
         raise CorruptDataError(msg) from error
     values = pd.DataFrame(
         getattr(data.X, "toarray", lambda: data.X)(),

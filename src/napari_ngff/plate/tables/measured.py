@@ -269,7 +269,7 @@ def _matched(
     theirs = [image.multiscale.axes[i].name.lower() for i in order]
     for name, size in zip(names, labels.levels[0].shape, strict=True):
         if name not in theirs and size > 1:
-            msg = f"{node} has {size} elements along {name}, which its image lacks."
+            msg = f"{node} has {size} elements along {name}; its image has no {name}."
             raise UnsupportedError(msg)
     return tuple(names.index(name) if name in names else None for name in theirs)
 

@@ -65,7 +65,7 @@ def pack(
     """
     folder, file = Path(folder), Path(file)
     if file.exists() and not overwrite:
-        raise FileExistsError(f"{file} is there already; remove it or overwrite it.")
+        raise FileExistsError(f"{file} already exists; remove it or overwrite it.")
     if file.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{file} would be inside of what it packs; put it elsewhere.")
     comment = describe(folder)

@@ -58,6 +58,6 @@ def begin_transaction(source: Source) -> Transaction:
     if isinstance(source, RemoteSource) and source.writable:
         return ObjectTransaction(source)
     raise UnsupportedError(
-        f"{source.name} cannot be written in place: it is no folder, no archive and"
-        " no bucket that you may write into."
+        f"{source.name} cannot be written in place: it is not a folder, an archive"
+        " or a bucket that you may write into."
     )

@@ -194,7 +194,7 @@ class ObjectTransaction(WaitingTransaction):
         """Begin what is to come to a place where nothing is."""
         above, _, name = path.rpartition("/")
         if self.bucket.keys(path):
-            taken = f"{self.root}/{path} is there already, and is not replaced in an"
+            taken = f"{self.root}/{path} already exists, and is not replaced in an"
             raise NameTakenError(f"{taken} object store.", name, f"{name}-2")
         self._marks.append(join(above, f".{name}.{self.token}{MARK}"))
         return WaitingTree(self, path, path, documents)

@@ -58,7 +58,7 @@ def save_before_leaving(
             save_before_leaving(viewer, layers, answer)  # painted on meanwhile
         elif failed and not frontend.can_ask(viewer):
             names = ", ".join(layer.name for layer in failed)
-            reason = "Fix the problem, or remove these labels to go on."
+            reason = "Fix the problem, or remove these labels to continue."
             frontend.show((f"{names}: {reason}",), "Labels not saved: the field stays.")
             answer(False)
         else:

@@ -277,7 +277,9 @@ def _require_on(image: LayerPart, label: LayerPart) -> None:
     elif not placement.same_world(label.place):
         reason = "it is turned or sheared in another way"
     if reason:
-        msg = f"{label.name} is no label image of {image.name}: {reason}. {SINGLY}"
+        msg = (
+            f"{label.name} cannot be a label image of {image.name}: {reason}. {SINGLY}"
+        )
         raise UnsupportedError(msg)
 
 

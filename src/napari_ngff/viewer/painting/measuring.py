@@ -116,8 +116,8 @@ def nodes_of(layer: Layer) -> tuple[Node, Node]:
     picture = origin.picture if isinstance(origin, LayerOrigin) else None
     if layer._type_string != "labels" or picture is None or is_joined(picture):
         msg = (
-            f"{layer.name} is no saved label image of a single OME-Zarr image. Plates"
-            " and wells are measured in the browser."
+            f"{layer.name} is not a saved label image of a single OME-Zarr image."
+            " Plates and wells are measured in the browser."
         )
         raise UnsupportedError(msg)
     if picture.image is not None:

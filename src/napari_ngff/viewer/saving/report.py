@@ -27,7 +27,7 @@ __all__ = [
 
 AGAIN = "Your edits are kept. Fix the problem and save again."
 
-GOES_ON = "The next save goes on from there."
+GOES_ON = "The next save writes the rest."
 
 LISTED = 5
 """Of many blocks or problems, so many are named."""

@@ -139,7 +139,7 @@ class LabelCopy:
         origin = layer.metadata.get(KEY)
         picture = origin.picture if isinstance(origin, LayerOrigin) else None
         if picture is None or picture.image is None or is_joined(picture):
-            msg = f"{layer.name} is no label image of a single OME-Zarr image."
+            msg = f"{layer.name} is not a label image of a single OME-Zarr image."
             raise UnsupportedError(
                 msg, remedy="Open the image itself, and choose one of its labels."
             )

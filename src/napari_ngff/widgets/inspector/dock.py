@@ -341,7 +341,7 @@ class Inspector(DropTarget):
         if sign is not None:
             sign.judgeFile(found.path)
         self.undo.offer(entry, found.kept)
-        kept = f" As it was: {', '.join(found.kept)}." if found.kept else ""
+        kept = f" Backup: {', '.join(found.kept)}." if found.kept else ""
         self.status.setText(f"Repaired. Reopen the image to see the change.{kept}")
 
     def _on_read(self, found: tuple[str, Any] | str) -> None:

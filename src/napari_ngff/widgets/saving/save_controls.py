@@ -38,7 +38,7 @@ class SaveControls(QWidget):
         self.save.setToolTip("Save what changed into the file (Ctrl+S)")
         self.save.clicked.connect(self._on_save)
         self.cancel = QPushButton("Cancel", self)
-        self.cancel.setToolTip("Stop saving; the next save goes on from there")
+        self.cancel.setToolTip("Stop saving; the next save writes the rest")
         self.cancel.clicked.connect(self._on_cancel)
         self.state = QLabel(self)
         self.state.setWordWrap(True)

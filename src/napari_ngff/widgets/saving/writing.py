@@ -70,10 +70,10 @@ def _is_asked_by_user() -> bool:
 
 
 def _may_replace(target: Path) -> bool:
-    question = f"Replace {target.name}?\n\n{target} is there already."
+    question = f"Replace {target.name}?\n\n{target} already exists."
     answer = QMessageBox.question(_main_window(), "OME-Zarr", question)
     if answer != QMessageBox.StandardButton.Yes:
-        msg = f"{target} was left as it is, and nothing was written."
+        msg = f"{target} stays unchanged, and nothing was written."
         raise InterruptedError(msg)
     return True
 
