@@ -37,7 +37,6 @@ def install() -> Path:
         # The lowest releases of what is required here, the newest of what these do.
         lowest = ["--resolution", "lowest-direct", "--python", str(python)]
         run([own, "pip", "install", "-q", *lowest, f"{ROOT}[remote,tables]"])
-        run([own, "pip", "uninstall", "-q", "--python", str(python), "napari-ngff"])
         finished.write_text("")
     return python
 
