@@ -414,12 +414,22 @@ def test_what_is_killed_at_a_random_moment(make_trials, name, kind):
         trials.check(seconds)
 
 
-@pytest.mark.default_cases(
-    "save labels-folder-swap",
-    "save new labels-folder-swap",
-    "save labels-archive-swap",
-    "merge over labels-folder-swap",
+@pytest.mark.parametrize(
+    ("name", "kind"), [("save labels", FOLDER), ("save new labels", ARCHIVE)]
 )
+def test_death_in_some_stages(make_trials, name, kind):
+    """Every fourth stage; `test_death_in_every_stage` takes long."""
+    trials, died = make_trials(name, kind), []
+    for number, step in enumerate(list(chosen(trials.run(), 1))[::4]):
+        when = ("after", "before")[number % 2]
+        trials.begin()
+        if trials.start(step=step, when=when) is None:
+            died.append(step)
+        trials.check((step, when))
+    assert died
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("swaps", [True, False], ids=["swap", "two renames"])
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_death_in_every_stage(make_trials, name, kind, swaps):
@@ -439,7 +449,7 @@ def test_death_in_every_stage(make_trials, name, kind, swaps):
     assert died == steps.keys()
 
 
-@pytest.mark.default_cases("save labels-folder", "save new labels-archive")
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_a_call_that_fails_once(make_trials, name, kind):
     """What failed is named, all is old or new, and to do it again is enough."""
