@@ -117,9 +117,10 @@ def written_aside(path: str | Path, *, flush: bool = True) -> Iterator[str]:
         rename(aside, path)
         if flush:
             flush_folder(folder)
-    finally:
-        with suppress(FileNotFoundError):
+    except BaseException:
+        with suppress(OSError):
             os.unlink(aside)
+        raise
 
 
 def require_writable(path: str | Path) -> None:
