@@ -99,7 +99,7 @@ def test_some_answers_end_in_a_message(tmp_path):
     open_from(tmp_path, some, ("array",))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("answer", ANSWERS, ids=str)
 def test_answers_end_in_a_message(tmp_path, answer):
     open_from(tmp_path, (answer,), PARTS)
