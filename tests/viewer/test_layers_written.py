@@ -300,7 +300,7 @@ def test_an_ending_is_added(tmp_path, given, path):
 
 
 def test_addresses_are_refused():
-    with pytest.raises(UnsupportedError, match="no local path"):
+    with pytest.raises(UnsupportedError, match="not a local path"):
         write("s3://bucket/a.zarr", [Image(pixels())])
 
 
