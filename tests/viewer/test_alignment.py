@@ -13,7 +13,7 @@ from napari_ngff import UnsupportedError, open_node
 from napari_ngff.errors import AccessError
 from napari_ngff.metadata.model import Reference
 from napari_ngff.metadata.parse import parse
-from napari_ngff.store.write import write_file
+from napari_ngff.store.write import folder_transaction, write_file
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.alignment import save_alignment
 from napari_ngff.viewer.moving import move
@@ -310,6 +310,6 @@ def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
     def refused(*args, **keywords):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(write_file, "write_aside", refused)
+    monkeypatch.setattr(folder_transaction, "write_aside", refused)
     with pytest.raises(AccessError, match="owner"):
         save_alignment(layer, "aligned")
