@@ -310,6 +310,6 @@ def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
     def refused(*args, **keywords):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(folder_transaction, "write_aside", refused)
+    monkeypatch.setattr(folder_transaction, "replace_file", refused)
     with pytest.raises(AccessError, match="owner"):
         save_alignment(layer, "aligned")
