@@ -11,7 +11,12 @@ from napari_ngff.viewer.notices import MOST_IN_LINE, SHORT
 
 SOURCE = Path(__file__).parents[1] / "src" / "napari_ngff"
 
-SHOWS = {"show_info": 0, "show_warning": 0, "show_error": 0}
+SHOWS = {
+    "show_info": 0,
+    "show_warning": 0,
+    "show_error": 0,
+    "reading.add_note": 0,
+}
 """Functions that show a notification, and which argument begins with its first line."""
 
 NUMBER = 6

@@ -183,7 +183,7 @@ def _source(node: Node, reading: Reading) -> Picture | None:
     except (OMEZarrError, OSError):
         return None
     text = f"These labels belong to {source}. Open it to see image and labels."
-    reading.notes.append(("Labels without their image.", text))
+    reading.add_note("Labels without their image.", text)
     return picture
 
 
@@ -230,7 +230,7 @@ def _well(node: Node, reading: Reading) -> list[Group]:
             first = plate.acquisitions[0]
             title = first.name or f"acquisition {first.id}"
             text = f"{name}: {title}. Choose others in the browser."
-            reading.notes.append(("One of several acquisitions is shown.", text))
+            reading.add_note("One of several acquisitions is shown.", text)
     return _mosaic(name, node, None, reading, run)
 
 

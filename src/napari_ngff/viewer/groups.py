@@ -65,6 +65,10 @@ class Reading:
             if problem.is_loss:
                 self.messages.append(f"{problem.where} {problem.text}".strip(": "))
 
+    def add_note(self, text: str, details: str) -> None:
+        """Keep what the user may want to know where nothing is wrong."""
+        self.notes.append((text, details))
+
     def pyramid(self, node: Node, index: int = 0) -> Pyramid | None:
         """Open a pyramid, or note why not; `index` is that of its multiscale."""
         if not index:

@@ -185,8 +185,8 @@ def read_node(node: Node) -> list[LayerData]:
         raise UnsupportedError(" ".join(messages))
     errors = tuple(p for p in node_contents.problems if p.severity is Severity.ERROR)
     show(tuple(messages))
-    for result, text in node_contents.notes:
-        frontend.show((text,), result)
+    for text, details in node_contents.notes:
+        frontend.show((details,), text)
     if viewer is not None and errors:
         show_problems(viewer, str(node), errors)
     return layers
