@@ -243,7 +243,7 @@ def test_a_well_is_shown_though_its_first_field_is_broken(root, viewer, told):
     browser = browse(viewer, root)
     browser.show_field("B/2")
     assert browser.position == Position("B/2", "1", 0)
-    assert told[0] == "Skipped B2, field 0: not readable."
+    assert told[0] == "Not readable: B2, field 0"
     assert "B/2/0" in told[1]
     told.clear()
     browser.show_field("A/1")

@@ -101,7 +101,7 @@ def test_a_field_of_a_coarser_level_is_shown_with_one_notice(viewer, dock, root,
     until(notices)
     (notice,) = notices()
     first, *rest = notice.splitlines()
-    assert first == "Shown at lower resolution: B2, field 0"
+    assert first == "Low resolution: B2, field 0"
     assert any("B/2/0/0" in line for line in rest), "and where"
     browser.show_field("A/1", "0")
     until(lambda: browser.position.well == "A/1")
@@ -114,7 +114,7 @@ def test_a_field_of_a_coarser_level_is_shown_with_one_notice(viewer, dock, root,
 def test_what_is_skipped_is_named(viewer, dock):
     click_well(dock, "B/3")
     until(lambda: dock.browser().position == Position("B/3", "1", 0))
-    assert notices()[0].splitlines()[0] == "Skipped B3, field 0: not readable."
+    assert notices()[0].splitlines()[0] == "Not readable: B3, field 0"
     until(lambda: dock._listed == "B/3")
     dock.goToField("0")
     until(lambda: len(notices()) > 1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.positions import Position, inline
-from napari_ngff.viewer.notices import MOST_IN_LINE, counted, shorten
+from napari_ngff.viewer.notices import counted, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.slots import Prepared
 
 __all__ = ["FieldNotices"]
-
-COARSER = "Shown at lower resolution: "
 
 OVERVIEW, NEXT = "the overview", "the next image"
 
@@ -51,8 +49,8 @@ class FieldNotices:
         """Show once of an image that its finest level cannot be read."""
         if prepared.coarser and position not in self._coarse:
             self._coarse.add(position)
-            title = inline(self._title(position))[: MOST_IN_LINE - len(COARSER)]
-            frontend.show(prepared.coarser, f"{COARSER}{title}")
+            title = inline(self._title(position))
+            frontend.show(prepared.coarser, f"Low resolution: {shorten(title)}")
 
     def show_skipped(self, well: str | None, reasons: Mapping[Position, str]) -> None:
         """Show once of a well why its first images were left out; from any thread."""
@@ -63,7 +61,7 @@ class FieldNotices:
         if len(reasons) > 1:
             title = inline(self._title(Position(well, "")))
             what = f"{len(reasons)} images" + (f" of {title}" if title else "")
-        result = f"Skipped {shorten(what)}: not readable."
+        result = f"Not readable: {shorten(what)}"
         frontend.show(tuple(reasons.values()), result)
 
     def show_not_compared(self, reasons: Mapping[Position, str]) -> None:
