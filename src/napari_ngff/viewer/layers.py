@@ -18,6 +18,7 @@ from napari_ngff.viewer.picture import (
     layer_arrays,
     start_of,
 )
+from napari_ngff.viewer.streamed_levels import stream_levels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +132,8 @@ def image_layers(
         if i >= count:
             break  # fewer in this system
         channel = channels[i]
-        windows = [_window(source, frame.order, axis, i) for source in pyramid.levels]
+        levels = stream_levels(pyramid.levels)
+        windows = [_window(source, frame.order, axis, i) for source in levels]
         limits = _limits(channel)
         origin = LayerOrigin(
             picture.node,

@@ -13,6 +13,7 @@ from psygnal import Signal
 
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.alignment import save_alignment
+from napari_ngff.viewer.browsing.streaming import reread
 from napari_ngff.viewer.contrast import (
     measure_contrast,
     slider_range,
@@ -39,6 +40,7 @@ from napari_ngff.viewer.painting.volumes import bring_back, fit_volumes
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.saving.recovery import Recovery
 from napari_ngff.viewer.settings import PLUGIN
+from napari_ngff.viewer.streamed_levels import stream_of, stream_signals
 from napari_ngff.viewer.views import choices
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.contrast import PixelContrast
     from napari_ngff.viewer.picture import LayerData, Picture
+    from napari_ngff.viewer.streamed_levels import ImageStream
 
 __all__ = ["Session", "session_of", "show_more_channels"]
 
@@ -79,6 +82,7 @@ class Session:
         viewer.layers.events.removing.connect(self._on_removing)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
         viewer.events.status.connect(self._on_status)
+        stream_signals.arrived.connect(self._on_arrived)
 
     def _on_ndisplay(self, event: Any = None) -> None:
         viewer = self._viewer()
@@ -90,6 +94,14 @@ class Session:
         viewer = self._viewer()
         if viewer is not None:
             show_value_alone(viewer)
+
+    def _on_arrived(self, stream: ImageStream) -> None:
+        viewer = self._viewer()
+        if viewer is None or not frontend.is_open(viewer):
+            return
+        for layer in viewer.layers:
+            if stream_of(layer) is stream:
+                reread(layer)
 
     def _on_removing(self, event: Any = None) -> None:
         viewer = self._viewer()

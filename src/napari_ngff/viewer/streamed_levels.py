@@ -1,0 +1,330 @@
+"""Levels of remote images whose pixels come in while the window goes on.
+
+napari slices a layer in the main thread and waits for the pixels. A `StreamedLevel`
+gives it at once what is in memory, with pixels of a coarser level where some are
+missing, and has the missing chunks read by workers. Code that asks for the data gets
+true pixels.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from psygnal import Signal, SignalGroup
+
+from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.store.boxes import box_of, box_shape, cells_in, inside, overlap
+from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.shown_pixels import ShownPixels
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from napari_ngff.store.boxes import Box, Cell
+    from napari_ngff.store.lazy import ArraySource
+
+__all__ = [
+    "ImageStream",
+    "StreamedLevel",
+    "stream_levels",
+    "stream_of",
+    "stream_signals",
+]
+
+KEPT_VIEWS = 6
+"""Views that a stream remembers: of some levels, the last and the next."""
+
+DRAWN_VIEWS = 2
+"""Views that napari draws each time: the part in view, and the thumbnail."""
+
+MOST_KEPT = 2**25
+"""Bytes that remembered views of one stream take, beside those that are drawn."""
+
+REDRAW_INTERVAL = 0.05
+"""Seconds between two redraws while pixels come in."""
+
+Pixels = np.ndarray[Any, Any]
+
+
+class StreamSignals(SignalGroup):
+    """Signals of all streams."""
+
+    arrived = Signal(object)
+    """Emitted in the main thread with an `ImageStream` of which more can be shown."""
+
+
+stream_signals = StreamSignals()
+
+
+class StreamedView:
+    """A rectangle of one level while its pixels come in.
+
+    Attributes
+    ----------
+    level
+        The level.
+    box
+        Rectangle of the level.
+    pixels
+        What is known of it: true pixels, and pixels of a coarser level.
+    missing
+        Chunks whose true pixels are not here, and their rectangles; those nearest to
+        the centre first.
+    todo
+        Of these, those that no worker reads yet.
+    """
+
+    __slots__ = ("box", "level", "missing", "pixels", "todo")
+
+    def __init__(self, level: StreamedLevel, box: Box) -> None:
+        self.level, self.box = level, box
+        self.pixels = np.full(box_shape(box), level.array.fill_value, level.dtype)
+        self.missing = cells_from_centre(box, level)
+        self.todo: list[Cell] = []
+
+    def take_coarser(self, other: StreamedView) -> bool:
+        """Fill all from a coarser view, by nearest pixels; False if it is too small."""
+        indices = []
+        for (start, stop), size, coarse, (low, high) in zip(
+            self.box, self.level.shape, other.level.shape, other.box, strict=True
+        ):
+            index = np.arange(start, stop) * coarse // size
+            if index[0] < low or index[-1] >= high:
+                return False
+            indices.append(index - low)
+        self.pixels[...] = other.pixels[np.ix_(*indices)]
+        return True
+
+    def take_same(self, other: StreamedView) -> None:
+        """Take what another view of the same level has of this rectangle."""
+        common = overlap(self.box, other.box)
+        if any(start >= stop for start, stop in common):
+            return
+        self.pixels[inside(common, self.box)] = other.pixels[inside(common, other.box)]
+        for cell, area in tuple(self.missing.items()):
+            if cell not in other.missing and overlap(area, other.box) == area:
+                del self.missing[cell]
+
+    def put(self, cell: Cell, pixels: Pixels) -> None:
+        """Put the true pixels of a chunk."""
+        area = self.missing.get(cell)
+        if area is not None:
+            self.pixels[inside(area, self.box)] = pixels
+            del self.missing[cell]  # last: another view copies what is not missing
+
+
+class ImageStream:
+    """The levels of one image layer, and the views of them that were asked for last.
+
+    Parameters
+    ----------
+    sources
+        Levels from the finest to the coarsest.
+    """
+
+    def __init__(self, sources: Sequence[LevelSource]) -> None:
+        self.levels = tuple(
+            StreamedLevel(source.array, source.on_error, number, self)
+            for number, source in enumerate(sources)
+        )
+        self._views: OrderedDict[tuple[int, Box], StreamedView] = OrderedDict()
+
+    def picture(self, level: StreamedLevel, box: Box) -> Pixels:
+        """Give what can be shown of a rectangle now, and have the rest read."""
+        key = level.number, box
+        view = self._views.pop(key, None) or self._begin(level, box)
+        self._views[key] = view
+        self._forget_old()
+        if view.missing:
+            fetcher.want(self, view)
+        return view.pixels.copy() if view.missing else view.pixels
+
+    def _begin(self, level: StreamedLevel, box: Box) -> StreamedView:
+        view = StreamedView(level, box)
+        others = sorted(self._views.values(), key=lambda other: other.level.number)
+        coarser = (other for other in others if other.level.number > level.number)
+        # The finest that covers the view: a thumbnail covers all of it.
+        any(view.take_coarser(other) for other in coarser)
+        for other in others:
+            if other.level is level:
+                view.take_same(other)
+        return view
+
+    def _forget_old(self) -> None:
+        sizes = [view.pixels.nbytes for view in self._views.values()]
+        while len(sizes) > KEPT_VIEWS or sum(sizes[:-DRAWN_VIEWS]) > MOST_KEPT:
+            self._views.popitem(last=False)
+            sizes.pop(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamedLevel(LevelSource):
+    """One level; see the module's text.
+
+    Attributes
+    ----------
+    number
+        0 for the finest.
+    stream
+        The levels that it is one of.
+    """
+
+    number: int = 0
+    stream: ImageStream | None = None
+
+    def read(self, box: Box) -> Pixels:
+        """Read a rectangle; of what napari draws, what is there."""
+        if self.stream is not None and is_drawn():
+            return self.stream.picture(self, box)
+        return self.array.read(box, self.on_error)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LevelSource, (self.array,)
+
+
+class PixelFetcher:
+    """Reads what streams miss, in one worker with its helpers.
+
+    Of one stream and level only what was asked for last is read.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted: dict[tuple[int, int, bool], tuple[ImageStream, StreamedView]] = {}
+        self._running = False
+        self._shown = 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether pixels are still to come."""
+        return self._running
+
+    def want(self, stream: ImageStream, view: StreamedView) -> None:
+        """Have the missing pixels of a view read; called in the main thread."""
+        number, coarsest = view.level.number, len(stream.levels) - 1
+        whole = box_shape(view.box)[-2:] == view.level.shape[-2:]
+        key = id(stream), number, whole
+        with self._lock:
+            known = self._wanted.get(key)
+            if known is not None and known[1] is view:
+                return
+            for other in list(self._wanted):
+                # The view has changed: what was left is not read any more.
+                if other[0] == key[0] and other[1] not in (number, coarsest):
+                    del self._wanted[other]
+            view.todo = list(view.missing)
+            self._wanted[key] = stream, view
+        if not self._running:
+            self._running = True
+            self._run()
+
+    def _run(self) -> None:
+        frontend.run(lambda: frontend.attempt(self._fetch), self._ended)
+
+    def _fetch(self) -> None:
+        concurrency = max(
+            (v.level.array.source.concurrency for _, v in list(self._wanted.values())),
+            default=1,
+        )
+        share(self._next_cells(), self._read_cell, concurrency, concurrency)
+
+    def _next_cells(self) -> Iterator[tuple[ImageStream, StreamedView, Cell]]:
+        while True:
+            with self._lock:
+                # Coarse levels first: they are a picture of all soonest.
+                wanted = sorted(self._wanted.items(), key=lambda item: -item[0][1])
+                found = next((pair for _, pair in wanted if pair[1].todo), None)
+                if found is None:
+                    return
+                cell = found[1].todo.pop(0)
+            yield *found, cell
+
+    def _read_cell(self, asked: tuple[ImageStream, StreamedView, Cell]) -> None:
+        stream, view, cell = asked
+        area = view.missing.get(cell)
+        if area is None:
+            return
+        try:
+            view.put(cell, view.level.array.read(area, view.level.on_error))
+        except (OMEZarrError, OSError) as error:
+            # Shown empty, and reported once; or it would be asked for without an end.
+            view.missing.pop(cell, None)
+            text = error_text(error)
+            frontend.run_in_main(lambda: frontend.show((text,), "Image incomplete."))
+        now = time.monotonic()
+        if now - self._shown > REDRAW_INTERVAL:
+            self._shown = now
+            frontend.tell_main((self, id(stream)), lambda: self._show(stream))
+
+    def _show(self, stream: ImageStream) -> None:
+        stream_signals.arrived.emit(stream)
+
+    def _ended(self, failed: str | None) -> None:
+        with self._lock:
+            ended = {id(stream): stream for stream, _ in self._wanted.values()}
+            todo = any(view.todo for _, view in self._wanted.values())
+            if failed is None and todo:
+                ended = {}
+            else:
+                self._wanted.clear()
+                self._running = False
+        if failed is not None:
+            frontend.show((failed,), "Image incomplete.")
+            return
+        if not ended:
+            self._run()
+        for stream in ended.values():
+            self._show(stream)
+
+
+fetcher = PixelFetcher()
+
+
+def is_drawn() -> bool:
+    """Tell whether napari asks for pixels to draw them, and workers can read them."""
+    main = threading.current_thread() is threading.main_thread()
+    return main and is_slicing() and not at_once()
+
+
+def stream_levels(sources: Sequence[ArraySource]) -> Sequence[ArraySource]:
+    """Let the levels of a remote image be streamed; others are given as they are."""
+    plain = [source for source in sources if type(source) is LevelSource]
+    if len(plain) < len(sources) or not all(is_remote(source) for source in plain):
+        return sources
+    return ImageStream(plain).levels
+
+
+def is_remote(source: LevelSource) -> bool:
+    """Tell whether reading a level waits for a server."""
+    return source.array.source.concurrency > LOCAL_CONCURRENCY
+
+
+def stream_of(layer: Any) -> ImageStream | None:
+    """Find the stream of a layer; None where its pixels are not streamed."""
+    level = layer.data[0] if layer.multiscale else layer.data
+    source = getattr(getattr(level, "window", None), "source", None)
+    source = source.source if isinstance(source, ShownPixels) else source
+    return source.stream if isinstance(source, StreamedLevel) else None
+
+
+def cells_from_centre(box: Box, level: LevelSource) -> dict[Cell, Box]:
+    """List the chunks that a rectangle meets, those nearest to its centre first."""
+    centre = [(start + stop) / 2 for start, stop in box[-2:]]
+
+    def distance(area: Box) -> float:
+        return math.dist([(start + stop) / 2 for start, stop in area[-2:]], centre)
+
+    areas = {
+        cell: overlap(box_of(cell, level.chunks, level.shape), box)
+        for cell in cells_in(box, level.chunks)
+    }
+    return dict(sorted(areas.items(), key=lambda item: distance(item[1])))

@@ -1,0 +1,135 @@
+"""A remote image in a window: coarse at once, then whole, and the window goes on."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+
+import numpy as np
+import pytest
+import zarr
+
+from mouse import camera, canvas, pump, until
+from napari_ngff.store.remote import RemoteSource
+from napari_ngff.viewer.picture import KEY
+from napari_ngff.viewer.streamed_levels import fetcher
+from plates import write_image
+from unreliable import Handler, serving
+
+pytest.importorskip("aiohttp", reason="needs the extra [remote]")
+
+SIZE = 4096
+LATENCY = 0.1
+
+
+class SlowHandler(Handler):
+    def do_GET(self):
+        time.sleep(LATENCY)
+        super().do_GET()
+
+
+@functools.cache
+def pattern(channels=2):
+    rows, columns = np.mgrid[:SIZE, :SIZE]
+    plane = rows + 2 * columns
+    return np.stack([plane + 20_000 * c for c in range(channels)]).astype("uint16")
+
+
+def write_cells(folder):
+    write_image(folder, pattern(), 3, levels=5)
+    for level in range(5):
+        step = 2**level
+        zarr.create_array(
+            folder / str(level), data=pattern()[:, ::step, ::step],
+            chunks=(1, 128, 128), overwrite=True,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def remote_image(viewer, tmp_path):
+    """Two layers of an image on a server that takes 0.1 s for each answer."""
+    write_cells(tmp_path / "cells.ome.zarr")
+    with serving(tmp_path, SlowHandler) as server:
+        viewer.open(f"{server.address}/cells.ome.zarr", plugin="napari-ngff")
+        pump(300)  # the camera is fitted until the window has its size
+        until(lambda: not fetcher.is_busy)
+        server.asked.clear()
+        yield server
+        until(lambda: not fetcher.is_busy)
+
+
+def look(viewer, zoom, y, x):
+    camera(viewer).zoom, camera(viewer).center = zoom, (0, y, x)
+    canvas(viewer)._scene_canvas.update()
+
+
+def drawn(layer):
+    """Pixels that napari has on the canvas, and their level and box."""
+    (top, left), (bottom, right) = layer.corner_pixels[:, -2:]
+    return (
+        layer._slice.image.raw,
+        layer.data_level,
+        np.s_[top : bottom + 1, left : right + 1],
+    )
+
+
+def is_true(layer):
+    """Tell whether the canvas has the pixels of the file."""
+    raw, level, box = drawn(layer)
+    channel = layer.metadata[KEY].channel
+    step = 2**level
+    return np.array_equal(raw, pattern()[channel][::step, ::step][box])
+
+
+def is_at_rest(viewer):
+    """Tell whether a part of level 0 is on the canvas, whole and true."""
+    finest = all(layer.data_level == 0 for layer in viewer.layers)
+    return finest and not fetcher.is_busy and all(map(is_true, viewer.layers))
+
+
+def test_a_pan_shows_coarse_pixels_and_then_the_true_ones(viewer, remote_image):
+    assert viewer.layers[0].data_level > 0
+    look(viewer, 1, 600, 600)
+    until(lambda: not is_true(viewer.layers[0]))
+    raw, level, box = drawn(viewer.layers[0])
+    assert level == 0
+    truth = pattern()[0][box]
+    assert raw.shape == truth.shape
+    # What stands there until then is the same place of a coarser level.
+    assert np.abs(raw.astype(int) - truth).max() <= 3 * 8
+    until(lambda: is_at_rest(viewer))
+
+
+def test_the_window_waits_for_no_answer_while_it_is_panned(
+    viewer, remote_image, monkeypatch
+):
+    threads = set()
+    request = RemoteSource._ask
+
+    def note_thread(*arguments):
+        threads.add(threading.current_thread())
+        return request(*arguments)
+
+    monkeypatch.setattr(RemoteSource, "_ask", note_thread)
+    for step in range(12):
+        look(viewer, 1, 500 + 80 * step, 500 + 60 * step)
+        pump(60)
+    until(lambda: is_at_rest(viewer))
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_code_gets_true_pixels_at_once(viewer, remote_image):
+    look(viewer, 1, 1200, 1200)
+    part = np.asarray(viewer.layers[1].data[0][900:1100, 900:1100])
+    assert np.array_equal(part, pattern()[1][900:1100, 900:1100])
+
+
+def test_what_is_panned_away_is_not_read(viewer, remote_image):
+    for step in range(10):
+        look(viewer, 1, 300 + 150 * step, 300 + 150 * step)
+        pump(15)
+    until(lambda: is_at_rest(viewer))
+    chunks = {path for path in remote_image.asked if "/0/c/" in path}
+    assert len(chunks) < 2 * 32 * 32 * 0.4
