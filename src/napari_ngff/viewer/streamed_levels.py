@@ -109,9 +109,10 @@ class StreamedView:
         common = overlap(self.box, other.box)
         if any(start >= stop for start, stop in common):
             return
+        absent = set(other.missing)  # before its pixels, which a worker goes on to fill
         self.pixels[inside(common, self.box)] = other.pixels[inside(common, other.box)]
         for cell, area in tuple(self.missing.items()):
-            if cell not in other.missing and overlap(area, other.box) == area:
+            if cell not in absent and overlap(area, other.box) == area:
                 del self.missing[cell]
 
     def put(self, cell: Cell, pixels: Pixels) -> None:
