@@ -104,16 +104,19 @@ class StreamedView:
         self.pixels[...] = other.pixels[np.ix_(*indices)]
         return True
 
-    def take_same(self, other: StreamedView) -> None:
-        """Take what another view of the same level has of this rectangle."""
+    def take_seen(self, other: StreamedView) -> None:
+        """Show what another view of the same level shows of this rectangle."""
         common = overlap(self.box, other.box)
-        if any(start >= stop for start, stop in common):
-            return
+        if all(start < stop for start, stop in common):
+            seen = other.pixels[inside(common, other.box)]
+            self.pixels[inside(common, self.box)] = seen
+
+    def take_chunks(self, other: StreamedView) -> None:
+        """Take the chunks whose true pixels another view of the same level has."""
         absent = set(other.missing)  # before its pixels, which a worker goes on to fill
-        self.pixels[inside(common, self.box)] = other.pixels[inside(common, other.box)]
         for cell, area in tuple(self.missing.items()):
             if cell not in absent and overlap(area, other.box) == area:
-                del self.missing[cell]
+                self.put(cell, other.pixels[inside(area, other.box)])
 
     def put(self, cell: Cell, pixels: Pixels) -> None:
         """Put the true pixels of a chunk."""
@@ -155,9 +158,11 @@ class ImageStream:
         coarser = (other for other in others if other.level.number > level.number)
         # The finest that covers the view: a thumbnail covers all of it.
         any(view.take_coarser(other) for other in coarser)
-        for other in others:
-            if other.level is level:
-                view.take_same(other)
+        same = [other for other in self._views.values() if other.level is level]
+        for other in same:
+            view.take_seen(other)
+        for other in same:
+            view.take_chunks(other)
         return view
 
     def _forget_old(self) -> None:
@@ -218,7 +223,7 @@ class PixelFetcher:
             known = self._wanted.get(key)
             if known is not None and known[1] is view:
                 return
-            for other in list(self._wanted):
+            for other in list(self._wanted) if number != coarsest else ():
                 # The view has changed: what was left is not read any more.
                 if other[0] == key[0] and other[1] not in (number, coarsest):
                     del self._wanted[other]
