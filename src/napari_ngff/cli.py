@@ -300,10 +300,11 @@ def _add(viewer: Any, path: str) -> None:
 
 
 def _wait(viewer: Any) -> None:
-    """Let the wells of a plate come in, for some seconds at most."""
+    """Let wells and remote pixels come in, for some seconds at most."""
     from qtpy.QtWidgets import QApplication
 
     from napari_ngff.viewer.session import session_of
+    from napari_ngff.viewer.streamed_levels import fetcher
 
     begun = time.monotonic()
     while time.monotonic() < begun + PATIENCE:
@@ -311,7 +312,7 @@ def _wait(viewer: Any) -> None:
         time.sleep(0.01)
         browser = session_of(viewer).browser
         drawn = browser is None or not browser.is_drawing
-        if drawn and time.monotonic() > begun + SETTLED:
+        if drawn and not fetcher.is_busy and time.monotonic() > begun + SETTLED:
             return
 
 

@@ -270,7 +270,7 @@ def test_a_copy_is_refused_where_it_makes_no_sense(samples, server, tmp_path, to
     assert "in new labels" in told[-1]
     assert model.layers["cells"].read_only.startswith("http")
     assert edit_copy(model, model.layers[0]) is None
-    assert "no label image" in told[-1]
+    assert "is not a label image" in told[-1]
     plate = opened(url(server, "plate.ome.zarr"))
     assert edit_copy(plate, plate.layers["nuclei"]) is None
     path = shutil.copytree(samples / "0.5.ome.zarr", tmp_path / "a.ome.zarr")

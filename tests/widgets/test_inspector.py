@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import zarr
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, QThreadPool
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QDialog, QMessageBox, QPushButton
 
@@ -544,6 +544,7 @@ def test_the_dock_may_be_closed_while_it_reads(viewer, plate):
     pump(200)
     viewer.open(str(plate), plugin="napari-ngff")
     viewer.layers.selection.active = viewer.layers[0]
+    until(lambda: not QThreadPool.globalInstance().activeThreadCount())
     pump(50)
 
 

@@ -386,7 +386,7 @@ def test_the_form_makes_labels_for_the_active_image(viewer):
     assert form.called.value == "labels"
     form.called.value = "a/b"
     form.create()
-    assert "no name" in form.status.value
+    assert "cannot be the name" in form.status.value
     form.called.value = "nuclei"
     form.create()
     layer = viewer.layers["nuclei"]

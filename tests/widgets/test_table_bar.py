@@ -85,10 +85,10 @@ def test_a_dropped_table_colours_the_map(dropped):
         wanted = QColor(*(int(c) for c in scale[round(255 * value)]))
         assert color_at(dropped, well) == wanted
     # A cross would say that the well cannot be read.
-    assert color_at(dropped, "A/4") == dropped.map._colors.well
+    assert color_at(dropped, "A/4") == dropped.map._colors.gap
     rect = dropped.map.rectOf("A/4")
     picture = dropped.map.viewport().grab().toImage()
-    assert picture.pixelColor(rect.center()) == dropped.map._colors.well
+    assert picture.pixelColor(rect.center()) == dropped.map._colors.line
     assert dropped.map.tipAt(rect.center()).endswith("no value")
     tip = dropped.map.tipAt(dropped.map.rectOf("A/2").center())
     assert tip == "A2\ndose: 0.5\ndrug: dmso"

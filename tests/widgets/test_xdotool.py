@@ -45,11 +45,11 @@ def test_the_pointer_paints_where_it_goes(viewer, zoom):
     sizes = [(-(-SIDE // 2**k),) * 2 for k in range(9)]
     labels = viewer.add_layer(OMEZarrLabels(Canvas([Empty(s) for s in sizes])))
     labels.mode, labels.selected_label = "paint", 3
-    labels.brush_size = size = round(14 / zoom)
     camera(viewer).center = (0, MIDDLE, MIDDLE)
     camera(viewer).zoom = zoom
     viewer.window._qt_window.raise_()
     pump(300)
+    labels.brush_size = size = round(14 / zoom)
     corners = [(-60, -80), (-60, 90), (70, 90), (70, -80)]
     way = [
         place(viewer, (MIDDLE + dy / zoom, MIDDLE + dx / zoom)) for dy, dx in corners

@@ -142,7 +142,7 @@ def paint_well(
     if scale is not None:
         value = state.value(path)
         if value is None:
-            paint_empty(painter, rect, colors)
+            paint_missing(painter, rect, colors)
         else:
             scale.paint(painter, rect, value)
     elif picture is not None and picture.width() == picture.height():
@@ -159,8 +159,17 @@ def paint_well(
     paint_states(painter, state.states.get(path), rect, colors)
 
 
+def paint_missing(painter: QPainter, rect: QRect, colors: ThemeColors) -> None:
+    """Draw a well without a value: a dash, as in a table."""
+    painter.fillRect(rect, colors.gap)
+    size = max(2, rect.height() // 8), max(3, rect.width() // 2)
+    dash = QRect(0, 0, size[1], size[0])
+    dash.moveCenter(rect.center())
+    painter.fillRect(dash, colors.line)
+
+
 def paint_empty(painter: QPainter, rect: QRect, colors: ThemeColors) -> None:
-    """Draw a well without a picture, or without a value."""
+    """Draw a well without a picture."""
     painter.fillRect(rect, colors.well)
     if rect.width() >= ROOMY:
         outline(painter, rect, colors.line, 1)
