@@ -11,7 +11,7 @@ import pytest
 import zarr
 from qtpy.QtCore import Qt, QThreadPool
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QDialog, QMessageBox, QPushButton
+from qtpy.QtWidgets import QDialog, QPushButton
 
 from mouse import drop, pump, until
 from napari_ngff import open_node
@@ -19,6 +19,7 @@ from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.samples import write_image, write_plate
+from napari_ngff.widgets.inspector import dock
 from napari_ngff.widgets.inspector.dock import JSON_TAB, Inspector
 from napari_ngff.widgets.inspector.system_chooser import TransformDialog
 
@@ -288,9 +289,7 @@ def test_why_an_archive_is_not_repaired_is_told(
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei"]))
     pack(folder, tmp_path / "cells.ozx")
-    monkeypatch.setattr(
-        QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes
-    )
+    monkeypatch.setattr(dock, "ask", lambda *_: "Repair")
     inspector.showPath(str(tmp_path / "cells.ozx"))
     settle(inspector)
     (button,) = inspector.problems.findChildren(QPushButton)
@@ -305,9 +304,7 @@ def test_a_repair_that_leaves_errors_can_be_undone(
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei", "ghost"]))
     before = (folder / "labels" / "zarr.json").read_bytes()
-    monkeypatch.setattr(
-        QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes
-    )
+    monkeypatch.setattr(dock, "ask", lambda *_: "Repair")
     inspector.showPath(str(folder))
     settle(inspector)
     assert inspector.undo.isHidden()
@@ -340,18 +337,19 @@ def test_path_and_report_are_copied(viewer, inspector, sample):
     assert '"multiscales"' in text
 
 
-@pytest.mark.parametrize("answer", ["Yes", "No"])
+@pytest.mark.parametrize("answer", ["Repair", "Cancel"])
 def test_an_unlisted_label_is_listed_on_consent(
     viewer, inspector, folder, monkeypatch, answer
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei"]))
     questions = []
 
-    def reply(parent, title, text, *_):
+    def reply(parent, title, text, answers):
+        assert answers == ["Repair"]
         questions.append(text)
-        return QMessageBox.StandardButton[answer]
+        return answer
 
-    monkeypatch.setattr(QMessageBox, "question", reply)
+    monkeypatch.setattr(dock, "ask", reply)
     inspector.showPath(str(folder))
     settle(inspector)
     ((problem, rule, consequence),) = cells(inspector.problems)
@@ -363,7 +361,7 @@ def test_an_unlisted_label_is_listed_on_consent(
     button.click()
     assert len(questions) == 1
     assert "label-unlisted" in questions[0]
-    if answer == "No":
+    if answer == "Cancel":
         assert ome(folder / "labels")["labels"] == ["nuclei"]
         return
     until(lambda: "Repaired." in inspector.status.text())

@@ -49,7 +49,7 @@ def test_problems_are_noticed_found_and_repaired(viewer, tmp_path):
         person.click_button("Fix…")
         person.sees(lambda: isinstance(QApplication.activeModalWidget(), QMessageBox))
         person.step("asked")
-        person.click_button("Yes")
+        person.click_button("Repair")
         first = inspector.problems
         person.sees(lambda: first.item(0, 0).text() == "No problems found.")
         assert person.look(lambda: first.isColumnHidden(REPAIR))

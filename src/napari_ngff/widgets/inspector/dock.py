@@ -13,7 +13,6 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
     QLabel,
-    QMessageBox,
     QPushButton,
     QSplitter,
     QTabWidget,
@@ -42,6 +41,7 @@ from napari_ngff.viewer.inspection import (
 from napari_ngff.viewer.notices import counted
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.dialogs import ask
 from napari_ngff.widgets.docking import Docking
 from napari_ngff.widgets.drops import DropTarget
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from napari_ngff.store.node import Node
 
 __all__ = ["Inspector"]
+
+REPAIR_ANSWER = "Repair"
 
 HINT = "Select a layer that was opened from OME-Zarr, or drop a folder here."
 FACTS, PROBLEMS, JSON_TAB = range(3)
@@ -208,10 +210,7 @@ class Inspector(DropTarget):
             f"Repair {entry.location.name}: {REPAIRS[code]}?\n\nThis fixes all problems"
             f" '{code}' in it and below. A backup is kept until the file is valid."
         )
-        if (
-            QMessageBox.question(self, "Repair", question)
-            != QMessageBox.StandardButton.Yes
-        ):
+        if ask(self, "Repair", question, [REPAIR_ANSWER]) != REPAIR_ANSWER:
             return
         self.status.setText("Repairing…")
         self.problems.setEnabled(False)
