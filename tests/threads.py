@@ -62,10 +62,10 @@ class WorkerWatch:
 
     @classmethod
     def watching(cls) -> Iterator[WorkerWatch]:
-        """Watch the workers of napari's pool, and threads that begin meanwhile."""
-        from superqt.utils._qthreading import FunctionWorker
+        """Watch our workers, and threads that begin meanwhile."""
+        from napari_ngff.widgets.workers import WorkerTask
 
-        watch, work = cls(), FunctionWorker.work
+        watch, work = cls(), WorkerTask.run
 
         def watched(worker: Any) -> Any:
             sys.setprofile(watch.look)
@@ -75,7 +75,7 @@ class WorkerWatch:
                 sys.setprofile(None)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(FunctionWorker, "work", watched)
+            patch.setattr(WorkerTask, "run", watched)
             threading.setprofile(watch.begin)
             yield watch
             threading.setprofile(None)
