@@ -62,10 +62,10 @@ class WorkerWatch:
 
     @classmethod
     def watching(cls) -> Iterator[WorkerWatch]:
-        """Watch our workers, and threads that begin meanwhile."""
-        from napari_ngff.widgets.workers import WorkerTask
+        """Watch the workers of napari's pool, and threads that begin meanwhile."""
+        from superqt.utils._qthreading import FunctionWorker
 
-        watch, work = cls(), WorkerTask.run
+        watch, work = cls(), FunctionWorker.work
 
         def watched(worker: Any) -> Any:
             sys.setprofile(watch.look)
@@ -75,7 +75,7 @@ class WorkerWatch:
                 sys.setprofile(None)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(WorkerTask, "run", watched)
+            patch.setattr(FunctionWorker, "work", watched)
             threading.setprofile(watch.begin)
             yield watch
             threading.setprofile(None)

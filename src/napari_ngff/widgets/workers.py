@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QObject, Qt, QThreadPool, QTimer
+from qtpy.QtCore import QObject, Qt, QTimer
 from qtpy.QtCore import Signal as QtSignal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
 
@@ -138,63 +137,21 @@ def run_in_worker(
     failed: Callable[[Exception], None] | None = None,
 ) -> None:
     """Run `work` in a thread, then `done` or `failed` in the main thread."""
-    # Neither napari's workers, which show the error once more and live as long as the
-    # window, nor superqt's, which lift filters of warnings in all threads meanwhile.
-    main_calls()
-    task = WorkerTask(work, done, failed or _show_failure)
-    pool = QThreadPool.globalInstance()
-    assert pool is not None
-    pool.start(task.run)
+    # superqt's, since napari's shows the error once more, and keeps every worker, with
+    # all that its callbacks hold, for as long as the window is open.
+    from superqt.utils import create_worker
 
+    def tell(error: Exception) -> None:
+        show((error_text(error),), "Something failed in the background.")
 
-def _show_failure(error: Exception) -> None:
-    show((error_text(error),), "Something failed in the background.")
-
-
-class WorkerTask:
-    """Work for a thread, and what to do in the main thread with its result.
-
-    What the functions hold, widgets among it, is let go of in the main thread: the
-    worker knows the task alone.
-    """
-
-    __slots__ = ("_answer", "_done", "_failed", "_work")
-
-    def __init__(
-        self,
-        work: Callable[[], Any],
-        done: Callable[[Any], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
-        self._work: Callable[[], Any] | None = work
-        self._done: Callable[[Any], None] | None = done
-        self._failed: Callable[[Exception], None] | None = failed
-        self._answer: Callable[[], None] | None = None
-
-    def run(self) -> None:
-        """Do the work, in a worker thread."""
-        work = self._work
-        assert work is not None
-        self._answer = self._attempt(work)
-        del work
-        main_calls().call(self._end)
-
-    def _attempt(self, work: Callable[[], Any]) -> Callable[[], None]:
-        done, failed = self._done, self._failed
-        assert done is not None
-        assert failed is not None
-        try:
-            return partial(done, work())
-        except Exception as error:  # noqa: BLE001
-            # Whatever fails: the main thread waits for an answer.
-            return partial(failed, error)
-
-    def _end(self) -> None:
-        """Answer, in the main thread."""
-        answer, self._answer = self._answer, None
-        self._work = self._done = self._failed = None
-        if answer is not None:
-            answer()
+    # In a tuple: an error that is returned, superqt takes for one that was raised.
+    create_worker(
+        lambda: (work(),),
+        _connect={
+            "returned": lambda found: done(found[0]),
+            "errored": failed or tell,
+        },
+    )
 
 
 def run_when_calm(work: Callable[[], Any]) -> None:
