@@ -11,6 +11,7 @@ import zarr
 from napari.components import ViewerModel
 from napari.utils.colormaps import DirectLabelColormap
 
+from napari_ngff import check
 from napari_ngff.cli import main
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.archives import rewriting
@@ -18,6 +19,7 @@ from napari_ngff.store.node import open_node
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate
+from saving import write_image as write_plain_image
 
 
 def zipped(folder, path, root=""):
@@ -169,6 +171,41 @@ def test_new_labels_come_with_one_writing_of_the_archive(
     if version != "0.4":  # RFC-9 has no archives of Zarr v2
         main(["check", str(path)])
         assert "error" not in capsys.readouterr().out.lower().replace("0 errors", "")
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_new_labels_of_an_archive_are_few_entries(tmp_path, told, version):
+    path = tmp_path / "a.ozx"
+    zipped(many_chunks(tmp_path / "a.ome.zarr", version), path)
+    layer = new_layer(layers_of(path))
+    for row in range(4):
+        layer.paint((20 + 60 * row, 128), 9 + row)
+    wanted = np.asarray(layer.data[0])
+    assert layer.saver.save_now(), told
+    np.testing.assert_array_equal(read(path, "labels/mine/0"), wanted)
+    chunks = [
+        name
+        for name in objects(path)
+        if name.startswith("labels/mine/0/") and not name.endswith(("zarr.json", "ay"))
+    ]
+    assert (len(chunks) > 4) if version == "0.4" else (len(chunks) == 1)
+    many = {where for where, one in check(path) if one.code == "ozx-not-sharded"}
+    assert "0" in many
+    assert ("labels/mine/0" in many) is (version == "0.4")
+    # A stroke on top is saved into the same shard; chunks that were emptied are gone.
+    layer.paint((20, 128), 0)
+    layer.paint((128, 20), 77)
+    wanted = np.asarray(layer.data[0])
+    assert layer.saver.save_now(), told
+    np.testing.assert_array_equal(read(path, "labels/mine/0"), wanted)
+    again = layers_of(path).layers["mine"]
+    np.testing.assert_array_equal(np.asarray(again.data[0]), wanted)
+
+
+def many_chunks(folder, version):
+    """Write an image of 16 x 16 chunks, none of them in shards."""
+    shapes, chunks = ((256, 256), (128, 128)), (16, 16)
+    return write_plain_image(folder, shapes, chunks, version)
 
 
 def test_fields_of_a_plate_in_an_archive_get_labels(copy, told):

@@ -24,10 +24,11 @@ from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.store.chunks import ChunkedArray, open_array
 from napari_ngff.store.consolidated import consolidate
-from napari_ngff.store.creation import NewArray, group_documents
+from napari_ngff.store.creation import NewArray, group_documents, shard_shape
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
+from napari_ngff.store.write.archive_transaction import ArchiveTransaction
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
@@ -174,7 +175,10 @@ def create_labels(
         transaction, home, name, documents_of(home, name, multiscale), replace
     )
     for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
-        array = NewArray(shape, size, dtype, multiscale.axis_names)
+        shards = None
+        if isinstance(transaction, ArchiveTransaction) and home.zarr_format == 3:
+            shards = shard_shape(shape, size, dtype.itemsize)  # few entries: RFC-9
+        array = NewArray(shape, size, dtype, multiscale.axis_names, shards)
         put_array(transaction, f"{path}/{one.path}", array, home)
     places = (f"{path}/{one.path}" for one in multiscale.levels)
     arrays = (open_array(home.source, place) for place in places)

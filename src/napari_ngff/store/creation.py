@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,15 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.layout import Shape
 
-__all__ = ["NewArray", "group_documents"]
+__all__ = ["NewArray", "group_documents", "shard_shape"]
 
 ZSTD = 1
 """Level of zstd. On labels it is ten times quicker than blosc at level 5, and smaller.
 On pixels of several bytes, blosc's shuffle makes it smaller by a quarter."""
+
+LARGEST_SHARD, MOST_JOINED = 32 * 2**20, 4096
+"""Bytes of a shard's chunks, decoded: a save holds the encoded ones twice; and chunks,
+which each have a place in its index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,43 @@ class NewArray:
             "dimension_names": self.names,
             "storage_transformers": [],
         }
+
+
+def shard_shape(shape: Shape, chunks: Shape, itemsize: int) -> Shape | None:
+    """Choose shards that make few stored objects of an array.
+
+    Axes are joined from the last to the first, the last two in turn: blocks of a plane
+    that are seen together are stored together.
+
+    Parameters
+    ----------
+    shape, chunks
+        Of the array, in voxels.
+    itemsize
+        Bytes of a voxel.
+
+    Returns
+    -------
+    tuple of int or None
+        In voxels, whole chunks; None where there is one chunk, or chunks are so large
+        that none can be joined.
+    """
+    grid = [-(-n // c) for n, c in zip(shape, chunks, strict=True)]
+    room = min(MOST_JOINED, LARGEST_SHARD // max(1, math.prod(chunks) * itemsize))
+    joined = [1] * len(grid)
+    for axes in ([-1, -2][: len(grid)], *([i] for i in range(-3, -len(grid) - 1, -1))):
+        growing = set(axes)
+        while growing:
+            axis = min(growing, key=lambda i: (joined[i], -i))
+            others = math.prod(joined) // joined[axis]
+            larger = min(2 * joined[axis], grid[axis])
+            if larger == joined[axis] or larger * others > room:
+                growing.remove(axis)
+            else:
+                joined[axis] = larger
+    if math.prod(joined) == 1:
+        return None
+    return tuple(c * n for c, n in zip(chunks, joined, strict=True))
 
 
 def group_documents(attributes: JSON, version: str) -> dict[str, bytes]:

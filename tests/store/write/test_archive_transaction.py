@@ -17,9 +17,11 @@ import zarr
 from napari_ngff.errors import (
     AccessError,
     ConflictError,
+    CorruptDataError,
     NodeNotFoundError,
     UnsupportedError,
 )
+from napari_ngff.store.archives import rewriting
 from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.bridge import TransactionStore
 from napari_ngff.store.ozx import ZipSource
@@ -96,6 +98,80 @@ def test_commit_changes_what_was_put_and_nothing_else(tmp_path, method):
         assert one.get("0/c/0") == b"new"
         assert one.get("0/c/1") is None
         assert one.names("0/c") == ("0", "2")
+    assert os.listdir(path.parent) == ["a.ozx"]
+
+
+def methods(path):
+    with zipfile.ZipFile(path) as archive:
+        return {one.filename: one.compress_type for one in archive.infolist()}
+
+
+def deflated(path, more):
+    """Write an archive whose entries are deflated, large and small ones."""
+    write_zip(path, method=zipfile.ZIP_DEFLATED)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in more.items():
+            archive.writestr(name, data)
+    return path
+
+
+def change_one(path):
+    transaction = begin_transaction(ZipSource(path))
+    transaction.put("0/c/5", b"new")
+    assert transaction.commit()
+
+
+def test_deflated_entries_are_stored_in_what_is_written(tmp_path):
+    random = np.random.default_rng(0).bytes(3_000_000)
+    path = deflated(tmp_path / "a.ozx", {"0/c/7": random, "0/c/8": b""})
+    old = content(path)
+    assert "ozx-entry-compressed" in {one.code for one in ZipSource(path).problems}
+    change_one(path)
+    assert content(path) == {**old, "0/c/5": b"new"}
+    assert set(methods(path).values()) == {zipfile.ZIP_STORED}
+    assert not ZipSource(path).problems
+
+
+def test_entries_stay_deflated_where_the_archive_would_grow_much(tmp_path, monkeypatch):
+    monkeypatch.setattr(rewriting, "GROWTH", 1000)
+    path = deflated(tmp_path / "a.ozx", {"0/c/7": bytes(5_000_000)})
+    old, size = content(path), path.stat().st_size
+    change_one(path)
+    assert content(path) == {**old, "0/c/5": b"new"}
+    assert methods(path)["0/c/7"] == zipfile.ZIP_DEFLATED
+    assert path.stat().st_size < size + 2000
+
+
+@pytest.mark.parametrize("damage", ["stream", "checksum", "size"])
+@pytest.mark.parametrize("length", [5000, 3_000_000])
+def test_a_damaged_deflated_entry_is_copied_as_it_is(tmp_path, damage, length):
+    data = np.random.default_rng(0).integers(0, 4, length, "u1").tobytes()
+    path = deflated(tmp_path / "a.ozx", {"0/c/7": data})
+    with zipfile.ZipFile(path) as archive:
+        entry = archive.getinfo("0/c/7")
+        at = entry.header_offset + 30 + len("0/c/7")
+    raw = bytearray(path.read_bytes())
+    place = raw.rindex(b"PK\1\2")
+    if damage == "stream":
+        raw[at + entry.compress_size // 2 : at + entry.compress_size] = bytes(
+            entry.compress_size - entry.compress_size // 2
+        )
+    elif damage == "checksum":
+        raw[place + 16] ^= 1
+    else:
+        struct.pack_into("<I", raw, place + 24, length - 7)
+    path.write_bytes(raw)
+    change_one(path)
+    source = ZipSource(path)
+    assert source.get("0/c/5") == b"new"
+    assert source.get("0/c/0") == b"a" * 70_000
+    kept = source.archive.entry("0/c/7")
+    assert kept.method == zipfile.ZIP_DEFLATED
+    assert source.archive.read_part("0/c/7", kept, slice(0, kept.stored)) == bytes(
+        raw[at : at + entry.compress_size]
+    )
+    with pytest.raises(CorruptDataError):
+        source.get("0/c/7")
     assert os.listdir(path.parent) == ["a.ozx"]
 
 

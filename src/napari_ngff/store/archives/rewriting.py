@@ -1,7 +1,8 @@
 """Writes a zip archive anew beside the old one, with some of its entries replaced.
 
-All other entries are copied as they are. The result is looked at and then renamed:
-until then the old archive is as it was.
+All other entries are copied; deflated ones are inflated where that is no great growth,
+since RFC-9 wants none. The result is looked at and then renamed: until then the old
+archive is as it was.
 """
 
 from __future__ import annotations
@@ -14,12 +15,24 @@ import shutil
 import struct
 import sys
 from contextlib import suppress
+from dataclasses import replace as replaced
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.archives.directory import ENCRYPTED, Archive
+from napari_ngff.store.archives.directory import (
+    DEFLATED,
+    ENCRYPTED,
+    MOST_INFLATED,
+    MOST_RATIO,
+    Archive,
+)
 from napari_ngff.store.archives.packing import rank
-from napari_ngff.store.archives.writer import Part, size_of_archive, write_archive
+from napari_ngff.store.archives.writer import (
+    InflatingError,
+    Part,
+    size_of_archive,
+    write_archive,
+)
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.ozx import close_all, reload_all
 from napari_ngff.store.revision import Revision
@@ -38,6 +51,10 @@ if TYPE_CHECKING:
 __all__ = ["rewrite", "sweep"]
 
 ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
+
+GROWTH = 256 << 20
+"""Bytes that a file may grow by without the compression of the archive, or by its own
+size if that is more."""
 
 WRITING = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
@@ -86,8 +103,29 @@ def rewrite(
         writing fails.
     """
     sweep(path)
-    parts, comment = planned(old, staged), stated(old.comment, root)
-    require_room(path, size_of_archive(parts, comment))
+    comment = stated(old.comment, root)
+    copied = planned(old, staged)
+    inflated = [inflate(part) for part in copied]
+    size = size_of_archive(inflated, comment)
+    growth = size - size_of_archive(copied, comment)
+    if growth > max(GROWTH, old.file.size) or size > free_room(path):
+        inflated = copied
+    require_room(path, size_of_archive(inflated, comment))
+    try:
+        return write(path, old, inflated, comment, staged, goes_on)
+    except InflatingError:  # what is damaged stays as it is, for whoever can read it
+        return write(path, old, copied, comment, staged, goes_on)
+
+
+def write(
+    path: str,
+    old: Archive,
+    parts: list[Part],
+    comment: bytes,
+    staged: Mapping[str, Staged | None],
+    goes_on: GoesOn | None,
+) -> bool | None:
+    """Write an archive aside, look at it, and put it in the place; see `rewrite`."""
     folder, name = os.path.split(path)
     name = f".{name}.{os.getpid():x}-{next(_numbers):x}{PART}"
     aside = os.path.join(folder, name)
@@ -131,6 +169,14 @@ def planned(old: Archive, staged: Mapping[str, Staged | None]) -> list[Part]:
         elif (one := staged[text]) is not None:
             parts.append(Part(name, one.length, one.file, one.start, one.crc))
     return parts
+
+
+def inflate(part: Part) -> Part:
+    """Plan an entry of the old archive without the compression of the archive."""
+    size, packed = part.full, part.length
+    if part.method != DEFLATED or size > max(MOST_INFLATED, MOST_RATIO * packed):
+        return part
+    return replaced(part, length=size, method=0, size=None, packed=packed)
 
 
 def verify(path: str, parts: list[Part], staged: Mapping[str, Staged | None]) -> None:
@@ -201,14 +247,18 @@ def require_room(path: str, needed: int) -> None:
     ------
     OSError
     """
-    folder = os.path.dirname(path)
-    free = shutil.disk_usage(folder).free
+    folder, free = os.path.dirname(path), free_room(path)
     if free < needed:
         raise OSError(
             errno.ENOSPC,
             f"No room to rewrite {path}: {folder} has {megabytes(free)} free, and"
             f" {megabytes(needed)} are needed for the new file beside the old one",
         )
+
+
+def free_room(path: str) -> int:
+    """Bytes that fit beside a file."""
+    return shutil.disk_usage(os.path.dirname(path)).free
 
 
 def megabytes(size: int) -> str:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.write.transaction import GoesOn
 
-__all__ = ["Part", "size_of_archive", "write_archive"]
+__all__ = ["InflatingError", "Part", "size_of_archive", "write_archive"]
 
 HEADER = struct.Struct("<4sHHHHHIIIHH")  # 4.3.7
 HEADER64 = struct.Struct("<HHQQ")  # 4.5.3
@@ -86,6 +86,8 @@ class Part:
         Time and date of the last change (4.4.6).
     mode
         External attributes (4.4.15).
+    packed
+        Bytes in `source` that are inflated to `length` ones; None to copy them.
     """
 
     name: bytes
@@ -97,6 +99,7 @@ class Part:
     size: int | None = None
     stamp: tuple[int, int] = MIDNIGHT
     mode: int = 0o644 << 16
+    packed: int | None = None
 
     @property
     def flags(self) -> int:
@@ -176,6 +179,8 @@ def write_archive(
     ------
     CorruptDataError
         Where a source is shorter than it was.
+    InflatingError
+        Where an entry that is to be inflated is damaged.
     OSError
         Where reading or writing fails.
     """
@@ -245,7 +250,7 @@ class _Writer:
             while done < part.length:
                 left = part.length - done
                 step = 0
-                if part.crc is not None and self._copies:
+                if part.crc is not None and part.packed is None and self._copies:
                     step = self._copy(source.number, part.start + done, at, left)
                 if not step:
                     data = self._own.buffer[: min(BATCH, left)]
@@ -327,8 +332,57 @@ class _Source:
             )
 
 
+class InflatingError(CorruptDataError):
+    """A deflated entry that is damaged, and can only be copied as it is."""
+
+
+class _Deflated:
+    """A deflated entry, inflated in the order of its bytes."""
+
+    number = -1
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        self._taken = self._crc = 0
+
+    def fill(self, part: Part, start: int, buffer: memoryview) -> None:
+        """Inflate the next bytes of a part, as many as fit."""
+        done = 0
+        try:
+            while done < len(buffer):
+                data = self._stream.unconsumed_tail or self._more(part)
+                some = self._stream.decompress(data, len(buffer) - done)
+                if not some and not self._stream.unconsumed_tail and not data:
+                    raise InflatingError("cut off")
+                buffer[done : done + len(some)] = some
+                done += len(some)
+            self._crc = zlib.crc32(buffer, self._crc)
+            if start + done == part.length:
+                self._finish(part)
+        except zlib.error as error:
+            raise InflatingError(str(error)) from error
+
+    def _more(self, part: Part) -> bytes:
+        assert isinstance(part.source, File)
+        assert part.packed is not None
+        length = min(BATCH, part.packed - self._taken)
+        data = part.source.read(part.start + self._taken, length)
+        self._taken += len(data)
+        return data
+
+    def _finish(self, part: Part) -> None:
+        """Compare all with what the archive says."""
+        rest = self._stream.unconsumed_tail or self._more(part)
+        more = self._stream.decompress(rest, 1)
+        if more or not self._stream.eof or self._crc != part.crc:
+            raise InflatingError("other bytes than its size or checksum says")
+
+
 @contextmanager
-def _opened(part: Part) -> Iterator[_Source]:
+def _opened(part: Part) -> Iterator[_Source | _Deflated]:
+    if part.packed is not None:
+        yield _Deflated()
+        return
     if not isinstance(part.source, str):
         yield _Source(part.source.fileno(), part.source.read_into)
         return
