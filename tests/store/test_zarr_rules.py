@@ -12,6 +12,8 @@ import pytest
 
 from hostile.cases import group, image
 from napari_ngff import open_node
+from napari_ngff.cli import main
+from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.plate.screen import Screen
 from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.check import walk
@@ -90,6 +92,71 @@ def test_what_is_beside_the_hierarchy_of_an_archive(folder, tmp_path):
         archive.writestr("d.ozx", b"")
     after = {code for _, code in errors(packed)} - before
     assert after == {"ozx-embedded", "ozx-second-hierarchy"}
+
+
+def test_groups_of_zarr_2_in_an_archive_are_another_hierarchy(folder, tmp_path):
+    packed = tmp_path / "a.ozx"
+    pack(folder, packed)
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr("old/.zgroup", '{"zarr_format": 2}')
+    assert ("", "ozx-second-hierarchy") in errors(packed)
+
+
+def test_an_archive_in_a_folder_of_a_hierarchy(folder, tmp_path):
+    group(folder / "labels", {"labels": ["n"]})
+    image(folder / "labels/n")
+    before = errors(folder)
+    pack(folder, tmp_path / "a.ozx")
+    (tmp_path / "a.ozx").rename(folder / "labels/a.ozx")
+    assert errors(folder) - before == {("labels", "ozx-embedded")}
+
+
+def nested_label(folder, between="original"):
+    """Move a label image below folders without metadata."""
+    group(folder / "labels", {"labels": [f"{between}/0"]})
+    image(folder / "labels" / between / "0")
+
+
+@pytest.mark.parametrize("between", ["original", "a/b"])
+def test_a_folder_between_labels_and_a_label_is_no_problem(folder, tmp_path, between):
+    nested_label(folder, between)
+    found = {code for _, code in errors(folder)}
+    assert not found & {"labels-between", "label-missing"}
+    pack(folder, tmp_path / "a.ozx")
+    assert "ozx-second-hierarchy" not in {
+        code for _, code in errors(tmp_path / "a.ozx")
+    }
+
+
+@pytest.mark.parametrize("place", ["a", "a/b"])
+@pytest.mark.parametrize(
+    "attributes",
+    [{"note": 1}, {"ome": {"version": "0.5"}}, {"ome": {"labels": []}}],
+)
+def test_metadata_of_a_group_between_labels_and_a_label(folder, place, attributes):
+    nested_label(folder, "a/b")
+    document = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    path = folder / "labels" / place / "zarr.json"
+    path.write_text(json.dumps(document))
+    assert ("labels", "labels-between") not in errors(folder)
+    path.write_text(json.dumps({**document, "attributes": attributes}))
+    assert ("labels", "labels-between") in errors(folder)
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_an_implicit_group_that_is_opened_itself(folder, tmp_path, capsys, archived):
+    nested_label(folder)
+    if archived:
+        pack(folder, tmp_path / "a.ozx")
+        folder = tmp_path / "a.ozx"
+    place = f"{folder}/labels/original"
+    assert main(["check", place]) == 1
+    assert f"{place} is not an image. Open one of those in it: 0" in (
+        capsys.readouterr().err
+    )
+    with pytest.raises(NotOMEZarrError, match="Open one of those in it: 0"):
+        open_node(place)
+    assert open_node(f"{place}/0").metadata.image is not None
 
 
 def test_a_group_of_0_4_below_one_of_0_5(folder):

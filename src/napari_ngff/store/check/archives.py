@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import GROUP_NAMES
 from napari_ngff.store.ozx import ZipSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.node import Node
 
-__all__ = ["check_archive", "check_shards"]
+__all__ = ["check_archive", "check_embedded", "check_shards"]
 
+EMBEDDED = "Zipped OME-Zarr files SHALL NOT be embedded in a parent OME-Zarr hierarchy"
+ZARR_2 = (".zgroup", ".zarray", ".zattrs")
 LOCATOR = b"PK\x06\x07"
 TAIL = 65535 + 22 + 20
 """Bytes at most from the locator of the ZIP64 directory to the end of a file."""
@@ -41,10 +46,7 @@ def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
     yield from check_entries(source)
     parents = Path(source.path).resolve().parents
     if any((folder / name).is_file() for folder in parents for name in GROUP_NAMES):
-        text = (
-            '"Zipped OME-Zarr files SHALL NOT be embedded in a parent OME-Zarr '
-            'hierarchy (as a sub-hierarchy or otherwise)."'
-        )
+        text = f'"{EMBEDDED} (as a sub-hierarchy or otherwise)."'
         yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is read.")
     if not source.path.lower().endswith(".ozx"):
         text = '"The name of zipped OME-Zarr files SHOULD end with .ozx."'
@@ -70,14 +72,9 @@ def check_entries(source: ZipSource) -> Iterator[Problem]:
     names = [name.decode(errors="replace") for name in source.archive.names]
     inner = next((name for name in names if name.lower().endswith(".ozx")), None)
     if inner is not None:
-        text = (
-            '"Zipped OME-Zarr files SHALL NOT be embedded in a parent OME-Zarr'
-            f' hierarchy": {inner[:80]}.'
-        )
+        text = f'"{EMBEDDED}": {inner[:80]}.'
         yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is not read.")
-    groups = {name.rpartition("/")[0] for name in names if name.endswith("zarr.json")}
-    others = (one for one in sorted(groups - {source.root}) if above(one) not in groups)
-    other = next(others, None)
+    other = other_hierarchy(names, source.root)
     if other is not None:
         text = (
             f'The group "{other[:80]}" is not below the root: the archive holds another'
@@ -86,9 +83,38 @@ def check_entries(source: ZipSource) -> Iterator[Problem]:
         yield Problem("ozx-second-hierarchy", Severity.ERROR, "", text)
 
 
-def above(group: str) -> str:
-    """Path of the group that a group is in."""
-    return group.rpartition("/")[0]
+def other_hierarchy(names: Sequence[str], root: str) -> str | None:
+    """Find the first group that is no part of the hierarchy of Zarr v3 at the root."""
+    groups = {above(name) for name in names if name.endswith("zarr.json")}
+    old = {above(name) for name in names if name.endswith(ZARR_2)}
+    others = [one for one in groups - {root} if not reached(one, groups)]
+    return min([*others, *(old if root in groups else ())], default=None)
+
+
+def reached(group: str, groups: Container[str]) -> bool:
+    """Whether the group above is there, or only folders are up to one of labels."""
+    parent = above(group)
+    while parent and parent not in groups:
+        parent = above(parent)
+    return parent == above(group) or parent.rpartition("/")[2] == "labels"
+
+
+def above(path: str) -> str:
+    """Path of the group that a group or document is in."""
+    return path.rpartition("/")[0]
+
+
+def check_embedded(node: Node) -> Iterator[Problem]:
+    """Report archives in a folder of a hierarchy."""
+    source = node.location.source
+    if isinstance(source, FolderSource):
+        names: Sequence[str] = ()
+        with suppress(OMEZarrError):  # what may not be listed may still be read
+            names = source.names(node.location.path) or ()
+        inner = next((name for name in names if name.lower().endswith(".ozx")), None)
+        if inner is not None:
+            text = f'"{EMBEDDED}": {inner[:80]}.'
+            yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is not read.")
 
 
 def check_shards(

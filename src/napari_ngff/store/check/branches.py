@@ -302,12 +302,17 @@ def talking_groups(
     node: Node, listed: tuple[str, ...], minor: int
 ) -> Iterator[Problem]:
     """Find groups between the labels group and a label that say something."""
-    for folder in sorted({path.rpartition("/")[0] for path in listed} - {""}):
+    folders = {
+        "/".join(parts[:count])
+        for parts in (path.strip("/").split("/") for path in listed)
+        for count in range(1, len(parts))
+    }
+    for folder in sorted(folders if minor >= 5 else ()):
         try:
             between = node.child(folder)
         except (OMEZarrError, OSError):
             continue
-        if minor >= 5 and between.metadata.kind is not None:
+        if between.attributes:
             text = (
                 '"Intermediate groups between labels and the images within it are '
                 f'allowed, but these MUST NOT contain metadata." Here "{folder}" does.'

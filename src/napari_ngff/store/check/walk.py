@@ -14,7 +14,11 @@ from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.metadata.model import Consequence, Kind, Problem, Severity
 from napari_ngff.metadata.parse import parse
 from napari_ngff.metadata.rules import check_attributes, stated_version
-from napari_ngff.store.check.archives import check_archive, check_shards
+from napari_ngff.store.check.archives import (
+    check_archive,
+    check_embedded,
+    check_shards,
+)
 from napari_ngff.store.check.branches import (
     OPTIONAL,
     Branch,
@@ -133,6 +137,7 @@ def visit(node: Node, tour: Tour, image: Pyramid | None) -> Iterator[Finding]:
         *document.problems,
         *check_place(node, tour, document),
         *check_group(node, minor, document.parameters),
+        *check_embedded(node),
     ):
         known.add(problem.code)
         yield path, problem
