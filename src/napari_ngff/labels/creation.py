@@ -28,7 +28,6 @@ from napari_ngff.store.creation import NewArray, group_documents, shard_shape
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
-from napari_ngff.store.write.archive_transaction import ArchiveTransaction
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
@@ -176,8 +175,8 @@ def create_labels(
     )
     for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
         shards = None
-        if isinstance(transaction, ArchiveTransaction) and home.zarr_format == 3:
-            shards = shard_shape(shape, size, dtype.itemsize)  # few entries: RFC-9
+        if transaction.wants_shards and home.zarr_format == 3:
+            shards = shard_shape(shape, size, dtype.itemsize)
         array = NewArray(shape, size, dtype, multiscale.axis_names, shards)
         put_array(transaction, f"{path}/{one.path}", array, home)
     places = (f"{path}/{one.path}" for one in multiscale.levels)

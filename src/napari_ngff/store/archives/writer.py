@@ -375,7 +375,7 @@ class _Deflated:
         rest = self._stream.unconsumed_tail or self._more(part)
         more = self._stream.decompress(rest, 1)
         if more or not self._stream.eof or self._crc != part.crc:
-            raise InflatingError("other bytes than its size or checksum says")
+            raise InflatingError("other bytes than its size or checksum")
 
 
 @contextmanager

@@ -35,6 +35,8 @@ class ArchiveTransaction(WaitingTransaction):
         From then on its reads are those of the newest archive of its path.
     """
 
+    wants_shards = True
+
     def __init__(self, archive: ZipSource) -> None:
         # Where a link leads to: that is what is replaced.
         self.path = os.path.realpath(archive.path)

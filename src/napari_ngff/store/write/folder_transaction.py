@@ -68,6 +68,7 @@ class FolderTransaction:
     """
 
     saves_together = False
+    wants_shards = False
 
     def __init__(self, root: str) -> None:
         self.root = root

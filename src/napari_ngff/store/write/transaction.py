@@ -77,11 +77,14 @@ class Transaction(Protocol):
         Whether nothing is saved before `commit`: what is put first need not be
         complete, and documents may wait with the objects that they name. Else much
         that waits is saved sooner.
+    wants_shards
+        Whether new arrays should have shards: RFC-9 asks for few entries in archives.
     """
 
     root: str
     token: str
     saves_together: bool
+    wants_shards: bool
 
     @property
     def source(self) -> Source:

@@ -142,6 +142,7 @@ class WaitingTransaction(ABC):
 
     token = ""
     saves_together = True
+    wants_shards = False
 
     def __init__(
         self, stored: StoredObjects, name: str, folder: str | None = None
