@@ -235,3 +235,39 @@ def test_flood_stays_in_its_region_and_in_its_budget():
     np.testing.assert_array_equal(mask, expected)
     assert flood(level, (30, 30), (0, 1), budget=1000) is None
     assert flood(wide().levels[0], (0, 0), (0, 1)) is None
+
+
+def test_what_a_worker_rasterised_is_taken_over():
+    below = np.full((64, 64), 3, "u2")
+    edits = [
+        stroke((9.0 * n, 5.0), (9.0 * n, 50.0), label=n, source=n % 2 * 3 or None)
+        for n in range(1, 7)
+    ]
+    plain, canvas = (Canvas(pyramid(below, [(32, 32)])) for _ in range(2))
+    plain.extend(edits)
+    drawn = canvas.copy_with(edits)
+    drawn.rasterise(0)
+    canvas.extend(edits, drawn)
+    assert canvas.nbytes > 0 == drawn.nbytes
+    canvas.add(stroke((1.0, 1.0), (60.0, 60.0), label=9))
+    plain.add(stroke((1.0, 1.0), (60.0, 60.0), label=9))
+    drawn.rasterise(1)
+    canvas.take_rasterised(drawn)  # later: it lacks the last edit
+    for _ in range(4):
+        for one, other in zip(canvas.levels, plain.levels, strict=True):
+            assert (np.asarray(one) == np.asarray(other)).all()
+        assert canvas.undo() == plain.undo()
+
+
+def test_what_a_worker_rasterised_of_other_edits_is_left():
+    canvas = Canvas(pyramid(np.zeros((64, 64), "u2"), []))
+    edits = [stroke((9.0, 5.0), (9.0, 50.0), label=4)]
+    drawn = canvas.copy_with(edits)
+    drawn.rasterise(0)
+    canvas.extend(edits)
+    canvas.undo()
+    canvas.add(stroke((30.0, 5.0), (30.0, 50.0), label=5))
+    canvas.take_rasterised(drawn)
+    assert set(np.unique(canvas.levels[0])) == {0, 5}
+    with pytest.raises(OverflowError):
+        canvas.copy_with([stroke((9.0, 5.0), (9.0, 50.0), label=70_000)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from napari.layers import Image
@@ -11,7 +13,10 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
 from mouse import drag, pump, until
+from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import journal_home
+from napari_ngff.labels.patch import Patch
+from napari_ngff.labels.shapes import Stroke
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -172,4 +177,39 @@ def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):
     assert layer.brush_on_screen
     assert layer.tool()["size"] == pytest.approx(tool["size"], abs=0.5)
     assert (np.asarray(layer.data[0]) == pixels).all()
+    layer.saver.discard()
+
+
+def test_the_window_goes_on_while_many_edits_are_restored(viewer, cells, monkeypatch):
+    opened(viewer, cells)
+    layer = viewer.layers["nuclei"]
+    rng = np.random.default_rng(7)
+    for number in range(300):
+        low = rng.integers(0, 110, 2).astype(float)
+        stroke = Stroke((tuple(low), tuple(low + 5)), (4,), 3.5, (1.0, 1.0))
+        layer.canvas.begin()
+        layer.canvas.add(Edit(stroke, (0, 1), (), number % 50 + 1))
+        layer.canvas.close()
+    pixels = [np.asarray(level) for level in layer.data]
+    leave(viewer)
+    threads = set()
+    apply = Patch.apply
+
+    def watched(*arguments):
+        threads.add(threading.current_thread())
+        return apply(*arguments)
+
+    monkeypatch.setattr(Patch, "apply", watched)
+    asked = Asked(RESTORE)
+    opened(viewer, cells)
+    until(lambda: asked.rows)
+    assert asked.rows[0].startswith("300 edits of 'nuclei'")
+    layer = viewer.layers["nuclei"]
+    until(lambda: layer.unsaved)
+    until(lambda: len({key for key, _ in layer.canvas._patches}) == len(pixels))
+    pump(200)
+    assert threads
+    assert threading.main_thread() not in threads
+    for level, before in zip(layer.data, pixels, strict=True):
+        assert (np.asarray(level) == before).all()
     layer.saver.discard()

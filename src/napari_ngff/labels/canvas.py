@@ -38,6 +38,9 @@ NOTED = 32
 by rasterising it anew."""
 
 
+MOST_CHUNKS = 4096
+"""So many chunks of a level are rasterised in advance."""
+
 LOOKED_AT = 1 << 26
 """A coarsest level of more voxels is not read to find its largest value."""
 
@@ -144,8 +147,13 @@ class Canvas:
             self.highest = max(self.highest, edit.label)
             self.version += 1
 
-    def extend(self, edits: Sequence[Edit]) -> None:
+    def extend(self, edits: Sequence[Edit], drawn: Canvas | None = None) -> None:
         """Append edits, each a step of undo; all of them, or none.
+
+        Parameters
+        ----------
+        drawn
+            From `copy_with` of the same edits, rasterised in a worker.
 
         Raises
         ------
@@ -155,9 +163,67 @@ class Canvas:
         for label in {edit.label for edit in edits}:
             self._check(label)
         with self.lock:
-            self.log.extend(edits)
+            if drawn is not None and not self.log.edits:
+                self.log = drawn.log.copy()
+            else:
+                self.log.extend(edits)
             self.highest = max([self.highest, *(edit.label for edit in edits)])
             self.version += 1
+            if drawn is not None:
+                self.take_rasterised(drawn)
+
+    def copy_with(self, edits: Sequence[Edit]) -> Canvas:
+        """Make a canvas of other edits over the same pyramid, to rasterise them.
+
+        Thousands of edits take seconds: a worker rasterises them on this canvas, and
+        `take_rasterised` hands over the result.
+
+        Raises
+        ------
+        OverflowError
+            Where `dtype` does not hold one of the labels.
+        """
+        twin = Canvas([level.source for level in self.levels], self._budget)
+        twin.widen(self.dtype)
+        twin.extend(edits)
+        return twin
+
+    def rasterise(self, number: int) -> None:
+        """Rasterise the edits of a level, as far as the budget goes."""
+        level = self.levels[number]
+        whole = whole_box(level.shape)
+        chunks: dict[Chunk, None] = {}
+        for edit in self.edits:
+            region = edit.region(level.grid, whole)
+            if region is not None:
+                touched = level.chunks_in(region)
+                chunks.update(dict.fromkeys(itertools.islice(touched, MOST_CHUNKS)))
+        for chunk in itertools.islice(chunks, MOST_CHUNKS):
+            if self._taken > self._budget // 2:
+                return
+            self.patch(number, chunk)
+
+    def take_rasterised(self, drawn: Canvas) -> None:
+        """Take over what was rasterised on a canvas of `copy_with`, if it still holds.
+
+        It holds while the edits there are the first ones here, of the same type.
+        """
+        with drawn.lock:
+            edits, patches = drawn.edits, dict(drawn._patches)
+            drawn._patches.clear()
+            drawn._taken = 0
+        end = len(edits)
+        with self.lock:
+            held = 0 < end <= self.log.end and self.log.edits[end - 1] is edits[-1]
+            if not held or drawn.dtype != self.dtype:
+                return
+            for key, patch in patches.items():
+                # Edits that the file has are not laid over its coarser levels.
+                if not self.settled(self.levels[key[0]]):
+                    self._patches.setdefault(key, patch)
+            self._taken = self.nbytes
+            if self._patches:
+                self._trim(next(reversed(self._patches)))
 
     def _check(self, label: int) -> None:
         limits = np.iinfo(self.dtype)

@@ -197,6 +197,13 @@ class EditLog:
         self._open: int | None = None
         self._boxes = np.empty((256, ndim, 2), np.int64)
 
+    def copy(self) -> EditLog:
+        """Make a log of the same edits."""
+        twin = EditLog(self._boxes.shape[1])
+        twin.edits, twin.starts = list(self.edits), list(self.starts)
+        twin.end, twin._boxes = self.end, self._boxes.copy()
+        return twin
+
     @property
     def last(self) -> Edit | None:
         """The last edit that holds."""

@@ -38,6 +38,9 @@ Cover = np.ndarray[Any, np.dtype[np.bool_]] | bool
 MANY_DABS = 16
 """So many small dabs are put into a mask at once, fewer one by one."""
 
+FEW_DABS = 64
+"""So few dabs are compared faster in Python than in NumPy."""
+
 GATHERED = 1 << 18
 """At most so many voxels of dabs are worked out at once."""
 
@@ -234,6 +237,8 @@ def _places(stroke: Stroke) -> Indices:
     dabs = stroke.dabs()
     if len(dabs) == 1:
         return dabs
+    if len(dabs) <= FEW_DABS:
+        return np.array(list(dict.fromkeys(map(tuple, dabs.tolist()))), np.int64)
     _, first = np.unique(dabs, axis=0, return_index=True)
     return dabs[np.sort(first)]
 

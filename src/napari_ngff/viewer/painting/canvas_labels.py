@@ -268,14 +268,19 @@ class CanvasLabels(Labels):  # type: ignore[misc]
                 self._add_edit(edit)
         self._partial_labels_refresh()
 
-    def restore(self, edits: Sequence[Edit]) -> None:
+    def restore(self, edits: Sequence[Edit], drawn: Canvas | None = None) -> None:
         """Add edits that were painted earlier, each one step of undo.
 
         The type of the labels is widened where one does not fit.
+
+        Parameters
+        ----------
+        drawn
+            The same edits, rasterised in a worker; see `Canvas.copy_with`.
         """
         for label in {edit.label for edit in edits}:
             self._validate_label_in_range(label)
-        self.canvas.extend(edits)
+        self.canvas.extend(edits, drawn)
         self._redo_history.clear()
         self._undo_history.extend([edit] for edit in edits)
         self.events.paint(value=list(edits))

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Image, Layer
 
+    from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.journal import Journal
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
@@ -323,21 +324,31 @@ class Recovery:
             show_warning(UNFIT.format(name, what, size, where, there, where))
             return True
         self._restoring.add(kept.folder)
+        order = _level_order(shown.canvas, base.level_shapes[base.data_level])
         frontend.run(
-            partial(_try_to_open, shown, kept),
-            lambda opened: self._take_over(viewer, shown, kept, opened),
+            partial(_try_to_open, shown, kept, order[:2]),
+            lambda opened: self._take_over(viewer, shown, kept, opened, order[2:]),
         )
         return True
 
     def _take_over(
-        self, viewer: ViewerModel, shown: Any, kept: KeptEdits, opened: Any
+        self,
+        viewer: ViewerModel,
+        shown: Any,
+        kept: KeptEdits,
+        opened: Any,
+        levels: Sequence[int],
     ) -> None:
-        """Give a layer the edits of a journal that was opened; show and select it."""
+        """Give a layer the edits of a journal that was opened; show and select it.
+
+        Its edits are not rasterised yet on some levels.
+        """
         self._restoring.discard(kept.folder)
         try:
             if isinstance(opened, Exception):
                 raise opened
-            shown.saver.take_over(opened)
+            journal, drawn = opened
+            shown.saver.take_over(journal, drawn)
         except (BlockingIOError, FileNotFoundError):
             show_warning(TAKEN.format(kept.name))
             return
@@ -349,9 +360,9 @@ class Recovery:
             return
         if shown not in viewer.layers:
             viewer.add_layer(shown)
-        if opened.recovered.classes:
+        if journal.recovered.classes:
             with suppress(ValueError):  # of a newer version
-                classes_of_layer(shown).load(opened.recovered.classes)
+                classes_of_layer(shown).load(journal.recovered.classes)
         shown.visible = True
         viewer.layers.selection.active = shown
         if shown.mode == Mode.PAN_ZOOM:
@@ -360,13 +371,42 @@ class Recovery:
             f"Restored: {shorten(kept.name)}.\n"
             f"{count_edits(kept)}. Press Ctrl+S to save."
         )
+        if drawn is not None:
+            frontend.run(
+                partial(_rasterise_levels, drawn, levels),
+                lambda _: shown.canvas.take_rasterised(drawn),
+            )
 
 
-def _try_to_open(layer: Any, kept: KeptEdits) -> Journal | Exception:
+def _try_to_open(
+    layer: Any, kept: KeptEdits, levels: Sequence[int]
+) -> tuple[Journal, Canvas | None] | Exception:
+    """Open a journal, and rasterise its edits on some levels."""
     try:
-        return open_journal(layer.saver, kept.folder)
+        journal = open_journal(layer.saver, kept.folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         return error
+    edits = journal.recovered.edits
+    if len(journal.retained) and any(edit.asks for edit in edits):
+        return journal, None  # the pixels that they ask for are put back later
+    try:
+        drawn = layer.canvas.copy_with(edits)
+        _rasterise_levels(drawn, levels)
+    except (OverflowError, OMEZarrError, OSError):  # shown where they are drawn
+        return journal, None
+    return journal, drawn
+
+
+def _rasterise_levels(drawn: Canvas, levels: Sequence[int]) -> None:
+    for number in levels:
+        drawn.rasterise(number)
+
+
+def _level_order(canvas: Canvas, shape: Sequence[int]) -> list[int]:
+    """List levels: that of a shape, the coarsest (of the thumbnail), and the rest."""
+    numbers = [level.number for level in reversed(canvas.levels)]
+    shown = [n for n in numbers if canvas.levels[n].shape == tuple(shape)]
+    return list(dict.fromkeys([*shown, *numbers]))
 
 
 def _labels_of(viewer: ViewerModel, kept: KeptEdits) -> Any:

@@ -31,6 +31,7 @@ from napari_ngff.viewer.saving.report import (
 from napari_ngff.viewer.saving.signals import OFTEN, SaverSignals
 
 if TYPE_CHECKING:
+    from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.saving.progress import Outcome
     from napari_ngff.labels.writer import LabelWriter
@@ -156,8 +157,13 @@ class LayerSaver(SaverSignals):
 
     # What a crash has left.
 
-    def take_over(self, journal: Journal) -> None:
+    def take_over(self, journal: Journal, drawn: Canvas | None = None) -> None:
         """Make the edits of a journal those of the layer, not saved yet.
+
+        Parameters
+        ----------
+        drawn
+            The same edits, rasterised in a worker; see `Canvas.copy_with`.
 
         Raises
         ------
@@ -175,7 +181,7 @@ class LayerSaver(SaverSignals):
         mine.remove()
         if self.writer is not None:
             self._settle(self.writer.over(journal.retained))
-        layer.restore(journal.recovered.edits)
+        layer.restore(journal.recovered.edits, drawn)
         if self.writer is not None:
             self.writer.adopt(journal.recovered)
 
