@@ -8,6 +8,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
@@ -127,6 +128,32 @@ def test_saved_labels_are_the_same_in_another_process(folder, tmp_path):
     found = pickle.loads(pickle.dumps(layer.data[0]))
     np.testing.assert_array_equal(found, whole)
     np.testing.assert_array_equal(layer.data[0], whole)
+
+
+def test_the_whole_is_asked_without_a_level(labels):
+    whole = expected(labels)
+    assert np.max(labels.data) == labels.data.max() == whole.max()
+    assert np.min(labels.data) == labels.data.min() == whole.min()
+    np.testing.assert_array_equal(np.max(labels.data, axis=0), whole.max(axis=0))
+    lut = np.arange(labels.data.max() + 1) * 2
+    np.testing.assert_array_equal(lut[labels.data], whole * 2)
+    np.testing.assert_array_equal(labels.data == 7, whole == 7)
+    np.testing.assert_array_equal(labels.data != whole, whole != whole)
+
+
+def test_labels_that_only_the_finest_level_has(tmp_path):
+    path = write_image(tmp_path / "a.ome.zarr", "0.5", shape=(1, 64, 64))
+    levels = [zarr.open_array(path / f"labels/cells/{k}") for k in (0, 1)]
+    pixels = levels[0][...]
+    pixels[0, 5, 5] = 300
+    levels[0][...] = pixels
+    assert levels[1][...].max() < 300
+    layers = get_reader(str(path))(str(path))
+    (layer,) = (one for one in layers if getattr(one, "name", "") == "cells")
+    assert np.max(layer.data) == layer.data.max() == 300
+    with pytest.raises(OverflowError, match="Labels up to 300 do not fit"):
+        layer.data.astype("u1")
+    assert np.asarray(layer.data.astype("u8"))[0, 5, 5] == 300
 
 
 def test_what_is_painted_later_is_in_what_is_asked_for_later(labels):

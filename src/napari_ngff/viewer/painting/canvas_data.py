@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from dask.array import Array
 from napari.layers._multiscale_data import MultiScaleData
 
 if TYPE_CHECKING:
@@ -47,6 +49,20 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
         """Type of a label, which grows with what is painted."""
         return self.canvas.dtype
 
+    # napari's compares the list of levels, which is no number, whatever the voxels are.
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, Number | np.ndarray | np.generic | Array):
+            return self[0] == other
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> Any:
+        if isinstance(other, Number | np.ndarray | np.generic | Array):
+            return self[0] != other
+        return not super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __setitem__(self, index: Any, value: Any) -> None:
         msg = "Set values with layer.data_setitem(indices, values): it can be undone."
         raise TypeError(msg)
@@ -63,23 +79,30 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
         Raises
         ------
         OverflowError
-            Where a label that is known does not fit.
+            Where a label does not fit. All are read, unless any of the old type does.
         """
         dtype = np.dtype(dtype)
-        highest = self.canvas.highest_known()
-        if dtype.kind not in "iu" or highest > np.iinfo(dtype).max:
-            msg = f"Labels up to {highest} do not fit into {dtype}."
-            raise OverflowError(msg)
+        if dtype.kind not in "iu":
+            raise OverflowError(f"Labels cannot be {dtype}: they are integers.")
+        if not np.can_cast(self.dtype, dtype, "safe"):
+            limits = np.iinfo(dtype)
+            if (highest := self.max()) > limits.max or self.min() < limits.min:
+                msg = f"Labels up to {highest} do not fit into {dtype}."
+                raise OverflowError(msg)
         twin = self.canvas.copy()
         twin.widen(dtype)
         return CanvasData(twin)
 
     # `numpy.min` and `numpy.max` call these; napari does so before it converts.
 
-    def min(self, **_: Any) -> int:
-        """Smallest value, from the coarsest level and zero."""
-        return min(0, int(np.min(np.asarray(self[-1]))))
+    def min(self, **options: Any) -> Any:
+        """Smallest value, or the smallest ones along an axis, of all voxels."""
+        return _number(self[0].min(**options))
 
-    def max(self, **_: Any) -> int:
-        """Largest value that is known without reading the finer levels."""
-        return self.canvas.highest_known()
+    def max(self, **options: Any) -> Any:
+        """Largest value, or the largest ones along an axis, of all voxels."""
+        return _number(self[0].max(**options))
+
+
+def _number(found: Any) -> Any:
+    return found if found.ndim else int(found.compute())
