@@ -20,6 +20,8 @@ from napari.utils.notifications import notification_manager
 
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.archives.packing import pack
+from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.reader import get_reader, read
 
 VERSIONS = ("0.4", "0.5")
@@ -324,6 +326,71 @@ def zip_with(path, compressed, claimed):
     for at in (22, central + 24):
         struct.pack_into("<I", raw, at, claimed)
     path.write_bytes(raw)
+
+
+def encrypt(path, name):
+    """Set the flag of one entry that says that it is encrypted."""
+    with zipfile.ZipFile(path) as archive:
+        place = archive.getinfo(name).header_offset
+    raw = bytearray(path.read_bytes())
+    raw[place + 6] |= 1
+    at = raw.index(b"PK\x01\x02")
+    while raw[at + 46 : at + 46 + len(name)] != name.encode():
+        at = raw.index(b"PK\x01\x02", at + 1)
+    raw[at + 8] |= 1
+    path.write_bytes(raw)
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """An archive of an image of four chunks, and two label images."""
+    root = write_image(tmp_path / "a.zarr", pixels(32, 32), pixels(16, 16))
+    write_group(root / "labels", {"labels": ["cells", "nuclei"]})
+    for name in ("cells", "nuclei"):
+        levels = pixels(32, 32), pixels(16, 16)
+        write_image(root / "labels" / name, *levels, **{"image-label": {}})
+    return pack(root, tmp_path / "a.ozx")
+
+
+def test_one_encrypted_chunk_leaves_the_rest_of_an_archive(archive, notes, capsys):
+    encrypt(archive, "0/c/0/1")
+    layers = build(archive)
+    assert [layer.name for layer in layers] == ["a", "cells", "nuclei"]
+    expected = pixels(32, 32)
+    expected[:16, 16:] = 0
+    np.testing.assert_array_equal(data_of(layers[0]), expected)
+    np.testing.assert_array_equal(data_of(layers[0], 1), pixels(16, 16))
+    np.testing.assert_array_equal(data_of(layers[1]), pixels(32, 32))
+    assert any("0/c/0/1" in note and "encrypted" in note for note in notes())
+    assert main(["info", str(archive)]) == 0
+    capsys.readouterr()
+    main(["check", str(archive)])
+    assert "Traceback" not in capsys.readouterr().out
+
+
+def test_one_encrypted_document_leaves_the_rest_of_an_archive(archive, notes, capsys):
+    encrypt(archive, "labels/cells/zarr.json")
+    layers = build(archive)
+    assert [layer.name for layer in layers] == ["a", "nuclei"]
+    np.testing.assert_array_equal(data_of(layers[0]), pixels(32, 32))
+    np.testing.assert_array_equal(data_of(layers[1]), pixels(32, 32))
+    assert any("labels/cells" in note and "encrypted" in note for note in notes())
+    assert main(["check", str(archive)]) == 1
+    printed = capsys.readouterr().out
+    assert "node-unreadable" in printed
+    assert "encrypted" in printed
+
+
+def test_labels_of_an_archive_with_an_encrypted_entry_stay_unsaved(archive, told):
+    encrypt(archive, "0/c/0/1")
+    before = archive.read_bytes()
+    opened = get_reader(str(archive))(str(archive))
+    layers = [as_layer(one) if isinstance(one, tuple) else one for one in opened]
+    layers[1].paint((3, 3), 7)
+    assert not layers[1].saver.save_now()
+    assert layers[1].unsaved
+    assert any("encrypted" in str(message) for message in told)
+    assert archive.read_bytes() == before
 
 
 @pytest.mark.parametrize("claimed", [1200 << 20, 100])

@@ -9,12 +9,15 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
+from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.viewer import frontend, reader, settings
 from napari_ngff.viewer.browsing import display_parts
 from napari_ngff.viewer.browsing.browser import Position
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.painted import OVERVIEW
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.reader import browsable
 from napari_ngff.viewer.saving.recovery import journals_of, open_journal
@@ -99,6 +102,44 @@ def test_the_mosaic_shows_all_wells_or_some(root, viewer):
     np.testing.assert_array_equal(shown(viewer)[1][16:, 80:], stored(root, "C/4/3")[1])
     # In the world it stays where it is on the plate; voxels are 0.5 micrometers.
     assert tuple(viewer.layers[0].translate) == (32.0, 16.0)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_an_overview_shows_float_labels_rounded(root, viewer, told, dtype):
+    masks = {}
+    for field in sorted(root.glob("[AB]/[12]/[0-3]")):
+        shutil.rmtree(field / "labels/cells")
+        mask = np.zeros((16, 16), dtype)
+        mask[2:9, 3:9] = len(masks) + 1.4
+        mask[0, 0] = np.nan
+        write_image(field / "labels/cells", mask, 3, axes="yx", label={})
+        masks[field.relative_to(root).as_posix()] = mask
+    browser = browse(viewer, root)
+    browser.choose_labels("cells")
+    browser.show_mosaic(["A/1", "A/2", "B/1"])
+    labels = viewer.layers["cells"]
+    (note,) = (line for line in told if "not integers" in line)
+    assert f"float{8 * int(dtype[1])}, not integers. It is shown rounded" in note
+    found = np.asarray(labels.data[0])
+    assert found.dtype.kind == "i"
+    assert found.shape[-2:] == (64, 64)
+    expected = np.zeros((64, 64), int)
+    for path, mask in masks.items():
+        row, column, field = path.split("/")
+        if path.startswith("B/2"):
+            continue
+        top = 32 * (row == "B") + 16 * (int(field) // 2)
+        left = 32 * (int(column) - 1) + 16 * (int(field) % 2)
+        cell = np.rint(np.nan_to_num(mask)).astype(int)
+        expected[top : top + 16, left : left + 16] = cell
+    np.testing.assert_array_equal(found.reshape(64, 64), expected)
+    # To be painted, a field is shown, and there its labels are copied.
+    with pytest.raises(UnsupportedError, match="overview"):
+        new_labels(viewer.layers[0], "mine")
+    assert not labels.editable
+    assert labels.read_only == OVERVIEW
+    browser.show_field("A/1")
+    assert "floating point" in viewer.layers["cells"].read_only
 
 
 def test_fields_are_exchanged_under_the_same_layers(root, viewer):

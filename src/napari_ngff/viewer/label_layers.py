@@ -16,7 +16,6 @@ from napari_ngff.viewer.picture import (
     KEY,
     LayerOrigin,
     SharedAxes,
-    is_joined,
     layer_arrays,
     start_of,
 )
@@ -64,12 +63,11 @@ def label_layer(picture: Picture, frame: SharedAxes | None = None) -> LayerData:
     Raises
     ------
     UnsupportedError
-        Where the pixels are no integers, nor floating point numbers of one image.
+        Where the pixels are no numbers, or complex ones.
     """
     pyramid = picture.pyramid
     dtype = pyramid.levels[0].dtype
-    rounded = dtype.kind == "f" and not is_joined(picture)
-    if dtype.kind not in "iub" and not rounded:
+    if dtype.kind not in "iubf":
         msg = f"{picture.node}: label images hold integers, this one holds {dtype}."
         raise UnsupportedError(msg)
     placed = linked(picture)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.labels.canvas import Canvas
+from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.lazy import ArrayWindow, LazyArray
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.resampled import ResampledLevel
@@ -220,6 +221,9 @@ def why_read_only(source: ArraySource) -> str:
         Of their level 0.
     """
     inner = source.source if isinstance(source, ArrayWindow) else source
+    changed = isinstance(inner, ShownPixels | RoundedLabels)
+    if changed and isinstance(inner.source, MosaicLevel):
+        return OVERVIEW
     if isinstance(inner, ResampledLevel):
         return "a field bends them here; show their own coordinate system to paint."
     if isinstance(inner, ShownPixels):
