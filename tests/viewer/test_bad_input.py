@@ -567,16 +567,38 @@ def test_sizes_that_grow_along_the_levels(tmp_path, capsys):
     assert "level-grows" in printed
 
 
-def test_levels_that_grow_though_their_voxels_do_are_left_out(tmp_path, capsys):
+def test_levels_that_grow_though_their_voxels_do_are_left_out(tmp_path, capsys, notes):
     """As coarser levels padded to whole chunks are."""
     levels = [pixels(10, 10), pixels(20, 20), pixels(5, 40)]
     root = write_image(tmp_path / "a.zarr", *levels)
     (layer,) = build(root)
     np.testing.assert_array_equal(data_of(layer), pixels(10, 10))
     np.testing.assert_allclose(layer.scale, (1, 1))
+    (note,) = notes()
+    assert note.startswith("Opened with 2 problems.")
+    assert "(20, 20) grows against the finer level's (10, 10)" in note
     printed = described(root, capsys)
     assert printed.count("level-grows") == 2
     assert "levels-unordered" not in printed
+
+
+def test_labels_say_which_levels_a_save_leaves(tmp_path, notes, told):
+    root = write_image(tmp_path / "a.zarr", pixels(20, 40), pixels(10, 20))
+    write_group(root / "labels", {"labels": ["cells"]})
+    padded = np.zeros((32, 32), "u2")
+    info = {"image-label": {}}
+    write_image(root / "labels/cells", pixels(20, 40), padded, **info)
+    opened = get_reader(str(root))(str(root))
+    layers = [as_layer(one) if isinstance(one, tuple) else one for one in opened]
+    assert any(
+        "labels/cells: level 1 is left out. Saving labels does not change" in note
+        for note in notes()
+    )
+    layers[1].paint((15, 30), 9)
+    assert layers[1].saver.save_now(), told
+    found = [zarr.open_array(root / f"labels/cells/{k}")[...] for k in (0, 1)]
+    assert found[0][15, 30] == 9
+    assert not found[1].any()
 
 
 @pytest.mark.parametrize("shape", [(7,), (), (0, 5), (3, 0, 5)])

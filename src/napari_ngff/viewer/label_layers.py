@@ -16,6 +16,7 @@ from napari_ngff.viewer.picture import (
     KEY,
     LayerOrigin,
     SharedAxes,
+    is_joined,
     layer_arrays,
     start_of,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "label_colormap",
     "label_features",
     "label_layer",
+    "left_levels_note",
     "rounded_note",
     "usual_colors",
 ]
@@ -112,6 +114,27 @@ def rounded_note(picture: Picture) -> str:
     return (
         f"{picture.node} holds {dtype}, not integers. It is shown rounded, and cannot"
         " be painted."
+    )
+
+
+def left_levels_note(picture: Picture) -> str:
+    """Say which levels of labels saving does not change; "" where there is none."""
+    image = picture.node.metadata.image
+    if image is None or is_joined(picture):
+        return ""
+    shown = {level.path for level in picture.pyramid.multiscale.levels}
+    listed = max(
+        ([level.path for level in one.levels] for one in image.multiscales),
+        key=lambda paths: len(shown.intersection(paths)),
+        default=[],
+    )
+    left = [path for path in listed if path not in shown]
+    if not left:
+        return ""
+    levels = "level {} is" if len(left) == 1 else "levels {} are"
+    return (
+        f"{picture.node}: {levels.format(', '.join(left))} left out. Saving labels does"
+        " not change what is there."
     )
 
 

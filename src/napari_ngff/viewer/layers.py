@@ -9,7 +9,7 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Channel
 from napari_ngff.store.lazy import ArrayWindow
-from napari_ngff.viewer.label_layers import label_layer, rounded_note
+from napari_ngff.viewer.label_layers import label_layer, left_levels_note, rounded_note
 from napari_ngff.viewer.opened_layers import newest_labels
 from napari_ngff.viewer.picture import (
     KEY,
@@ -68,8 +68,8 @@ def layers_of(
     for label in group.labels:
         try:
             labels.append(label_layer(label, group.frame))
-            if note := rounded_note(label):
-                messages.append(note)
+            notes = rounded_note(label), left_levels_note(label)
+            messages.extend(filter(None, notes))
         except UnsupportedError as error:
             messages.append(f"{error} It is left out.")
     newest = newest_labels(
