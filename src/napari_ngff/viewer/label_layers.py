@@ -134,7 +134,7 @@ def left_levels_note(picture: Picture) -> str:
     levels = "level {} is" if len(left) == 1 else "levels {} are"
     return (
         f"{picture.node}: {levels.format(', '.join(left))} left out. Saving labels does"
-        " not change what is there."
+        " not change them."
     )
 
 

@@ -221,8 +221,8 @@ def why_read_only(source: ArraySource) -> str:
         Of their level 0.
     """
     inner = source.source if isinstance(source, ArrayWindow) else source
-    changed = isinstance(inner, ShownPixels | RoundedLabels)
-    if changed and isinstance(inner.source, MosaicLevel):
+    wrapped = isinstance(inner, ShownPixels | RoundedLabels)
+    if isinstance(getattr(inner, "source", None), MosaicLevel) and wrapped:
         return OVERVIEW
     if isinstance(inner, ResampledLevel):
         return "a field bends them here; show their own coordinate system to paint."
