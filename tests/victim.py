@@ -62,6 +62,8 @@ class Steps:
         self.stage, self.index = step or ("", 0)
         self.when = job.get("when", "")
         self.counts: Counter[str] = Counter()
+        # Those that did not fail: of the others, threads need now more, now fewer.
+        self.done: Counter[str] = Counter()
         self.lock = threading.Lock()
         self.failed = ""
 
@@ -85,7 +87,10 @@ class Steps:
             dies = stage == self.stage and self.counts[stage] == self.index
             self.counts[stage] += 1
         if not dies:
-            return call()
+            result = call()
+            with self.lock:
+                self.done[stage] += 1
+            return result
         if self.when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.when.startswith("E"):
@@ -94,9 +99,10 @@ class Steps:
             # Of an open file the system knows no name.
             named = name not in BY_NUMBER and not path.startswith("s3:")
             raise OSError(code, os.strerror(code), *[path] * named)
-        result = call()
-        os.kill(os.getpid(), signal.SIGKILL)
-        return result
+        try:
+            return call()
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def install(self) -> None:
         def first(path, *_, **__):
@@ -220,7 +226,7 @@ def run(job: dict) -> None:
         else:
             break
         told["states"] = callers.state_of(place)
-    told |= {"steps": dict(steps.counts), "failed": steps.failed}
+    told |= {"steps": dict(steps.done), "failed": steps.failed}
     tell(f"end {json.dumps(told)}")
     if job.get("waits"):
         signal.pause()
