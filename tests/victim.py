@@ -14,6 +14,7 @@ import errno
 import io
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -28,6 +29,9 @@ from napari_ngff.store.write import exchange
 
 BY_NUMBER = ("fsync", "write", "pwrite", "sendfile", "ftruncate", "truncate")
 """Calls that get the number of an open file."""
+
+TREE = re.compile(r"\.[0-9a-f]{8}\.aside(/|$)")
+"""A folder in which a tree is made, beside its place."""
 
 CHANGING = ("put_object", "delete_object", "create_multipart_upload")
 """Calls of S3 that are steps."""
@@ -46,9 +50,9 @@ def kind_of(path: str) -> str:
         return "stage"
     if ".ozx" in name:
         return "archive"
-    if ".aside" in path:
+    if TREE.search(path):
         return "aside"
-    if name.startswith(("zarr.json", ".z")):
+    if name.lstrip(".").startswith(("zarr.json", "z")):
         return "document"
     return "chunk" if "/c/" in path else "other"
 
@@ -127,10 +131,14 @@ class Steps:
         self.watch(os, "open", made)
         for name in ("fsync", "write", "pwrite", "sendfile", "ftruncate"):
             self.watch(os, name, opened)
-        swap = exchange._swap
-        exchange._swap = lambda one, other: self.step(
-            "swap", os.fsdecode(one), partial(swap, one, other)
-        )
+        rename = exchange._rename
+
+        def renamed(one, other, way):
+            name = "swap" if way == exchange.SWAP else "rename to free"
+            call = partial(rename, one, other, way)
+            return self.step(name, os.fsdecode(other), call)
+
+        exchange._rename = renamed
         self.watch_files()
         self.watch_bucket()
 
@@ -204,7 +212,7 @@ def relative(path_of):
 
 def run(job: dict) -> None:
     if not job.get("swaps", True):
-        exchange._swap = lambda *_: errno.ENOSYS
+        exchange._rename = lambda *_: errno.ENOSYS
     folder = Path(job["folder"])
     os.environ.update(job["environment"], XDG_DATA_HOME=str(folder / "data"))
     tempfile.tempdir = str(folder / "tmp")

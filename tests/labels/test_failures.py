@@ -66,7 +66,7 @@ def check_saved(label, writer):
     levels = levels_of(shown, SHAPES[1:], "mode")
     for got, want in zip(read_levels(label, 3), levels, strict=True):
         np.testing.assert_array_equal(got, want)
-    assert not list(Path(label).rglob("*.part"))
+    assert not list(Path(label).rglob("*.aside"))
 
 
 def check_kept(writer):
@@ -169,7 +169,7 @@ def test_labels_of_another_user_can_be_saved_after_a_restart(shared):
             writer.save(once(1, lambda: take_away(label)))
         writer.journal.close()
     give(shared, NOBODY)
-    assert list(label.rglob("*.part"))
+    assert list(label.rglob("*.aside"))
     with as_nobody():
         writer = recovered(label, open_canvas(label, 3), "mode")
         writer.save()
@@ -326,7 +326,7 @@ def test_a_store_that_is_moved_away_and_back(label, tmp_path):
     writer._secure = secure
     while writer.unsaved:
         writer.save()
-    for part in label.rglob("*.part"):  # an hour later they are swept
+    for part in label.rglob("*.aside"):  # an hour later they are swept
         part.unlink()
     check_saved(label, writer)
     writer.journal.remove()

@@ -314,7 +314,7 @@ def test_a_merge_that_is_killed_leaves_the_image_valid(copy, tmp_path):
             seen.add("new" if same(now, new) else "old")
         merge(sidecar, overwrite=True)
         assert same(levels(path, "labels/mine"), new)
-        left = {n for n in os.listdir(path / "labels") if not n.endswith(".part")}
+        left = {n for n in os.listdir(path / "labels") if not n.endswith(".aside")}
         assert left == {"cells", "mine", "nuclei", "zarr.json"}
     assert seen == {"old", "new"}
 

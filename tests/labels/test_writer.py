@@ -319,7 +319,7 @@ def test_a_full_disk_loses_nothing(small_disk):
         writer.save()
     pixels = read_levels(label, 4)[0]  # all can be read
     assert set(np.unique(pixels)) == {0, 7}
-    assert not list(label.rglob("*.part"))
+    assert not list(label.rglob("*.aside"))
     assert writer.unsaved
     filler.unlink()
     writer.save()

@@ -19,7 +19,7 @@ from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.write_file import write_aside
-from napari_ngff.store.write.writer_token import PART
+from napari_ngff.store.write.writer_token import SUFFIX
 from napari_ngff.store.writing import ArrayWriter
 
 
@@ -125,7 +125,7 @@ def check_change(folder, zarr_format, codec, options, dtype):
     array = zarr.open_array(folder, mode="r")
     if options.get("dimension_separator", "/"):  # zarr-python takes no other for "."
         assert (array[:] == pixels).all()
-    assert not list(folder.rglob(f"*{PART}"))
+    assert not list(folder.rglob(f"*{SUFFIX}"))
 
 
 @pytest.mark.parametrize("options", [{}, {"shards": SHARDS}], ids=["chunks", "shards"])
@@ -276,7 +276,7 @@ def test_litter_of_a_killed_writer_is_swept(tmp_path):
     transaction = FolderTransaction(str(tmp_path))
     transaction.put("a/0", b"x")
     transaction.commit()
-    litter = tmp_path / f"a/0.0123abcd-0{PART}"
+    litter = tmp_path / f"a/.0.0123abcd-0{SUFFIX}"
     litter.write_bytes(b"half")
     transaction.sweep("a")
     assert litter.exists()  # somebody may be writing it

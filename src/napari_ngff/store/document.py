@@ -9,7 +9,6 @@ from napari_ngff.errors import AccessError, CorruptDataError
 from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.json_text import written_like
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.write_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,20 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "change_document",
-    "read_text",
-    "replace_text",
 ]
-
-
-def read_text(file: str) -> str:
-    """Read a document as it is written."""
-    with open(file, encoding="utf-8", newline="") as stream:
-        return stream.read()
-
-
-def replace_text(file: str, text: str) -> None:
-    """Replace a document, or the one that a link leads to: never half."""
-    replace_file(file, text.encode())
 
 
 def change_document(

@@ -21,10 +21,6 @@ from napari_ngff.store.check import walk
 from napari_ngff.store.check.branches import label_paths
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.consolidated import consolidate
-from napari_ngff.store.document import (
-    read_text,
-    replace_text,
-)
 from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.json_text import written_like
 from napari_ngff.store.limits import parse_json
@@ -32,13 +28,14 @@ from napari_ngff.store.node import read_node
 from napari_ngff.store.objects import join
 from napari_ngff.store.rebuild import count_strangers, rebuild_level
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.write_file import rename
+from napari_ngff.store.write.write_file import rename, written_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.node import Node
+    from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["REPAIRS", "Repaired", "put_back", "repair"]
 
@@ -183,29 +180,34 @@ def correct(node: Node, path: str, change: Change) -> Repaired | None:
     location = type(node.location)(node.location.source, path)
     group = read_node(location, node.zarr_format)
     name = "zarr.json" if group.zarr_format == 3 else ".zattrs"
-    file = os.path.join(location.source.name, *path.split("/"), name)
-    text = read_text(file)
-    document = parse_json(text)
-    attributes = document["attributes"] if name == "zarr.json" else document
-    home = attributes.get("ome", attributes)
-    before = json.dumps(document)
-    change(home, group)
-    if json.dumps(document) == before:
-        return None
-    repaired = replace_file(file, written_like(text, document))
-    consolidate(begin_transaction(location.source), [path])
+    key = location.key(name)
+    transaction = begin_transaction(location.source)
+    with transaction.alone():
+        transaction.expect(key, transaction.revision(key))
+        text = (transaction.source.get(key) or b"").decode()
+        document = parse_json(text)
+        attributes = document["attributes"] if name == "zarr.json" else document
+        home = attributes.get("ome", attributes)
+        before = json.dumps(document)
+        change(home, group)
+        if json.dumps(document) == before:
+            return None
+        new = written_like(text, document).encode()
+        repaired = replace_document(transaction, key, new)
+    consolidate(transaction, [path])
     return repaired
 
 
-def replace_file(file: str, text: str) -> Repaired:
-    """Write a file beside and rename it; the older one is kept, the oldest for good."""
-    file = os.path.realpath(file)
+def replace_document(transaction: Transaction, key: str, data: bytes) -> Repaired:
+    """Replace a document; the older one is kept, the oldest for good."""
+    file = os.path.realpath(os.path.join(transaction.root, key))
     kept = file + SUFFIX
     first = not os.path.exists(kept)
     if first:
-        shutil.copy2(file, kept)
+        with written_aside(kept) as aside:
+            shutil.copy2(file, aside)
     try:
-        replace_text(file, text)
+        transaction.put_document(key, data)
     except BaseException:
         if first:
             os.unlink(kept)

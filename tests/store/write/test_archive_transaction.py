@@ -27,7 +27,7 @@ from napari_ngff.store.bridge import TransactionStore
 from napari_ngff.store.ozx import ZipSource
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.writer_token import PART
+from napari_ngff.store.write.writer_token import SUFFIX
 
 ROOT = {"zarr_format": 3, "node_type": "group"}
 
@@ -512,11 +512,13 @@ def test_encrypted_entries_are_refused(path):
 def test_litter_of_a_killed_writer_is_swept_and_that_of_another_is_not(path):
     import fcntl
 
-    litter = path.with_name(f".a.ozx.77-0{PART}")
-    others = path.with_name(f".b.ozx.77-0{PART}")
-    busy = path.with_name(f".a.ozx.88-0{PART}")
+    # Of processes of another machine, which only a lock tells of.
+    litter = path.with_name(f".a.ozx.01234567p4dr01234567-0{SUFFIX}")
+    others = path.with_name(f".a.ozx{SUFFIX}")
+    busy = path.with_name(f".a.ozx.01234567p58r01234567-0{SUFFIX}")
     for one in (litter, others, busy):
         one.write_bytes(b"half")
+        os.utime(one, (1, 1))
     transaction = begin_transaction(ZipSource(path))
     with busy.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,11 +1,11 @@
-"""Two folders swap their names in one step, or stay as they are."""
+"""Two paths swap their names in one step, or stay as they are."""
 
 import os
 
 import pytest
 
 from napari_ngff.store.write import exchange as module
-from napari_ngff.store.write.exchange import exchange
+from napari_ngff.store.write.exchange import exchange, rename_to_free
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 
@@ -31,10 +31,21 @@ def test_a_missing_folder_is_refused(folders):
         exchange(str(folders / "old"), str(folders / "nothing"))
 
 
+def test_a_name_that_is_taken_is_not_renamed_to(tmp_path):
+    for name in ("old", "new"):
+        (tmp_path / name).write_text(name)
+    if not rename_to_free(str(tmp_path / "new"), str(tmp_path / "other")):
+        pytest.skip("this system cannot")
+    with pytest.raises(FileExistsError, match="old"):
+        rename_to_free(str(tmp_path / "other"), str(tmp_path / "old"))
+    assert (tmp_path / "old").read_text() == "old"
+    assert (tmp_path / "other").read_text() == "new"
+
+
 @pytest.mark.parametrize("swaps", [True, False])
 def test_a_folder_takes_the_place_of_another(folders, monkeypatch, swaps):
     if not swaps:
-        monkeypatch.setattr(module, "_swap", lambda *_: module.errno.ENOSYS)
+        monkeypatch.setattr(module, "_rename", lambda *_: module.errno.ENOSYS)
     with FolderTransaction(str(folders)).replace_tree("old") as tree:
         os.rename(folders / "new", tree.new)
         tree.commit()

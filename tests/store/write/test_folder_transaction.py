@@ -109,19 +109,19 @@ def test_bytes_are_flushed_before_names_and_folders_after(
     folder, transaction, monkeypatch
 ):
     done = []
-    for name in ("flush_file", "flush_folder", "rename"):
+    for name in ("flush_file", "flush_folder", "rename_over"):
         call = getattr(module, name)
 
         def noted(*given, name=name, call=call):
             done.append(name)
-            call(*given)
+            return call(*given)
 
         monkeypatch.setattr(module, name, noted)
     for number in range(20):
         transaction.put(f"b/{number}", b"x")
     transaction.commit()
     assert done[:20] == ["flush_file"] * 20
-    assert done[20:40] == ["rename"] * 20
+    assert done[20:40] == ["rename_over"] * 20
     assert set(done[40:]) == {"flush_folder"}
 
 
@@ -165,7 +165,7 @@ def test_many_threads_put_and_settle(folder, transaction, monkeypatch):
 
 def test_a_file_that_is_lost_is_no_success(folder, transaction):
     transaction.put("a/old", b"new")
-    for part in folder.rglob("*.part"):
+    for part in folder.rglob("*.aside"):
         part.unlink()
     with pytest.raises(ConflictError):
         transaction.commit()

@@ -64,7 +64,7 @@ KILLS = int(os.environ.get("KILLS", "8"))
 """How often a process is killed at a random moment, in all."""
 
 STAGES = {
-    "save labels": {"write journal", "fsync journal", "replace chunk", "fsync chunk"},
+    "save labels": {"write journal", "fsync journal", "swap chunk", "fsync chunk"},
     "save new labels": {"rename other", "replace document", "create journal"},
 }
 """Stages in which at least a process has to die, so that none is overlooked."""
@@ -300,7 +300,7 @@ class Trials:
         stages = [["rename aside", 0], ["unlink aside", 0], ["unlink chunk", 0]]
         if self.painting is not None:
             stages = [
-                ["replace chunk", 3],
+                ["swap chunk", 3],
                 ["write journal", 1],
                 ["put_object chunk", 2],
             ]

@@ -8,7 +8,6 @@ archive is as it was.
 from __future__ import annotations
 
 import errno
-import itertools
 import json
 import os
 import shutil
@@ -39,8 +38,8 @@ from napari_ngff.store.revision import Revision
 from napari_ngff.store.write.file_lock import lock_open_file
 from napari_ngff.store.write.fsync import flush_folder, flush_open_file
 from napari_ngff.store.write.named_errors import permitted
-from napari_ngff.store.write.write_file import rename
-from napari_ngff.store.write.writer_token import PART
+from napari_ngff.store.write.write_file import rename, rename_over
+from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.archives.stage import Staged
     from napari_ngff.store.write.transaction import GoesOn
 
-__all__ = ["rewrite", "sweep"]
+__all__ = ["rewrite"]
 
 ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
 
@@ -57,8 +56,6 @@ GROWTH = 256 << 20
 size if that is more."""
 
 WRITING = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-
-_numbers = itertools.count()
 
 
 def rewrite(
@@ -102,7 +99,7 @@ def rewrite(
         Where the disk has no room for a second archive, with the numbers, or where
         writing fails.
     """
-    sweep(path)
+    remove_left(os.path.dirname(path))
     comment = stated(old.comment, root)
     copied = planned(old, staged)
     inflated = [inflate(part) for part in copied]
@@ -126,9 +123,7 @@ def write(
     goes_on: GoesOn | None,
 ) -> bool | None:
     """Write an archive aside, look at it, and put it in the place; see `rewrite`."""
-    folder, name = os.path.split(path)
-    name = f".{name}.{os.getpid():x}-{next(_numbers):x}{PART}"
-    aside = os.path.join(folder, name)
+    aside = aside_name(path, new_token())
     try:
         with (
             permitted(path),
@@ -145,17 +140,6 @@ def write(
     finally:
         with suppress(FileNotFoundError):
             os.unlink(aside)
-
-
-def sweep(path: str) -> None:
-    """Remove what a writer that was killed left beside an archive."""
-    folder, name = os.path.split(path)
-    for found in os.listdir(folder):
-        if found.startswith(f".{name}.") and found.endswith(PART):
-            left = os.path.join(folder, found)
-            with suppress(OSError), open(left, "rb") as file:
-                if lock_open_file(file.fileno()):  # else its writer is at work
-                    os.unlink(left)
 
 
 def planned(old: Archive, staged: Mapping[str, Staged | None]) -> list[Part]:
@@ -274,9 +258,8 @@ def replace(aside: str, path: str, old: Archive) -> bool:
         # Whoever else saves into it waits here, and finds another file then.
         lock_open_file(file.fileno(), wait=True)
         now = Revision.of_stat(os.fstat(file.fileno()))
-        if now != old.file.revision or Revision.of_file(path) != now:
+        if now != old.file.revision or not rename_over(aside, path, now):
             return False
-        rename(aside, path)
     flush_folder(os.path.dirname(path))
     return True
 

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.named_errors import permitted
 
 if TYPE_CHECKING:
@@ -59,4 +60,4 @@ class AppendLog:
     def flush(self) -> None:
         """Return once all of it is on the disk."""
         with permitted(str(self._file.name)):
-            os.fsync(self._file.fileno())
+            flush_open_file(self._file)

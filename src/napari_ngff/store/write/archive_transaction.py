@@ -7,12 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import ConflictError, NodeNotFoundError, OMEZarrError
-from napari_ngff.store.archives.rewriting import rewrite, sweep
+from napari_ngff.store.archives.rewriting import rewrite
 from napari_ngff.store.objects import join
 from napari_ngff.store.ozx import reload_all
 from napari_ngff.store.revision import Revision
 from napari_ngff.store.write.file_lock import thread_turn
 from napari_ngff.store.write.waiting_transaction import WaitingTransaction, WaitingTree
+from napari_ngff.store.write.writer_token import remove_left
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -92,14 +93,11 @@ class ArchiveTransaction(WaitingTransaction):
 
     def recover(self, path: str) -> None:
         """Remove what dead processes left beside the archive."""
-        sweep(self.path)
+        remove_left(os.path.dirname(self.path))
 
     def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
-        """Remove what a writer that was killed left beside the archive.
-
-        A lock tells which one is at work, whatever `dead` says.
-        """
-        sweep(self.path)
+        """Remove what a writer that was killed left beside the archive."""
+        remove_left(os.path.dirname(self.path))
 
     def commit(self, goes_on: GoesOn | None = None) -> bool:
         """Write the archive with all that waits; see `Transaction.commit`.

@@ -1,7 +1,7 @@
-"""Swaps two folders in one step, where the system can.
+"""Renames that Python does not have: a swap of two paths, and one to a free name.
 
-Python can only rename a folder to a name that is free. Linux has ``renameat2`` (glibc
-2.28), macOS ``renamex_np``; Windows and some network file systems have nothing.
+Linux has ``renameat2`` (glibc 2.28), macOS ``renamex_np``; Windows and some network
+file systems have nothing.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ import ctypes
 import errno
 import os
 import sys
+from functools import cache
+from typing import Any
 
-__all__ = ["exchange"]
+__all__ = ["exchange", "rename_to_free"]
 
 HERE = -100
 """AT_FDCWD: paths are relative to the working folder."""
 
 SWAP = 2
 """RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS."""
+
+FREE = 4 if sys.platform == "darwin" else 1
+"""RENAME_NOREPLACE of Linux, RENAME_EXCL of macOS."""
 
 CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 
@@ -35,7 +40,29 @@ def exchange(first: str, second: str) -> bool:
     OSError
         Where it refuses.
     """
-    number = _swap(os.fsencode(first), os.fsencode(second))
+    return _try(first, second, SWAP)
+
+
+def rename_to_free(first: str, second: str) -> bool:
+    """Rename a file to a name at which nothing is.
+
+    Returns
+    -------
+    bool
+        False where the system cannot do that; nothing is changed then.
+
+    Raises
+    ------
+    FileExistsError
+        Where something is there.
+    OSError
+        Where it refuses.
+    """
+    return _try(first, second, FREE)
+
+
+def _try(first: str, second: str, way: int) -> bool:
+    number = _rename(os.fsencode(first), os.fsencode(second), way)
     if number in CANNOT:
         return False
     if number:
@@ -43,16 +70,20 @@ def exchange(first: str, second: str) -> bool:
     return True
 
 
-def _swap(first: bytes, second: bytes) -> int:
+@cache
+def _library() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _rename(first: bytes, second: bytes, way: int) -> int:
     """Return the number of the system's error, 0 for none."""
     if sys.platform == "win32":
         return errno.ENOSYS
-    library = ctypes.CDLL(None, use_errno=True)
     try:
         if sys.platform == "darwin":
-            failed = library.renamex_np(first, second, SWAP)
+            failed = _library().renamex_np(first, second, way)
         else:
-            failed = library.renameat2(HERE, first, HERE, second, SWAP)
+            failed = _library().renameat2(HERE, first, HERE, second, way)
     except AttributeError:
         return errno.ENOSYS
     return ctypes.get_errno() if failed else 0

@@ -44,21 +44,25 @@ def hold(path: str | Path) -> IO[bytes]:
     """
     file = open(path, "ab", buffering=0)  # noqa: SIM115
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            try:
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            except PermissionError as error:
-                raise BlockingIOError(*error.args) from error
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(file.fileno())
     except OSError:
         file.close()
         raise
     return file
+
+
+def _lock(handle: int, wait: bool = False) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError(*error.args) from error
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def hold_if_possible(path: str | Path) -> IO[bytes]:
@@ -91,10 +95,8 @@ def lock_open_file(handle: int, wait: bool = False) -> bool:
     """
     if sys.platform == "win32":
         return True
-    import fcntl
-
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        _lock(handle, wait)
     except OSError:
         return False
     return True

@@ -11,10 +11,10 @@ import os
 import shutil
 import threading
 import time
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.folder import FolderSource
@@ -27,19 +27,21 @@ from napari_ngff.store.write.replace_tree import TreeReplacement, recover
 from napari_ngff.store.write.transaction import TransactionSource
 from napari_ngff.store.write.write_file import (
     remove,
-    rename,
+    rename_over,
     replace_file,
     write_aside,
 )
 from napari_ngff.store.write.writer_token import is_left, new_token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from napari_ngff.store.compression import Buffer
     from napari_ngff.store.write.transaction import GoesOn, Secure
 
 __all__ = ["FolderTransaction"]
+
+Found = TypeVar("Found")
 
 MOST = 1024
 """Objects that wait at most; some 500 bytes of memory for each."""
@@ -75,7 +77,7 @@ class FolderTransaction:
         self.token = new_token()
         self.redirected: dict[str, str] = {}
         self.moving = threading.Lock()
-        self.moves = 0  # odd while a tree comes to its place
+        self.moves = 0  # odd while a tree or an object comes to its place
         self._waiting: dict[str, _WaitingFile] = {}
         self._expected: dict[str, Revision | None] = {}
         self._made: set[str] = set()
@@ -106,6 +108,16 @@ class FolderTransaction:
     def revision(self, key: str) -> Revision | None:
         """Tell the revision that an object has, or will have."""
         return self.source.revision(key)
+
+    @contextmanager
+    def move(self) -> Iterator[None]:
+        """Give something its place: what is read meanwhile is read again."""
+        with self.moving:
+            self.moves += 1
+            try:
+                yield
+            finally:
+                self.moves += 1
 
     # Writing.
 
@@ -158,7 +170,7 @@ class FolderTransaction:
         with self._lock:
             if not self._waiting:
                 self._since = now
-            older = self._waiting.pop(key, None)
+            older = self._waiting.get(key)
             self._waiting[key] = one
             enough = len(self._waiting) >= MOST or now - self._since > LONGEST
         if older is not None:
@@ -176,9 +188,8 @@ class FolderTransaction:
         path = f"{self.root}/{key}"
         with self._lock:
             expected = self._expected.pop(key, False)
-        if expected is not False and Revision.of_file(path) != expected:
+        if not replace_file(path, data, expected):
             raise ConflictError(_taken(path))
-        replace_file(path, data)
 
     def clear(self, path: str) -> None:
         """Remove a folder as far as the system allows, and what waits below it."""
@@ -265,19 +276,15 @@ class FolderTransaction:
     def _finish(self, key: str, one: _WaitingFile) -> None:
         """Give an object its name, unless another program was there meanwhile."""
         path = self.locate(key)
-        with self._lock:
+        with self._lock, self.move():
             if self._waiting.get(key) is not one:
                 return
-            aside = None if one.aside is None else f"{self.root}/{one.aside}"
-            taken = Revision.of_file(path) != one.before
-            if taken:
-                self._drop(one)
-            elif aside is None:
-                remove(path)
-            elif os.path.exists(aside):
-                rename(aside, path)
+            if one.aside is not None:
+                taken = not rename_over(f"{self.root}/{one.aside}", path, one.before)
             else:
-                taken = True
+                taken = Revision.of_file(path) != one.before
+                if not taken:
+                    remove(path)
             del self._waiting[key]
             if taken:
                 self._conflicts.append(_taken(path))
@@ -306,33 +313,33 @@ class _FolderView(FolderSource, TransactionSource):
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
-        one = self._waiting.get(key)
-        if one is not None:
-            if one.aside is None:
-                return None
-            data = self._read(one.aside, start, length)
-            if data is not None:
-                return data
-        # Also where it got its name just now.
-        return self._read(key, start, length)
-
-    def _read(self, key: str, start: int | None, length: int | None) -> bytes | None:
-        moves = self.transaction.moves
-        data = super().get(key, start, length)
-        if moves % 2 or moves != self.transaction.moves:
-            # It may be of what was replaced.
-            with self.transaction.moving:
-                data = super().get(key, start, length)
-        return data
+        read = super().get
+        return self._look(key, lambda place: read(place, start, length))
 
     def revision(self, key: str) -> Revision | None:
         """Tell the revision that an object has, or will have: a rename keeps it."""
-        one = self._waiting.get(key)
-        if one is not None:
-            found = None if one.aside is None else super().revision(one.aside)
-            if found is not None or one.aside is None:
-                return found
-        return super().revision(key)
+        return self._look(key, super().revision)
+
+    def _look(self, key: str, look: Callable[[str], Found | None]) -> Found | None:
+        """Look at an object, which may be aside."""
+        moves = self.transaction.moves
+        found = self._look_once(key, look)
+        if moves % 2 or moves != self.transaction.moves:
+            # It may be of what was replaced.
+            with self.transaction.moving:
+                found = self._look_once(key, look)
+        return found
+
+    def _look_once(self, key: str, look: Callable[[str], Found | None]) -> Found | None:
+        while True:
+            one = self._waiting.get(key)
+            place = key if one is None else one.aside
+            found = None if place is None else look(place)
+            if self._waiting.get(key) is one:
+                break
+        if found is None and place not in (key, None):
+            return look(key)  # it got its name just now
+        return found
 
 
 class RedirectedTree:
@@ -369,14 +376,10 @@ class RedirectedTree:
         if self.key not in self._transaction.redirected:
             self._transaction.settle()
             return
-        self._tree.prepare()
-        with self._transaction.moving:
-            self._transaction.moves += 1
-            try:
-                self._tree.swap(kept)
-                del self._transaction.redirected[self.key]
-            finally:
-                self._transaction.moves += 1
+        self._tree.prepare(kept)
+        with self._transaction.move():
+            self._tree.swap(kept)
+            del self._transaction.redirected[self.key]
 
     def close(self) -> None:
         """Finish or take back what was begun."""

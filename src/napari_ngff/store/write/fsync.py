@@ -91,9 +91,9 @@ class Flushing:
             raise self._errors[0]
 
 
-def flush_open_file(file: IO[bytes]) -> None:
-    """Wait until the bytes of an open file are on the disk."""
-    os.fsync(file.fileno())
+def flush_open_file(file: IO[bytes] | int) -> None:
+    """Wait until the bytes of an open file, or the number of one, are on the disk."""
+    os.fsync(file if isinstance(file, int) else file.fileno())
 
 
 def flush_file(path: str) -> None:
@@ -108,7 +108,7 @@ def flush_file(path: str) -> None:
     handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     try:
         with permitted(path):
-            os.fsync(handle)
+            flush_open_file(handle)
     finally:
         os.close(handle)
 
@@ -122,7 +122,7 @@ def flush_folder(path: str) -> None:
     except OSError:
         return  # gone, or not to be listed
     try:
-        os.fsync(handle)
+        flush_open_file(handle)
     except OSError as error:
         if error.errno not in UNKNOWN:
             raise OSError(error.errno, error.strerror, path) from error

@@ -26,7 +26,7 @@ from napari_ngff.store.write.waiting_transaction import (
     WaitingTree,
     changed_by_others,
 )
-from napari_ngff.store.write.writer_token import is_dead, new_token
+from napari_ngff.store.write.writer_token import SUFFIX, is_dead, new_token
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["ObjectTransaction"]
 
 DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
-
-MARK = ".aside"
-"""Ends the name of an object that marks labels that are on their way."""
 
 AT_ONCE = 16
 """Objects that are put at once."""
@@ -196,7 +193,7 @@ class ObjectTransaction(WaitingTransaction):
         if self.bucket.keys(path):
             taken = f"{self.root}/{path} already exists, and is not replaced in an"
             raise NameTakenError(f"{taken} object store.", name, f"{name}-2")
-        self._marks.append(join(above, f".{name}.{self.token}{MARK}"))
+        self._marks.append(join(above, f".{name}.{self.token}{SUFFIX}"))
         return WaitingTree(self, path, path, documents)
 
     def recover(self, path: str) -> None:
@@ -204,8 +201,8 @@ class ObjectTransaction(WaitingTransaction):
         self.bucket.refresh()
         above = path.rpartition("/")[0]
         for found in self.bucket.source.names(above) or ():
-            name, _, token = found.removesuffix(MARK).removeprefix(".").rpartition(".")
-            if not (found.startswith(".") and found.endswith(MARK) and is_dead(token)):
+            name, _, token = found[1:].removesuffix(SUFFIX).rpartition(".")
+            if found != f".{name}.{token}{SUFFIX}" or not is_dead(token):
                 continue
             if name not in self._listed(above):
                 for key in self.bucket.keys(join(above, name)):

@@ -30,16 +30,13 @@ from napari_ngff.store.write.exchange import exchange
 from napari_ngff.store.write.file_lock import hold, hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file, flush_folder
 from napari_ngff.store.write.transaction import Transaction
-from napari_ngff.store.write.writer_token import remove_left
+from napari_ngff.store.write.writer_token import SUFFIX, remove_left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-__all__ = ["SUFFIX", "TreeReplacement", "recover"]
-
-SUFFIX = ".aside"
-"""Ends the name of a folder that holds what is to take the place of another."""
+__all__ = ["TreeReplacement", "recover"]
 
 FORM = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}")
 
@@ -108,6 +105,7 @@ class TreeReplacement:
             entry,
             list(documents),
         )
+        self._adopted = ""
         self.place = transaction.locate(path)
         parent, name = os.path.split(self.place)
         os.makedirs(parent, exist_ok=True)
@@ -134,14 +132,17 @@ class TreeReplacement:
     def remove(self) -> None:
         """Let what is there go; see `Tree.remove`."""
         if self._entry:
-            self._write_note(os.stat(self.place).st_ino)
+            self._write_note(self.place, listed=True)
         else:
             os.rename(self.place, f"{self._folder}/{DONE}")
             flush_folder(os.path.dirname(self.place))
 
     def adopt(self, key: str) -> None:
         """Take the folder at a path of the hierarchy as what is new."""
-        os.rename(self._transaction.locate(key), self.new)
+        folder = self._transaction.locate(key)
+        self._adopted = os.path.relpath(folder, os.path.dirname(self.place))
+        self._write_note(folder, listed=False)
+        os.rename(folder, self.new)
 
     def commit(self, *, kept: str = "") -> None:
         """Give what is new its place: from then on it survives a loss of power.
@@ -156,17 +157,17 @@ class TreeReplacement:
         OSError
             Where the system refuses; `place` is as it was.
         """
-        self.prepare()
+        self.prepare(kept)
         self.swap(kept)
 
-    def prepare(self) -> None:
+    def prepare(self, kept: str = "") -> None:
         """Bring all that is new to the disk; see `commit`."""
         self._transaction.settle()
         folders = [folder for folder, _, _ in os.walk(self.new)]
         share(iter(folders), flush_folder, len(folders), FLUSHERS)
         free = not os.path.lexists(self.place)
-        if self._documents or (self._entry and free):
-            self._write_note(os.stat(self.new).st_ino if free else 0)
+        if self._documents or kept or (self._entry and free):
+            self._write_note(self.new, listed=free, kept=os.path.basename(kept))
         # Or a reader could take what is new for what was there.
         forget(self._transaction, self._documents)
 
@@ -175,22 +176,24 @@ class TreeReplacement:
         if not os.path.lexists(self.place):
             os.rename(self.new, self.place)
         elif exchange(self.place, self.new):
-            self._keep(self.new, kept)
+            _keep(self.new, self.place, os.path.basename(kept))
         else:
             self._rename_both()
-            self._keep(f"{self._folder}/{OLD}", kept)
+            _keep(f"{self._folder}/{OLD}", self.place, os.path.basename(kept))
         flush_folder(os.path.dirname(self.place))
 
-    def _keep(self, old: str, kept: str) -> None:
-        place = self._transaction.locate(kept)
-        if kept and not os.path.lexists(place):
-            os.rename(old, place)
-
-    def _write_note(self, number: int) -> None:
-        note = {"entry": self._entry, "documents": self._documents}
+    def _write_note(self, folder: str, *, listed: bool, kept: str = "") -> None:
+        """Note what else goes with a folder: whether it counts only once listed."""
+        note = {
+            "entry": self._entry if listed else "",
+            "documents": self._documents,
+            "kept": kept,
+            "adopted": self._adopted,
+            "file": os.stat(folder).st_ino,
+        }
         path = f"{self._folder}/{NOTE}"
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({**note, "file": number}, file)
+            json.dump(note, file)
         flush_file(path)
         flush_folder(self._folder)
 
@@ -306,11 +309,18 @@ def _settle(
             if not there:
                 os.rename(new if os.path.lexists(new) else old, place)
                 flush_folder(os.path.dirname(place))
+                there = True
+            _keep_noted(note, old, place)
             if os.path.lexists(old):
                 os.rename(old, done)
-        elif there and not os.path.lexists(new) and not _counts(note, place):
+        elif there and os.path.lexists(new):
+            _keep_noted(note, new, place)
+        elif there and not _counts(note, place):
             os.rename(place, new)
             flush_folder(os.path.dirname(place))
+        if os.path.lexists(new) and os.stat(new).st_ino == note.get("file"):
+            # It did not come to its place.
+            _keep(new, place, note["adopted"])
         if note:
             consolidate(transaction, note["documents"])
             os.unlink(f"{folder}/{NOTE}")
@@ -326,6 +336,19 @@ def _settle(
             os.rmdir(folder)
 
 
+def _keep(old: str, place: str, name: str) -> None:
+    """Keep what was at a place beside it, unless something of that name is there."""
+    kept = os.path.join(os.path.dirname(place), name)
+    if name and not os.path.lexists(kept):
+        os.rename(old, kept)
+
+
+def _keep_noted(note: dict[str, Any], old: str, place: str) -> None:
+    """Keep what had to make room, where what is noted has come to its place."""
+    if os.path.lexists(old) and os.stat(place).st_ino == note.get("file"):
+        _keep(old, place, note["kept"])
+
+
 def _read_note(folder: str) -> dict[str, Any]:
     """Read what was noted before anything was moved; {} for nothing."""
     try:
@@ -334,12 +357,14 @@ def _read_note(folder: str) -> dict[str, Any]:
         return {
             "entry": str(note["entry"]),
             "documents": [str(path) for path in note["documents"]],
+            "kept": str(note["kept"]),
+            "adopted": str(note["adopted"]),
             "file": int(note["file"]),
         }
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError):
-        return {"entry": "", "documents": [], "file": 0}  # cut off: nothing has moved
+        return {"documents": []}  # cut off: nothing has moved
 
 
 def _counts(note: dict[str, Any], place: str) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import tempfile
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
-from napari_ngff.store.write.fsync import flush_file, flush_folder
+from napari_ngff.store.revision import Revision
+from napari_ngff.store.write.exchange import exchange, rename_to_free
+from napari_ngff.store.write.fsync import flush_file, flush_folder, flush_open_file
 from napari_ngff.store.write.named_errors import permitted
-from napari_ngff.store.write.writer_token import PART, new_token, remove_left
+from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from napari_ngff.store.compression import Buffer
 
 __all__ = [
-    "aside_name",
     "nameless_file",
     "remove",
     "rename",
+    "rename_over",
     "replace_file",
     "require_writable",
     "write_aside",
@@ -31,13 +32,6 @@ __all__ = [
 ]
 
 WRITING = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-
-_numbers = itertools.count()
-
-
-def aside_name(path: str, token: str) -> str:
-    """Make a name beside a file, under which nobody reads."""
-    return f"{path}.{token}-{next(_numbers):x}{PART}"
 
 
 def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
@@ -63,7 +57,7 @@ def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
                     # One call takes 2 GiB at most on Linux, and less on a full disk.
                     left = left[os.write(file.fileno(), left) :]
                 if flush:
-                    os.fsync(file.fileno())
+                    flush_open_file(file)
         except BaseException:
             with suppress(OSError):
                 os.unlink(aside)
@@ -71,10 +65,22 @@ def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
     return aside
 
 
-def replace_file(path: str | Path, data: Buffer) -> None:
+def replace_file(
+    path: str | Path, data: Buffer, before: Revision | bool | None = False
+) -> bool:
     """Write a file whole, or leave what is there; its folder is made.
 
     Of a link, what it leads to. It survives a loss of power.
+
+    Parameters
+    ----------
+    before
+        As of `rename_over`; False for anything.
+
+    Returns
+    -------
+    bool
+        Whether it is written; else what is there is another file than `before`.
 
     Raises
     ------
@@ -82,10 +88,23 @@ def replace_file(path: str | Path, data: Buffer) -> None:
         Where the system refuses.
     """
     path = os.path.realpath(path)
+    folder = os.path.dirname(path)
     with permitted(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    with written_aside(path) as aside, open(aside, "xb") as file:
-        file.write(bytes(data))
+        os.makedirs(folder, exist_ok=True)
+    with suppress(OSError):
+        remove_left(folder)
+    aside = write_aside(path, data, new_token(), flush=True)
+    try:
+        if isinstance(before, bool):
+            rename(aside, path)
+        elif not rename_over(aside, path, before):
+            return False
+        flush_folder(folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(aside)
+        raise
+    return True
 
 
 @contextmanager
@@ -151,6 +170,53 @@ def rename(aside: str, path: str) -> None:
         with suppress(FileNotFoundError):
             shutil.copymode(path, aside)
         os.replace(aside, path)
+
+
+def rename_over(aside: str, path: str, before: Revision | None) -> bool:
+    """Give a file its name, if what is there is still what was read.
+
+    Where the system can, also what another program puts there at this very moment is
+    seen, and stays: the two are swapped, and swapped back.
+
+    Parameters
+    ----------
+    before
+        Revision of what is to be replaced; None for nothing.
+
+    Returns
+    -------
+    bool
+        Whether it has its name; else it is gone.
+    """
+    with permitted(path):
+        try:
+            if Revision.of_file(path) == before and _takes_place(aside, path, before):
+                return True
+        except (FileExistsError, FileNotFoundError):
+            pass  # made, or removed, at this moment
+        with suppress(FileNotFoundError):
+            os.unlink(aside)
+    return False
+
+
+def _takes_place(aside: str, path: str, before: Revision | None) -> bool:
+    if before is None:
+        if not rename_to_free(aside, path):
+            os.replace(aside, path)
+        return True
+    shutil.copymode(path, aside)
+    mine = inside = Revision.of_file(aside)
+    if not exchange(aside, path):
+        os.replace(aside, path)
+        return True
+    expected: Revision | None = before
+    while (found := Revision.of_file(aside)) != expected:
+        # Others wrote there: put back what they did, and look again.
+        inside, expected = found, inside
+        exchange(aside, path)
+    with suppress(OSError):  # else the next writer removes it
+        os.unlink(aside)
+    return inside == mine
 
 
 def remove(path: str) -> None:

@@ -1,11 +1,12 @@
-"""Names of files that are being written, which tell whether their writer is at work.
+"""Names of what is being written, which tell whether their writer is at work.
 
-An object is written to ``<name>.<token>-<number>.part`` and renamed. The token says on
+A file is written to ``.<name>.<token>-<number>.aside`` and renamed. The token says on
 which machine and by which process.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import secrets
@@ -18,21 +19,25 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from napari_ngff.store.write.file_lock import is_held
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["PART", "is_dead", "is_left", "new_token", "remove_left"]
+__all__ = ["SUFFIX", "aside_name", "is_dead", "is_left", "new_token", "remove_left"]
 
-PART = ".part"
-"""Ends the name under which an object is written; readers of zarr ignore it."""
+SUFFIX = ".aside"
+"""Ends the name of whatever lies aside, which readers of zarr ignore."""
 
 STALE = 60
 """Seconds after which a writer of whom nothing is known is not at work any more."""
 
 FORM = re.compile(r"(?P<machine>[0-9a-f]{8})p(?P<process>[0-9a-f]+)r[0-9a-f]{8}")
 
-OURS = re.compile(rf"\.[0-9a-f]{{8}}[0-9a-fpr]*-[0-9a-f]+{re.escape(PART)}$")
-"""Other programs end names so, too, such as those of downloads."""
+OURS = re.compile(rf"\..+\.[0-9a-f]{{8}}[0-9a-fpr]*-[0-9a-f]+{re.escape(SUFFIX)}")
+"""Names of users' may end so, too."""
+
+_numbers = itertools.count()
 
 
 def new_token() -> str:
@@ -40,9 +45,15 @@ def new_token() -> str:
     return f"{_machine()}p{os.getpid():x}r{secrets.token_hex(4)}"
 
 
+def aside_name(path: str, token: str) -> str:
+    """Make a name beside a file, under which nobody reads."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.{token}-{next(_numbers):x}{SUFFIX}")
+
+
 def token_of(name: str) -> str:
     """Token in the name of a file that is being written."""
-    return name.removesuffix(PART).rpartition(".")[2].partition("-")[0]
+    return name.removesuffix(SUFFIX).rpartition(".")[2].partition("-")[0]
 
 
 def is_left(path: str, dead: Collection[str] = ()) -> bool:
@@ -60,15 +71,16 @@ def is_left(path: str, dead: Collection[str] = ()) -> bool:
     OSError
         Where it is gone.
     """
-    if OURS.search(path) is None:
+    name = os.path.basename(path)
+    if OURS.fullmatch(name) is None:
         return False
-    token = token_of(os.path.basename(path))
+    token = token_of(name)
     if token in dead:
         return True
     form = FORM.fullmatch(token)
     # On Windows, to ask for a process may end it.
     if form is None or form["machine"] != _machine() or sys.platform == "win32":
-        return os.stat(path).st_mtime < time.time() - STALE
+        return os.stat(path).st_mtime < time.time() - STALE and not is_held(path)
     return not _is_alive(int(form["process"], 16))
 
 
@@ -83,7 +95,7 @@ def is_dead(token: str) -> bool:
 def remove_left(folder: str) -> None:
     """Remove files of a folder that dead writers of ours left; see `is_left`."""
     for name in os.listdir(folder):
-        if name.endswith(PART):
+        if name.endswith(SUFFIX):
             with suppress(OSError):
                 if is_left(f"{folder}/{name}"):
                     os.unlink(f"{folder}/{name}")
