@@ -35,6 +35,14 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 QT = ("qtpy", "superqt", "magicgui", "PyQt5", "PyQt6", "PySide2", "PySide6")
 QT_IN_NAPARI = ("napari.qt", "napari._qt")
 LONGEST = 600
+ONE_PLACE = {
+    "fsync": r"\bos\.(?:fsync|fdatasync)\(",
+    "file_lock": r"\b(?:fcntl\.flock|msvcrt\.locking|fcntl\.lockf)\(",
+    "exchange": r"\b(?:renameat2|renamex_np)\(",
+    "write_file": r"\bos\.replace\(|\btempfile\.\w+\(|\bos\.O_(?:EXCL|TMPFILE)\b",
+    "writer_token": r"\"\.(?:aside|part|tmp)\b",
+}
+"""Module of ``store/write`` -> calls, of each of which there is one in the package."""
 DURABLE = re.compile(
     r"\bos\.(?:fsync|fdatasync|replace|rename|link)\b|\b(?:fcntl|msvcrt|tempfile)\b"
 ).findall
@@ -267,6 +275,20 @@ def test_no_small_module_is_of_use_to_one_other_alone() -> None:
         and users.count(name_of(path)) == 1
     }
     assert found - SMALL_LEFT == set()
+
+
+def calls_of(pattern: str) -> list[tuple[str, str]]:
+    """Module and call, for each place in the package."""
+    return [
+        (n, call) for n, text in TEXTS.items() for call in re.findall(pattern, text)
+    ]
+
+
+@pytest.mark.parametrize("module", ONE_PLACE)
+def test_what_makes_a_write_durable_is_in_one_place(module: str) -> None:
+    found = calls_of(ONE_PLACE[module])
+    assert {name for name, _ in found} == {f"napari_ngff.store.write.{module}"}
+    assert len({call for _, call in found}) == len(found)
 
 
 def test_import_loads_no_gui() -> None:

@@ -1,12 +1,19 @@
 """Two processes that save into one image lose nothing of each other's."""
 
 import multiprocessing
+import os
+import re
+import shutil
+import zipfile
 
 import numpy as np
 import pytest
+import zarr
 
+from buckets import bucket_server
 from callers import (
     ARCHIVE,
+    BUCKET,
     CHUNKS,
     FOLDER,
     SHAPES,
@@ -25,58 +32,120 @@ from napari_ngff.store.boxes import whole_box
 from napari_ngff.store.chunks import open_array
 from saving import levels_of
 
+EACH = [FOLDER, ARCHIVE, pytest.param(BUCKET, marks=pytest.mark.long)]
 ROUNDS = 8
+PATH = "labels/nuclei"
+GRID = tuple(n // c for n, c in zip(SHAPES[0], CHUNKS, strict=True))
+REWRITES = {FOLDER: 200, ARCHIVE: 20, BUCKET: 20}
+LEAST = 1000
+"""The first value of another program; ours are smaller."""
 
 
 def corner_of(writer, number):
     """Where a writer paints: in each chunk its own rows."""
-    rows, columns = SHAPES[0][0] // CHUNKS[0], SHAPES[0][1] // CHUNKS[1]
-    row, column = divmod(number % (rows * columns), columns)
+    row, column = divmod(number % (GRID[0] * GRID[1]), GRID[1])
     return row * CHUNKS[0] + 8 * writer, column * CHUNKS[1]
 
 
 def save_rounds(place, path, writer, start, told):
-    """Paint and save, once more where another was there first; tell how often."""
-    canvas, refusals = open_canvas(place, path), 0
+    """Paint and save, once more where another was there first; tell what was said."""
+    canvas, refused = open_canvas(place, path), []
     labels = LabelWriter(canvas, Retained(), "nearest")
     start.wait()
     for number in range(ROUNDS):
         runs = mask_runs(np.ones((8, 16), bool), corner_of(writer, number))
         add(canvas, Edit(Mask(runs), (0, 1), (), 10 * (writer + 1) + number))
-        while labels.save().refused:
-            refusals += 1
-    told.put(refusals)
+        while found := labels.save().refused:
+            refused += found
+            assert "changed by another" in found[0], found
+    told.put(refused)
+
+
+def rewrite(place, key, block):
+    """Write a chunk whole, as programs do that know nothing of ours."""
+    name = f"{PATH}/0/c/{key[0]}/{key[1]}"
+    folder = place.root if place.kind == FOLDER else place.folder / "theirs"
+    zarr.open_array(folder / PATH / "0", mode="r+").blocks[key] = block
+    if place.kind == FOLDER:
+        return
+    data = (folder / name).read_bytes()
+    if place.kind == BUCKET:
+        place.source.files.pipe_file(f"cells/image.zarr/{name}", data)
+        return
+    beside = place.folder / "theirs.ozx"
+    with zipfile.ZipFile(place.root) as old, zipfile.ZipFile(beside, "w") as new:
+        for entry in old.namelist():
+            new.writestr(entry, data if entry == name else old.read(entry))
+    os.replace(beside, place.root)
+
+
+def rewrite_rounds(place, start, told):
+    """Rewrite chunks while the other saves; tell what was written last."""
+    last = {}
+    start.wait()
+    for number in range(LEAST, LEAST + REWRITES[place.kind]):
+        key = divmod(number % (GRID[0] * GRID[1]), GRID[1])
+        rewrite(place, key, np.full(CHUNKS, number, "u2"))
+        last[key] = number
+    told.put(last)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with bucket_server() as files:
+        yield files
 
 
 @pytest.fixture
-def run_both(tmp_path):
-    def run(kind, paths):
+def make_place(tmp_path, server):
+    def make(kind):
         place = Place(kind, tmp_path)
         place.files.mkdir()
-        prepare_image(place.files / "image.zarr")
+        image = place.files / "image.zarr"
+        prepare_image(image)
+        if kind != FOLDER:
+            shutil.copytree(image, tmp_path / "theirs")
         if kind == ARCHIVE:
-            pack(place.files / "image.zarr", place.root)
-        context = multiprocessing.get_context("spawn")
-        start, told = context.Barrier(2), context.Queue()
-        processes = [
-            context.Process(target=save_rounds, args=(place, path, number, start, told))
-            for number, path in enumerate(paths)
-        ]
-        for one in processes:
-            one.start()
-        refusals = sum(told.get(timeout=200) for _ in processes)
-        for one in processes:
-            one.join(60)
-            assert one.exitcode == 0
-        return place, refusals
+            pack(image, place.root)
+        elif kind == BUCKET:
+            server.makedirs("cells", exist_ok=True)
+            server.put(f"{image}/", "cells/image.zarr/", recursive=True)
+            server.invalidate_cache()
+        return place
 
-    return run
+    yield make
+    if server.exists("cells"):
+        server.rm("cells", recursive=True)
+    server.invalidate_cache()
+
+
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+def run_both(place, paths):
+    """Let two of ours save; return what each was refused."""
+    start, told = CONTEXT.Barrier(2), CONTEXT.Queue()
+    processes = [
+        CONTEXT.Process(target=save_rounds, args=(place, path, number, start, told))
+        for number, path in enumerate(paths)
+    ]
+    for one in processes:
+        one.start()
+    refused = [told.get(timeout=100) for _ in processes]
+    for one in processes:
+        one.join(60)
+        assert one.exitcode == 0
+    return refused
+
+
+def read_levels(place, path):
+    found = [open_array(place.source, f"{path}/{i}") for i in range(len(SHAPES))]
+    return [one.read(whole_box(one.shape)) for one in found]
 
 
 def check_painted(place, path, writers):
     """See that all of both is there, and each level made of the finer one."""
-    found = [open_array(place.source, f"{path}/{i}") for i in range(len(SHAPES))]
-    levels = [one.read(whole_box(one.shape)) for one in found]
+    levels = read_levels(place, path)
     for writer in writers:
         for number in range(ROUNDS):
             row, column = corner_of(writer, number)
@@ -88,16 +157,48 @@ def check_painted(place, path, writers):
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("kind", [FOLDER, ARCHIVE])
-def test_different_labels(run_both, kind):
-    paths = "labels/nuclei", "labels/other"
-    place, refusals = run_both(kind, paths)
-    assert refusals == 0
+def check_told(refused):
+    """Who gives way is told which object it is about, and what became of it."""
+    for message in refused:
+        assert re.search(r"image\.(zarr|ozx)", message), message
+        assert "was changed by another program" in message
+        assert "left as it is" in message
+
+
+@pytest.mark.parametrize("kind", EACH)
+def test_different_labels(make_place, kind):
+    place, paths = make_place(kind), (PATH, "labels/other")
+    assert run_both(place, paths) == [[], []]
     for writer, path in enumerate(paths):
         check_painted(place, path, [writer])
 
 
-@pytest.mark.parametrize("kind", [FOLDER, ARCHIVE])
-def test_the_same_labels(run_both, kind):
-    place, _ = run_both(kind, ("labels/nuclei", "labels/nuclei"))
-    check_painted(place, "labels/nuclei", [0, 1])
+@pytest.mark.parametrize("kind", EACH)
+def test_the_same_labels(make_place, kind):
+    place = make_place(kind)
+    for refused in run_both(place, (PATH, PATH)):
+        check_told(refused)
+    check_painted(place, PATH, [0, 1])
+
+
+@pytest.mark.parametrize("kind", EACH)
+def test_another_program_that_rewrites_the_same_chunks(make_place, kind):
+    """What it wrote last is there, but where ours painted on top of that."""
+    place = make_place(kind)
+    start, told, written = CONTEXT.Barrier(2), CONTEXT.Queue(), CONTEXT.Queue()
+    ours = CONTEXT.Process(target=save_rounds, args=(place, PATH, 1, start, told))
+    theirs = CONTEXT.Process(target=rewrite_rounds, args=(place, start, written))
+    for one in (ours, theirs):
+        one.start()
+    refused = told.get(timeout=100)
+    last = written.get(timeout=60)
+    for one in (ours, theirs):
+        one.join(60)
+        assert one.exitcode == 0
+    check_told(refused)
+    found = read_levels(place, PATH)[0]
+    for (row, column), value in last.items():
+        block = found[row * 16 : row * 16 + 16, column * 16 : column * 16 + 16]
+        assert (block[:8] == value).all(), (row, column)
+        number = row * GRID[1] + column
+        assert set(np.unique(block[8:])) <= {value, 20 + number}, (row, column)

@@ -55,8 +55,6 @@ GROWTH = 256 << 20
 """Bytes that a file may grow by without the compression of the archive, or by its own
 size if that is more."""
 
-WRITING = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-
 
 def rewrite(
     path: str,
@@ -125,10 +123,7 @@ def write(
     """Write an archive aside, look at it, and put it in the place; see `rewrite`."""
     aside = aside_name(path, new_token())
     try:
-        with (
-            permitted(path),
-            os.fdopen(os.open(aside, WRITING, 0o666), "r+b", buffering=0) as file,
-        ):
+        with permitted(path), open(aside, "x+b", buffering=0) as file:
             lock_open_file(file.fileno())
             if not write_archive(file.fileno(), parts, comment, goes_on):
                 return False

@@ -303,30 +303,15 @@ def _settle(
     Each step leaves something that the same steps settle.
     """
     with closing(lock):
-        new, old, done = (f"{folder}/{name}" for name in (NEW, OLD, DONE))
-        there, note = os.path.lexists(place), _read_note(folder)
-        if os.path.lexists(old):
-            if not there:
-                os.rename(new if os.path.lexists(new) else old, place)
-                flush_folder(os.path.dirname(place))
-                there = True
-            _keep_noted(note, old, place)
-            if os.path.lexists(old):
-                os.rename(old, done)
-        elif there and os.path.lexists(new):
-            _keep_noted(note, new, place)
-        elif there and not _counts(note, place):
-            os.rename(place, new)
-            flush_folder(os.path.dirname(place))
-        if os.path.lexists(new) and os.stat(new).st_ino == note.get("file"):
-            # It did not come to its place.
-            _keep(new, place, note["adopted"])
+        note = _read_note(folder)
+        _settle_place(folder, place, note)
         if note:
             consolidate(transaction, note["documents"])
             os.unlink(f"{folder}/{NOTE}")
-        for path in (done, new):
+        left = [f"{folder}/{name}" for name in (DONE, NEW)]
+        for path in left:
             shutil.rmtree(path, ignore_errors=True)
-        if os.path.lexists(new) or os.path.lexists(done):
+        if any(map(os.path.lexists, left)):
             return  # the system does not let all of it go; the next one tries again
         if sys.platform == "win32":
             lock.close()
@@ -334,6 +319,26 @@ def _settle(
         with suppress(OSError):
             os.unlink(f"{folder}/{LOCK}")
             os.rmdir(folder)
+
+
+def _settle_place(folder: str, place: str, note: dict[str, Any]) -> None:
+    new, old, done = (f"{folder}/{name}" for name in (NEW, OLD, DONE))
+    there = os.path.lexists(place)
+    if os.path.lexists(old):
+        if not there:
+            os.rename(new if os.path.lexists(new) else old, place)
+            flush_folder(os.path.dirname(place))
+        _keep_noted(note, old, place)
+        if os.path.lexists(old):
+            os.rename(old, done)
+    elif there and os.path.lexists(new):
+        _keep_noted(note, new, place)
+    elif there and not _counts(note, place):
+        os.rename(place, new)
+        flush_folder(os.path.dirname(place))
+    if os.path.lexists(new) and os.stat(new).st_ino == note.get("file"):
+        # It did not come to its place.
+        _keep(new, place, note.get("adopted", ""))
 
 
 def _keep(old: str, place: str, name: str) -> None:

@@ -31,8 +31,6 @@ __all__ = [
     "written_aside",
 ]
 
-WRITING = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-
 
 def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
     """Write bytes beside the place of a file, in a folder that is there.
@@ -49,9 +47,9 @@ def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
     """
     aside = aside_name(path, token)
     with permitted(path):
-        handle = os.open(aside, WRITING, 0o666)
+        opened = open(aside, "xb", buffering=0)  # noqa: SIM115
         try:
-            with os.fdopen(handle, "wb", buffering=0) as file:
+            with opened as file:
                 left = memoryview(bytes(data))
                 while left:
                     # One call takes 2 GiB at most on Linux, and less on a full disk.
@@ -202,12 +200,12 @@ def rename_over(aside: str, path: str, before: Revision | None) -> bool:
 def _takes_place(aside: str, path: str, before: Revision | None) -> bool:
     if before is None:
         if not rename_to_free(aside, path):
-            os.replace(aside, path)
+            rename(aside, path)
         return True
     shutil.copymode(path, aside)
     mine = inside = Revision.of_file(aside)
     if not exchange(aside, path):
-        os.replace(aside, path)
+        rename(aside, path)
         return True
     expected: Revision | None = before
     while (found := Revision.of_file(aside)) != expected:
