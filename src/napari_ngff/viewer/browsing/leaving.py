@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +12,11 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
+    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
     from napari_ngff.viewer.saving.report import SaveResult
     from napari_ngff.viewer.saving.saver import LayerSaver
 
 __all__ = ["save_before_leaving"]
-
-STROKE_WAIT = 0.02
-"""Seconds between two looks at a stroke that is being drawn."""
 
 
 def save_before_leaving(
@@ -39,10 +36,12 @@ def save_before_leaving(
     answer
         Called in the main thread, at once or later: whether the field may be left.
     """
-    if any(getattr(x, "painting", False) for x in layers) and frontend.can_ask(viewer):
+    drawn = [layer for layer in layers if getattr(layer, "painting", False)]
+    if drawn and frontend.can_ask(viewer):
         # The stroke that is being drawn belongs to the image on screen, to its end.
-        again = partial(save_before_leaving, viewer, layers, answer)
-        frontend.run(lambda: time.sleep(STROKE_WAIT), lambda _: again())
+        call_after_stroke(
+            drawn[0], partial(save_before_leaving, viewer, layers, answer)
+        )
         return
     painted = [layer for layer in layers if getattr(layer, "saver", None) is not None]
     savers = [layer.saver for layer in painted]
@@ -67,6 +66,17 @@ def save_before_leaving(
     for saver in (layer.saver for layer in unsaved):
         saver.save(quiet=True)
     call_after_saves(savers, check_saved)
+
+
+def call_after_stroke(layer: CanvasLabels, done: Callable[[], None]) -> None:
+    """Call a function in the main thread when a stroke has ended."""
+
+    def check_ended() -> None:
+        layer.stroke_ended.disconnect(check_ended)
+        # Not yet: napari is still busy with the stroke.
+        frontend.run(lambda: None, lambda _: done())
+
+    layer.stroke_ended.connect(check_ended)
 
 
 def call_after_saves(savers: Sequence[LayerSaver], done: Callable[[], None]) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
+from psygnal import Signal
 
 from napari_ngff.store.boxes import hull, inside, overlap, whole_box
 from napari_ngff.viewer import frontend
@@ -69,7 +70,12 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         Whether a field is just being replaced by another: no stroke begins then.
     """
 
+    stroke_ended = Signal()
+    """Emitted when a stroke, or another group of edits, has become a step of undo, or
+    was given up; napari is still in its handler of the mouse."""
+
     _staged_history: list[Edit]
+    _is_drawing = False
 
     def __init__(self, canvas: Canvas, *, read_only: str = "", **keywords: Any) -> None:
         self.canvas = canvas
@@ -163,6 +169,17 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     def painting(self) -> bool:
         """Whether a stroke is being drawn, which is no step of undo yet."""
         return bool(self._block_history)
+
+    @property
+    def _block_history(self) -> bool:
+        """Whether edits are grouped; napari sets it as a stroke begins and ends."""
+        return self._is_drawing
+
+    @_block_history.setter
+    def _block_history(self, draws: bool) -> None:
+        ended, self._is_drawing = self._is_drawing and not draws, draws
+        if ended:
+            self.stroke_ended.emit()
 
     def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
         """Tell as napari does, and of unsaved changes, or why none can be made."""

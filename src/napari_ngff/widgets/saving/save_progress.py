@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.utils import cancelable_progress
@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SaveProgress", "wait_for"]
 
-INTERVAL = 100
-"""Milliseconds between two looks at what is going on."""
-
-PATIENCE = 0.3
-"""Seconds after which a save gets a bar; most are done by then."""
+PATIENCE = 300
+"""Milliseconds after which a save gets a bar; most are done by then."""
 
 
 class SaveProgress(QObject):
@@ -35,50 +32,64 @@ class SaveProgress(QObject):
     def __init__(self, ended: Callable[[LayerSaver], None]) -> None:
         super().__init__()
         self._ended = ended
-        self._begun: dict[LayerSaver, float] = {}
-        self._bars: dict[LayerSaver, Any] = {}
-        self._looking = False
-        self._timer = QTimer(self)
-        self._timer.setInterval(INTERVAL)
-        self._timer.timeout.connect(self.look)
+        self._bars: dict[LayerSaver, _SaveBar | None] = {}
 
     def watch(self, saver: LayerSaver) -> None:
         """Follow a save that begins now."""
-        self._begun.setdefault(saver, time.monotonic())
-        self._timer.start()
-
-    def look(self) -> None:
-        """Bring the bars up to date."""
-        if self._looking:  # a bar of napari lets other events happen
+        if saver in self._bars:
             return
-        self._looking = True
-        for saver, begun in list(self._begun.items()):
-            if not saver.running:
-                self._end(saver)
-            elif time.monotonic() - begun > PATIENCE:
-                self._show(saver)
-        if not self._begun:
-            self._timer.stop()
-        self._looking = False
+        self._bars[saver] = None
 
-    def _show(self, saver: LayerSaver) -> None:
-        bar = self._bars.get(saver)
-        if bar is None:
-            name = saver.journal.place[1].rpartition("/")[2]
-            bar = cancelable_progress(total=100, desc=f"Saving {name}")
-            self._bars[saver] = bar
-        if bar.is_canceled:
-            saver.cancel()
-        step = int(100 * saver.fraction) - bar.n
-        if step > 0:
-            bar.update(step)
+        def show(_: object) -> None:
+            bar = self._bars.get(saver)
+            if bar is not None:
+                bar.show_part(saver.fraction)
+
+        def end(_: object) -> None:
+            if not saver.running:  # else the next save has begun
+                for signal, slot in slots:
+                    signal.disconnect(slot)
+                self._end(saver)
+
+        slots = (saver.progressed, show), (saver.saved, end), (saver.failed, end)
+        for signal, slot in slots:
+            signal.connect(slot)
+        QTimer.singleShot(PATIENCE, partial(self._begin_bar, saver))
+
+    def _begin_bar(self, saver: LayerSaver) -> None:
+        if saver in self._bars and self._bars[saver] is None:
+            bar = _SaveBar(saver)
+            # A bar of napari lets other events happen.
+            if saver in self._bars:
+                self._bars[saver] = bar
+            else:
+                bar.close()
 
     def _end(self, saver: LayerSaver) -> None:
-        del self._begun[saver]
-        bar = self._bars.pop(saver, None)
+        bar = self._bars.pop(saver)
         if bar is not None:
             bar.close()
         self._ended(saver)
+
+
+class _SaveBar(cancelable_progress):  # type: ignore[misc]
+    """The bar of one save, whose button cancels it."""
+
+    def __init__(self, saver: LayerSaver) -> None:
+        name = saver.journal.place[1].rpartition("/")[2]
+        super().__init__(total=100, desc=f"Saving {name}")
+        self._saver = saver
+
+    def cancel(self) -> None:
+        """Stop the save; the next one goes on from there."""
+        super().cancel()
+        self._saver.cancel()
+
+    def show_part(self, part: float) -> None:
+        """Show how much is done, 0 to 1."""
+        step = int(100 * part) - self.n
+        if step > 0:
+            self.update(step)
 
 
 def wait_for(parent: Any, savers: Sequence[LayerSaver]) -> None:
