@@ -171,6 +171,39 @@ def deep_attributes(folder):
 
 
 @case
+def affine_of_a_million_rows(folder):
+    """A matrix by path, in 0.6."""
+    image(folder)
+    array(folder / "matrix", shape=(1 << 20, 3), chunks=(1 << 20, 3), data_type="uint8")
+    systems = [
+        {"name": name, "axes": [{"name": n, "type": "space"} for n in "yx"]}
+        for name in ("own", "other")
+    ]
+    links = [
+        {
+            "type": "affine",
+            "path": "matrix",
+            "input": {"name": "own"},
+            "output": {"name": "other"},
+        }
+    ]
+    steps = [
+        {
+            "type": "scale",
+            "scale": [1.0, 1.0],
+            "input": {"path": "0"},
+            "output": {"name": "own"},
+        }
+    ]
+    multiscale = {
+        "coordinateSystems": systems,
+        "coordinateTransformations": links,
+        "datasets": [{"path": "0", "coordinateTransformations": steps}],
+    }
+    group(folder, {"multiscales": [multiscale]}, "0.6")
+
+
+@case
 def variable_length_strings(folder):
     codecs = [{"name": "vlen-utf8"}]
     image(folder, data_type="string", fill_value="", codecs=codecs)
@@ -279,11 +312,11 @@ def very_many_channels_of_pixels(folder):
     path.write_text(json.dumps(document))
 
 
-def archive(folder, comment=b"", **more):
-    """Pack an image into an archive of that name; `more` goes into it, deflated."""
+def archive(folder, comment=b"", method=zipfile.ZIP_DEFLATED, **more):
+    """Pack an image into an archive of that name; `more` goes into it, too."""
     inner = folder.with_name("unpacked")
     image(inner)
-    with zipfile.ZipFile(folder, "w", zipfile.ZIP_DEFLATED) as packed:
+    with zipfile.ZipFile(folder, "w", method) as packed:
         for path in sorted(inner.rglob("*")):
             name = str(path.relative_to(inner))
             if path.is_file() and name not in more:
@@ -318,6 +351,51 @@ def archive_of_a_sparse_directory(folder):
     sparse(folder)
     with folder.open("ab") as file:
         file.write(end64 + locator + end)
+
+
+@case
+def archive_of_many_chunks_that_inflate(folder):
+    archive(folder, **{f"0/c/0/{n}": bytes(200 << 20) for n in range(8)})
+
+
+def with_zip64(folder, sizes, method=zipfile.ZIP_DEFLATED):
+    """Let the first entry of an archive state its sizes and place by ZIP64."""
+    archive(folder, method=method)
+    raw = folder.read_bytes()
+    at = raw.index(b"PK\1\2")
+    name, extra = struct.unpack_from("<HH", raw, at + 28)
+    more = struct.pack("<HH", 1, 8 * len(sizes)) + struct.pack(
+        f"<{len(sizes)}Q", *sizes
+    )
+    entry = bytearray(raw[at : at + 46 + name])
+    struct.pack_into("<II", entry, 20, 2**32 - 1, 2**32 - 1)
+    struct.pack_into("<H", entry, 30, len(more))
+    struct.pack_into("<I", entry, 42, 2**32 - 1)
+    end = bytearray(raw[raw.rindex(b"PK\5\6") :])
+    rest = raw[at + 46 + name + extra : raw.rindex(b"PK\5\6")]
+    directory = bytes(entry) + more + rest
+    struct.pack_into("<I", end, 12, len(directory))
+    folder.write_bytes(raw[:at] + directory + end)
+
+
+@case
+def archive_with_zip64_sizes_of_exabytes(folder):
+    with_zip64(folder, (2**63 - 1, 2**63 - 1, 0))
+
+
+@case
+def archive_with_stored_zip64_sizes_of_exabytes(folder):
+    with_zip64(folder, (2**63 - 1, 2**63 - 1, 0), zipfile.ZIP_STORED)
+
+
+@case
+def archive_with_a_zip64_place_beyond_its_end(folder):
+    with_zip64(folder, (100, 100, 2**64 - 1))
+
+
+@case
+def archive_with_too_few_zip64_numbers(folder):
+    with_zip64(folder, (100,))
 
 
 class Payload:

@@ -20,6 +20,7 @@ QUICK = (
     "very_many_tiny_chunks",
     "archive_with_a_deep_comment",
     "archive_of_a_sparse_directory",
+    "archive_with_a_zip64_place_beyond_its_end",
     "pickled_filter",
     "pickled_table",
 )

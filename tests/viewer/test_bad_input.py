@@ -21,6 +21,7 @@ from napari.utils.notifications import notification_manager
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.archives.packing import pack
+from napari_ngff.viewer.bridge.work import work_here
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.reader import get_reader, read
 
@@ -530,6 +531,19 @@ def test_unreadable_codec(tmp_path, capsys):
 
 
 # -------- odd arrays --------
+
+
+@pytest.mark.parametrize("last", [3, 4])
+def test_a_last_axis_of_three_or_four_is_no_colour(tmp_path, last):
+    image = pixels(40, 50, last)
+    root = write_image(tmp_path / "a.zarr", image, image[::2, ::2], names="zyx")
+    (layer,) = build(root)
+    assert not layer.rgb
+    assert layer.ndim == 3
+    np.testing.assert_array_equal(data_of(layer), image)
+    part = work_here(layer, ((0, 40), (0, 50), (0, last)))
+    assert not part.rgb
+    np.testing.assert_array_equal(np.asarray(part.data), image)
 
 
 def test_float_labels_are_shown_rounded(tmp_path, notes):

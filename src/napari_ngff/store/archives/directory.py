@@ -157,7 +157,9 @@ class Archive:
     def read_part(self, name: str, entry: ZipEntry, part: slice) -> bytes:
         """Read bytes of a file as they are stored."""
         length: int = part.stop - part.start
-        data = self.file.read(self.start(name, entry) + part.start, length)
+        place = self.start(name, entry) + part.start
+        fits = place + length <= self.file.size  # or no system could be asked for it
+        data = self.file.read(place, length) if fits else b""
         if len(data) < length:
             raise self.damaged(f"is cut off inside {name}")
         return data
@@ -181,7 +183,8 @@ class Archive:
         """
         start = self._starts.get(entry.offset)
         if start is None:
-            header = self.file.read(entry.offset, LOCAL.size)
+            inside = 0 <= entry.offset < self.file.size
+            header = self.file.read(entry.offset, LOCAL.size) if inside else b""
             if len(header) < LOCAL.size or header[:4] != LOCAL_SIGNATURE:
                 raise self.damaged(f"does not hold {name} at the stated place")
             _, length, extra = LOCAL.unpack(header)
