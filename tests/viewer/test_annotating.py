@@ -77,6 +77,29 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
     assert found.progress == {"to do": 0, "in progress": 6, "done": 0, "flagged": 0}
 
 
+def test_another_day_a_new_field_has_the_classes_of_the_others(viewer, root):
+    found = begin(viewer, root)
+    classes = classes_of_layer(found.layer)
+    for name in ("nucleus", "debris"):
+        classes.add(name)
+    paint(found, 1)
+    found.step(1)
+    session_of(viewer).browser.close()
+    again = ViewerModel()
+    session_of(again).browse(open_node(root))
+    found = annotate(again, "cells")
+    assert found.here == "A/1/1"
+    classes = classes_of_layer(found.layer)
+    assert [c.name for c in classes.items] == ["nucleus", "debris"]
+    assert found.layer.selected_label == 1
+    assert not found.layer.unsaved
+    found.step(1)
+    assert [c.name for c in classes_of_layer(found.layer).items][:2] == [
+        "nucleus",
+        "debris",
+    ]
+
+
 def test_nothing_is_written_of_a_field_that_is_only_looked_at(viewer, root):
     found = begin(viewer, root)
     classes_of_layer(found.layer).add("nucleus")

@@ -25,6 +25,7 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
+    from napari_ngff.labels.classes import LabelClass
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.positions import Position
 
@@ -68,6 +69,7 @@ class Annotation:
         self.name = name
         self.fields: tuple[str, ...] = ()
         self._places: dict[str, Position] = {}
+        self._classes: tuple[LabelClass, ...] = ()
         self.states = browser.states
         self.states.read()
         self._closed = False
@@ -102,8 +104,11 @@ class Annotation:
         for key, state in STATE_KEYS.items():
             bind(key, state)
 
-    def _list(self) -> dict[str, Position]:
-        """Read which fields there are; those of broken wells are left out."""
+    def _list(self) -> tuple[dict[str, Position], tuple[LabelClass, ...]]:
+        """Read which fields there are, and the classes of those that are begun.
+
+        Fields of broken wells are left out.
+        """
         found = {}
         wells: list[str | None] = [well.path for well in self.browser.map.wells]
         for well in wells or [None]:
@@ -114,13 +119,18 @@ class Annotation:
             except (OMEZarrError, OSError):
                 continue  # the map shows it crossed
             found.update({key_of(place): place for place in places})
-        return found
+        begun = (at for key, at in found.items() if self.states.state(key) != TODO)
+        return found, self.browser.label_classes(begun, self.name)
 
-    def _listed(self, places: dict[str, Position]) -> None:
+    def _listed(
+        self, found: tuple[dict[str, Position], tuple[LabelClass, ...]]
+    ) -> None:
         if self._closed:
             return
-        self._places = places
+        self._places, self._classes = found
+        places = self._places
         self.fields = tuple(places)
+        self._add_classes(self.layer)
         if self.here is None and places:
             self.go(self.states.next_to_do(self.fields) or self.fields[0])
         self.changed.emit()
@@ -195,10 +205,18 @@ class Annotation:
             viewer.layers.selection.active = layer
             if layer.editable and layer.mode not in PAINTING:
                 layer.mode = "paint"
-            classes = classes_of_layer(layer)
-            if classes.items and classes.selected is None:
-                classes.select(classes.items[0].value)
+            self._add_classes(layer)
         self.changed.emit()
+
+    def _add_classes(self, layer: OMEZarrLabels | None) -> None:
+        """Give labels without classes those of the fields that were begun before."""
+        if layer is None:
+            return
+        classes = classes_of_layer(layer)
+        if not classes.items and self._classes:
+            classes.keep(self._classes)
+        if classes.items and classes.selected is None:
+            classes.select(classes.items[0].value)
 
     def _make_labels(self, viewer: ViewerModel) -> OMEZarrLabels | None:
         images = [

@@ -27,6 +27,7 @@ from napari_ngff.viewer.browsing.positions import (
     Position,
     WellFields,
     fields_of,
+    label_classes,
     label_names,
 )
 from napari_ngff.viewer.browsing.whereabouts import Whereabouts
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
+    from napari_ngff.labels.classes import LabelClass
     from napari_ngff.metadata.model import Acquisition
     from napari_ngff.store.node import Node
     from napari_ngff.viewer.browsing.canvas_clicks import CanvasClicks
@@ -199,6 +201,12 @@ class Browser:
         """
         asked = [well] if well is not None else [w.path for w in self.map.wells]
         return label_names(self._display.opener.arrangements, asked or [None])
+
+    def label_classes(
+        self, places: Iterable[Position], name: str
+    ) -> tuple[LabelClass, ...]:
+        """Read the classes of labels from the first of some images that has any."""
+        return label_classes(self._display.opener.arrangements, places, name)
 
     # Actions.
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.labels.classes import classes_of
+from napari_ngff.labels.description import read_label_info
+from napari_ngff.labels.places.sidecar import attached
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.node import read_node
 
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
     from psygnal import SignalInstance
 
+    from napari_ngff.labels.classes import LabelClass
     from napari_ngff.metadata.model import Field
     from napari_ngff.plate.arrangement import (
         PlacedField,
@@ -32,6 +37,7 @@ __all__ = [
     "fields_of",
     "inline",
     "key_of",
+    "label_classes",
     "label_names",
     "placed_of",
 ]
@@ -193,6 +199,28 @@ def label_names(
         if asked == WELLS_ASKED:
             break
     return tuple(names)
+
+
+def label_classes(
+    arrangements: ScreenArrangements, places: Iterable[Position], name: str
+) -> tuple[LabelClass, ...]:
+    """Read the classes of labels from the first of some images that has any.
+
+    At most `WELLS_ASKED` images are looked at, and the sidecars beside them.
+    """
+    screen = arrangements.screen
+    for place in itertools.islice(places, WELLS_ASKED):
+        try:
+            location = screen.place(place.well, place.field)
+            image = read_node(location, screen.node.zarr_format)
+            nodes = {label.name: label for label in image.labels().nodes}
+            nodes = {**attached(image).labels, **nodes}
+            classes = classes_of(read_label_info(nodes[name])) if name in nodes else ()
+        except (OMEZarrError, OSError):
+            continue
+        if classes:
+            return classes
+    return ()
 
 
 def spread(wells: list[str | None]) -> list[str | None]:
