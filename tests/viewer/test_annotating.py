@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
+from napari.utils.notifications import notification_manager
 
 from napari_ngff.labels.description import read_label_info
 from napari_ngff.labels.states import FieldStates
@@ -98,6 +99,45 @@ def test_another_day_a_new_field_has_the_classes_of_the_others(viewer, root):
         "nucleus",
         "debris",
     ]
+
+
+def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
+    found = begin(viewer, root)
+    classes = classes_of_layer(found.layer)
+    for name in ("interphase", "mitotic"):
+        classes.add(name)
+    paint(found, 1)
+    found.go("A/1/1")
+    classes = classes_of_layer(found.layer)
+    for value in (1, 2):
+        classes.remove(value)
+    classes.add("mitotic", 1)
+    classes.add("dead", 3)
+    paint(found, 1)
+    classes.select(1)
+    found.go("A/1/0")
+    text = str(notification_manager.records[-1].message)
+    assert text.startswith("Other classes in this field.\nLabel 1 is 'interphase' here")
+    notification_manager.records.clear()
+    classes = classes_of_layer(found.layer)
+    assert {c.value: c.name for c in classes.items} == {
+        1: "interphase",
+        2: "mitotic",
+        3: "dead",
+    }
+    assert classes.selected.name == "mitotic", "what was in hand, by its label here"
+    assert not found.layer.unsaved
+    paint(found, 2, at=20)
+    found.go("A/1/1")
+    info = read_label_info(open_node(root / "A/1/0/labels/cells"))
+    names = [info.properties[value]["class-name"] for value in (1, 2, 3)]
+    assert names == ["interphase", "mitotic", "dead"]
+    classes = classes_of_layer(found.layer)
+    assert {c.value: c.name for c in classes.items} == {
+        1: "mitotic",
+        3: "dead",
+        4: "interphase",
+    }
 
 
 def test_nothing_is_written_of_a_field_that_is_only_looked_at(viewer, root):

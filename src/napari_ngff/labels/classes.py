@@ -27,6 +27,7 @@ __all__ = [
     "free_color",
     "load_classes",
     "with_classes",
+    "with_classes_in_use",
 ]
 
 STATES = ("to do", "in progress", "done", "flagged")
@@ -99,6 +100,28 @@ def color_of_new(
     """
     usual = PALETTE[(value - 1) % len(PALETTE)]
     return free_color(classes) if usual in [c.color for c in classes] else usual
+
+
+def with_classes_in_use(
+    own: Sequence[LabelClass], in_use: Sequence[LabelClass]
+) -> tuple[LabelClass, ...]:
+    """Add classes of other labels to those that labels have of their own.
+
+    A class of a name that is there is not added. One whose label means another class
+    here gets a free label.
+    """
+    found = list(own)
+    names, values = {one.name for one in own}, {one.value for one in own}
+    free = 1 + max(values | {one.value for one in in_use}, default=0)
+    for one in in_use:
+        if one.name in names:
+            continue
+        value = one.value
+        if value in values:
+            value, free = free, free + 1
+        found.append(replace(one, value=value, state=STATES[0]))
+        values.add(value)
+    return tuple(found)
 
 
 def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:

@@ -26,7 +26,7 @@ class Docking(QObject):
 
     Where the docks of its side want more height than there is, it becomes a tab beside
     another one of ours. After that it stands where the user moves it. Whenever it is
-    shown it is in front of its tabs.
+    shown it is in front of its tabs. Keys do nothing in a dock that is not seen.
 
     Parameters
     ----------
@@ -69,6 +69,8 @@ class Docking(QObject):
             self._is_placed = True
             # For the tab: the name of the plugin behind it would not fit.
             dock.setWindowTitle(dock.windowTitle().partition(" (")[0])
+            # Qt leaves Alt and a letter to widgets behind another tab, too.
+            dock.visibilityChanged.connect(self._widget.setEnabled)
             self._join(window, dock)
         dock.raise_()
 

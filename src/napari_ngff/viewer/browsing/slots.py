@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from napari.utils.notifications import show_warning
+
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.lazy import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer import frontend
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
+    from napari_ngff.labels.classes import LabelClass
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.groups import Group
+    from napari_ngff.viewer.painting.classes import Classes
     from napari_ngff.viewer.picture import LayerData, Picture
 
 __all__ = ["LayerSlots", "Prepared", "Slot", "prepare"]
@@ -46,6 +50,11 @@ LOOK = (
     "mode",
 )
 """What labels keep when others take their place."""
+
+OTHER_CLASSES = (
+    "Other classes in this field.\nLabel {} is '{}' here and '{}' in the field before."
+    " Each field keeps its classes."
+)
 
 CONTRAST = ("contrast_limits_range", "contrast_limits", "colormap", "gamma")
 """What channels keep, too."""
@@ -124,6 +133,7 @@ class LayerSlots:
         self._names: dict[Slot, str] = {}
         self._in_use: dict[Slot, LabelsInUse] = {}
         self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
+        self._reported: set[str] = set()
         self._lacking: dict[Slot, bool] = {}  # channels not there: whether visible else
 
     def layers(self, viewer: ViewerModel) -> dict[Slot, Layer]:
@@ -275,12 +285,29 @@ class LayerSlots:
         layer, labels = self._layers[slot], self._in_use[slot]
         if not isinstance(layer, OMEZarrLabels) or not layer.editable:
             return
+        classes = classes_of_layer(layer)
+        own = classes.items
         if labels.classes:
-            classes_of_layer(layer).keep(labels.classes)
+            classes.keep(labels.classes)
         layer.visible = labels.look.get("visible", True)
         if labels.is_active and was_active:
             viewer.layers.selection.active = layer
         _dress(layer, labels.look)
+        _select_same_class(classes, labels)
+        self._report_other_classes(own, labels.classes)
+
+    def _report_other_classes(
+        self, own: Sequence[LabelClass], in_use: Sequence[LabelClass]
+    ) -> None:
+        """Show, once, that a label means another class than in the field before."""
+        before = {one.value: one.name for one in in_use}
+        for one in own:
+            name = before.get(one.value, one.name)
+            text = OTHER_CLASSES.format(one.value, one.name, name)
+            if name != one.name and text not in self._reported:
+                self._reported.add(text)
+                show_warning(text)
+                return
 
     def _rename(self, slot: Slot, layer: Layer, data: LayerData) -> None:
         """Call a layer by what it shows next, if its name tells of what it showed."""
@@ -350,6 +377,15 @@ def _emptied(data: LayerData) -> LayerData:
 def _look(layer: Layer) -> dict[str, Any]:
     names = LOOK + CONTRAST * (layer._type_string == "image")
     return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+
+
+def _select_same_class(classes: Classes, labels: LabelsInUse) -> None:
+    """Paint with the class that was in hand, whose label may be another one here."""
+    value = labels.look.get("selected_label")
+    names = {one.name for one in labels.classes if one.value == value}
+    same = [one.value for one in classes.items if one.name in names]
+    if same and value not in same:
+        classes.select(same[0])
 
 
 def _dress(layer: Layer, look: dict[str, Any]) -> None:

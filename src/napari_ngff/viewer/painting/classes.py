@@ -18,6 +18,7 @@ from napari_ngff.labels.classes import (
     dump_classes,
     load_classes,
     with_classes,
+    with_classes_in_use,
 )
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.boxes import whole_box
@@ -26,7 +27,7 @@ from napari_ngff.viewer.label_layers import label_features
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
@@ -88,12 +89,15 @@ class Classes:
         self._read(self.layer)
         self.changed.emit()
 
-    def keep(self, classes: Iterable[LabelClass]) -> None:
-        """Add classes in use; that alone is no reason to save these labels."""
+    def keep(self, classes: Sequence[LabelClass]) -> None:
+        """Add classes in use; that alone is no reason to save these labels.
+
+        The classes that the labels have of their own stay what they are.
+        """
         saver = self.layer.saver
         description = saver.description if saver is not None else None
         was_changed = description is None or description.changed
-        self.share(classes)
+        self._set(with_classes_in_use(self.items, classes))
         if description is not None and not was_changed:
             description.overlook()
 
