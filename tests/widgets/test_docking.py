@@ -85,6 +85,34 @@ def test_buttons_lead_from_the_map_to_the_classes_and_back(viewer, tmp_path):
     until(lambda: seen(dock) and not seen(browser))
 
 
+def test_keys_do_nothing_in_a_dock_behind_another_tab(viewer, tmp_path):
+    browser = open_plate(viewer, tmp_path, 1200, 900)
+    QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
+    until(lambda: full_name(ANNOTATE) in viewer.window.dock_widgets)
+    dock = viewer.window.dock_widgets[full_name(ANNOTATE)]
+    until(lambda: seen(dock))
+    begin_round(viewer, dock)
+    window = dock.window()
+    window.activateWindow()
+    until(window.isActiveWindow)
+
+    def move_last_up():
+        classes = dock.classes.classes
+        classes.select(classes.items[-1].value)
+        before = [one.name for one in classes.items]
+        QTest.keyClick(window, Qt.Key.Key_U, Qt.KeyboardModifier.AltModifier)
+        pump(500)  # a key holds its button down for a while
+        return [one.name for one in classes.items] != before
+
+    assert move_last_up()
+    QTest.mouseClick(dock.round.browse, Qt.MouseButton.LeftButton)
+    until(lambda: seen(browser) and not seen(dock))
+    assert not move_last_up()
+    QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
+    until(lambda: seen(dock) and not seen(browser))
+    assert move_last_up()
+
+
 @pytest.mark.long
 def test_tabs_say_which_is_which(viewer, tmp_path):
     open_plate(viewer, tmp_path, 1200, 900)

@@ -54,6 +54,13 @@ class Docking(QObject):
                 self._before = parent.size()
         elif kind == QEvent.Type.Show and watched is self._widget:
             QTimer.singleShot(0, self._place)
+        elif kind == QEvent.Type.Move and isinstance(watched, QDockWidget):
+            # Qt moves a dock behind another tab out of the window: its keys would work.
+            window = watched.parent()
+            inside = isinstance(window, QMainWindow) and window.rect().intersects(
+                watched.geometry()
+            )
+            self._widget.setEnabled(inside or watched.isFloating())
         return False
 
     def _place(self) -> None:
@@ -69,8 +76,6 @@ class Docking(QObject):
             self._is_placed = True
             # For the tab: the name of the plugin behind it would not fit.
             dock.setWindowTitle(dock.windowTitle().partition(" (")[0])
-            # Qt leaves Alt and a letter to widgets behind another tab, too.
-            dock.visibilityChanged.connect(self._widget.setEnabled)
             self._join(window, dock)
         dock.raise_()
 

@@ -68,11 +68,15 @@ class ClassPage(QWidget):
         grid = QGridLayout()
         actions: tuple[tuple[str, str, Callable[[], None]], ...] = (
             ("&Add class", "A new class, painted with at once.", self.add),
-            ("&Remove", "Takes the class off the list; its voxels stay.", self.remove),
+            (
+                "Remove",
+                "Removes the class from the list. Its pixels stay.",
+                self.remove,
+            ),
             ("&Merge into…", "Makes all its voxels another class.", self.merge),
             ("&Up", "The first nine have a number key each.", self.up),
             ("Dow&n", "The first nine have a number key each.", self.down),
-            ("Coun&t", "Counts the voxels of each class.", self.count),
+            ("Coun&t", "Counts the pixels of each class.", self.count),
             ("E&xport…", "Saves names and colours for other images.", self.export),
             ("I&mport…", "Adds names and colours of other images.", self.load),
         )
