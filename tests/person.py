@@ -10,6 +10,7 @@ a user works: menus, dialogs and questions are answered like everything else.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -92,18 +93,27 @@ class Person:
         self.steps = []
         self._main = MainThread()
         self._failed = []
+        self._listener = None
         self.sits_at(viewer)
         mouse.pump(200)
 
     def take(self, journey):
-        """Take a journey; fails where it does, or where its pictures are others."""
+        """Take a journey; fails where it does, or where its pictures are others.
+
+        Widgets are let go of in the main thread alone: where another thread holds one
+        last, or collects it, Qt deletes it while events for it may be on their way.
+        """
         loop = QEventLoop()
         thread = threading.Thread(
             target=self._run, args=(journey, loop), name="person", daemon=True
         )
-        thread.start()
-        loop.exec()
-        thread.join()
+        gc.disable()
+        try:
+            thread.start()
+            loop.exec()
+            thread.join()
+        finally:
+            gc.enable()
         if self._failed:
             raise self._failed[0]
         if "JOURNEY_PICTURES" not in os.environ:
@@ -171,9 +181,9 @@ class Person:
 
     def window_is_closed(self):
         """See that the user's answer closed the window; lets the viewer go."""
-        window = self.viewer.window._qt_window
-        self.sees(lambda: not window.isVisible())
-        self.look(self.viewer.close)
+        viewer = self.viewer  # not the window: see `take`
+        self.sees(lambda: not viewer.window._qt_window.isVisible())
+        self.look(viewer.close)
 
     def select_all_layers(self):
         """Click the first layer of the list, and the last with Shift."""
@@ -222,13 +232,20 @@ class Person:
         """Run xdotool, and wait until the window has what its pointer did."""
         name, *rest = command
         place = QPoint(*rest) if name == "mousemove" else None
-        listener = self.look(lambda: Listener(KINDS.get(name), place))
+        self.look(lambda: self._listen(KINDS.get(name), place))
         subprocess.run(
             ["xdotool", *map(str, command)], check=True, timeout=patience.PATIENCE
         )
-        self.sees(lambda: listener.told)
-        self.look(listener.deleteLater)
+        self.sees(lambda: self._listener.told)
+        self.look(self._end_listening)
         self.rest(0.03)  # napari's canvas holds moves back for 5 ms
+
+    # Only the main thread holds the listener: see `take`.
+    def _listen(self, kind, place):
+        self._listener = Listener(kind, place)
+
+    def _end_listening(self):
+        self._listener = None
 
     def press(self, *keys):
         """Press keys by their names in X, such as ctrl+s."""

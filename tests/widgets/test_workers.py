@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from functools import partial
 
 import pytest
@@ -143,3 +144,22 @@ def test_a_worker_calls_in_the_main_thread(qtbot):
     assert threads == [threading.main_thread()]  # at once
     run_in_worker(lambda: calls.call(note), lambda _: None)
     qtbot.waitUntil(lambda: threads == [threading.main_thread()] * 2, timeout=20_000)
+
+
+def test_filters_of_warnings_hold_while_a_worker_runs(qtbot):
+    began, end, ended = threading.Event(), threading.Event(), []
+
+    def work():
+        began.set()
+        end.wait(20)
+
+    before = list(warnings.filters)
+    run_in_worker(work, ended.append)
+    assert began.wait(20)
+    assert warnings.filters == before
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        during = list(warnings.filters)
+        end.set()
+        qtbot.waitUntil(lambda: len(ended) == 1, timeout=20_000)
+        assert warnings.filters == during

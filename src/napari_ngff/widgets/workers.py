@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from napari_ngff.viewer.frontend import set_runner, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from superqt.utils import WorkerBase
 
 __all__ = [
     "MainCalls",
@@ -137,21 +140,53 @@ def run_in_worker(
     failed: Callable[[Exception], None] | None = None,
 ) -> None:
     """Run `work` in a thread, then `done` or `failed` in the main thread."""
-    # superqt's, since napari's shows the error once more, and keeps every worker, with
-    # all that its callbacks hold, for as long as the window is open.
-    from superqt.utils import create_worker
+    worker = _worker_class()(work)  # type: ignore[arg-type]  # superqt's own of __init__
+    worker.returned.connect(lambda result: done(result))
+    worker.errored.connect(lambda error: (failed or _show_failure)(error))
+    worker.start()
 
-    def tell(error: Exception) -> None:
-        show((error_text(error),), "Something failed in the background.")
 
-    # In a tuple: an error that is returned, superqt takes for one that was raised.
-    create_worker(
-        lambda: (work(),),
-        _connect={
-            "returned": lambda found: done(found[0]),
-            "errored": failed or tell,
-        },
-    )
+def _show_failure(error: Exception) -> None:
+    show((error_text(error),), "Something failed in the background.")
+
+
+@functools.cache
+def _worker_class() -> type[WorkerBase[Any]]:
+    """Return superqt's worker without its change of the filters of warnings.
+
+    superqt's and not napari's, which shows the error once more, and keeps every worker,
+    with all that its callbacks hold, for as long as the window is open.
+    """
+    from superqt.utils import WorkerBase
+
+    class WorkerTask(WorkerBase[Any]):
+        """Work in a thread that leaves the filters of warnings alone.
+
+        The filters belong to the whole process: superqt 0.8 lifts them in all threads
+        while a worker runs, and warnings that napari silences appear in the terminal.
+        """
+
+        def __init__(self, work: Callable[[], Any]) -> None:
+            super().__init__()
+            self._work = work
+
+        def work(self) -> Any:
+            return self._work()
+
+        def run(self) -> None:
+            self.started.emit()
+            self._running = True
+            try:
+                result = self.work()
+                if not self.abort_requested:  # napari does, of all, as it closes
+                    self.returned.emit(result)
+            except Exception as error:  # noqa: BLE001  # shown in the main thread
+                self.errored.emit(error)
+            self._running = False
+            self.finished.emit()
+            self._finished.emit(self)
+
+    return WorkerTask
 
 
 def run_when_calm(work: Callable[[], Any]) -> None:
