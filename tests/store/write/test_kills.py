@@ -36,6 +36,7 @@ from callers import (
     painted,
     state_of,
 )
+from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.model import Severity
@@ -280,7 +281,12 @@ class Trials:
         if self.painting.name not in listed:
             return
         states = [self.wanted(n) for n in range(0, EDITS + 1, BETWEEN)]
-        levels = self.levels_of(self.painting.path)
+        try:
+            levels = self.levels_of(self.painting.path)
+        except NodeNotFoundError:
+            # Between two renames, until somebody recovers.
+            assert not self.swaps, where
+            return
         found = [level.read(whole_box(level.shape)) for level in levels]
         if self.kind == ARCHIVE:
             # It is the result of one of the saves, whole.
