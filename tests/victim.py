@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 
 import callers
+from napari_ngff.errors import error_text, remedy_of
 from napari_ngff.store.write import exchange
 
 BY_NUMBER = ("fsync", "write", "pwrite", "sendfile", "ftruncate", "truncate")
@@ -222,14 +223,14 @@ def run(job: dict) -> None:
     steps = Steps(job)
     steps.install()
     tell(f"ready {os.getpid()}")
-    told: dict = {"failures": []}
+    told: dict = {"failures": [], "remedies": []}
     # Once more after a failure, in the same process.
     for _ in range(2 if job.get("when", "").startswith("E") else 1):
         try:
             (caller.recover if job.get("recovers") else caller.make)(place)
         except Exception as error:  # noqa: BLE001
-            message = f"{type(error).__name__}: {error}"
-            told["failures"].append(message)
+            told["failures"].append(error_text(error))
+            told["remedies"].append(remedy_of(error))
             told["trace"] = traceback.format_exc()
         else:
             break

@@ -17,7 +17,7 @@ from napari_ngff.commands.check import add_check
 from napari_ngff.commands.export import add_export
 from napari_ngff.commands.measure import add_measure
 from napari_ngff.commands.merge import add_merge
-from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits
+from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits, error_text
 from napari_ngff.store.node import Node, open_node
 from napari_ngff.store.summary import branches, summary
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # what reads our output, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OMEZarrError, OSError) as error:
-        print(f"napari-ngff: {error}", file=sys.stderr)
+        print(f"napari-ngff: {error_text(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 1

@@ -20,6 +20,7 @@ Broken *metadata* of readable data is no exception but a
 
 from __future__ import annotations
 
+import errno
 import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
@@ -47,6 +48,16 @@ __all__ = [
 AGAIN = "Ask for it again."
 RESTORE = "Restore it from a copy."
 """What to do where it helps."""
+
+REMEDIES = {
+    errno.ENOSPC: "Make room on that disk, and try again.",
+    errno.EDQUOT: "Make room within your quota, and try again.",
+    errno.EROFS: "Make that disk writable, or choose another place.",
+    errno.EACCES: "Ask its owner for permission, or choose another place.",
+    errno.EPERM: "Ask its owner for permission, or choose another place.",
+    errno.EIO: "Check the disk or the network drive, and try again.",
+}
+"""What to do about errors of the system."""
 
 RESTORE_CHUNK = "Restore it from a copy; without it this part stays empty."
 
@@ -189,7 +200,9 @@ def may_pass(error: BaseException) -> bool:
 
 def remedy_of(error: BaseException) -> str:
     """Give what to do about an error, "" where it does not say."""
-    return error.remedy if isinstance(error, OMEZarrError) else ""
+    if isinstance(error, OMEZarrError):
+        return error.remedy
+    return REMEDIES.get(getattr(error, "errno", 0) or 0, "")
 
 
 def error_text(error: BaseException) -> str:
@@ -197,14 +210,24 @@ def error_text(error: BaseException) -> str:
 
     That one is logged with its traceback, since its text alone says too little.
     """
-    if isinstance(error, OMEZarrError | OSError) and str(error):
+    if isinstance(error, OMEZarrError) and str(error):
         return str(error)
+    if isinstance(error, OSError) and str(error):
+        return f"{_system_text(error)} {remedy_of(error)}".rstrip()
     if isinstance(error, ValueError):
         return str(error)  # what is wrong with an input
     logging.getLogger(__name__).error("Unexpected error", exc_info=error)
     if isinstance(error, MemoryError):
         return "There is not enough memory. Close other images, and try again."
     return f"Unexpected {type(error).__name__}: {error}".rstrip(": ")
+
+
+def _system_text(error: OSError) -> str:
+    """Say what the system refused, and where: without a number."""
+    if not error.strerror:
+        return str(error)
+    place = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror}{place}."
 
 
 @contextmanager

@@ -12,7 +12,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import CorruptDataError, NotOMEZarrError, OMEZarrError
+from napari_ngff.errors import (
+    CorruptDataError,
+    NotOMEZarrError,
+    OMEZarrError,
+    error_text,
+)
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.parse import parse
 from napari_ngff.metadata.rules import check_attributes
@@ -81,9 +86,9 @@ def run(options: argparse.Namespace) -> int:
         except (OMEZarrError, OSError) as error:
             valid = False
             if options.json:
-                print(json.dumps({"valid": False, "message": str(error)}))
+                print(json.dumps({"valid": False, "message": error_text(error)}))
             else:
-                print(f"napari-ngff: {error}", file=sys.stderr)
+                print(f"napari-ngff: {error_text(error)}", file=sys.stderr)
             continue
         counted = [f for f in findings if options.strict or is_error(f)]
         valid = valid and not counted

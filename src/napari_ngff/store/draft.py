@@ -75,8 +75,8 @@ class Draft:
             self.root = f"{transaction.root}/{self._tree.key}"
             os.mkdir(self.root)
         except (PermissionError, AccessError) as error:
-            msg = f"No permission to write {self.target}. Choose another folder."
-            raise AccessError(msg) from error
+            msg = f"No permission to write {self.target}."
+            raise AccessError(msg, remedy="Choose another folder.") from error
         self._folders = {self.root}
         if not self._is_single:
             self._flushing.start()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.notifications import show_error, show_info, show_warning
 from qtpy.QtWidgets import QFileDialog
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.viewer.notices import shorten
 from napari_ngff.viewer.writer import layers_to_save, with_ending
 from napari_ngff.widgets.form_dialog import main_window
@@ -42,7 +42,7 @@ def save_as(viewer: Viewer) -> None:
     except InterruptedError as error:
         show_info(f"Nothing is saved.\n{error}")
     except (OMEZarrError, OSError) as error:
-        show_error(f"Not saved.\n{error}")
+        show_error(f"Not saved.\n{error_text(error)}")
     else:
         show_info(f"Saved {shorten(written.name)}")
 

@@ -21,8 +21,9 @@ def permitted(path: str) -> Iterator[None]:
     except PermissionError as error:
         if isinstance(error, AccessError):
             raise
-        msg = f"No permission to write {path}. Ask its owner, or save elsewhere."
-        raise AccessError(msg) from error
+        msg = f"No permission to write {path}."
+        remedy = "Ask its owner, or save elsewhere."
+        raise AccessError(msg, remedy=remedy) from error
     except OSError as error:
         # A write or a flush knows the number of an open file alone.
         if error.filename is not None or error.errno is None:

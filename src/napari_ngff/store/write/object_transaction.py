@@ -145,11 +145,9 @@ class Bucket:
         try:
             return self._files.call_s3(name, Bucket=self._bucket, Key=place, **given)
         except PermissionError as error:
-            msg = (
-                f"The server refuses to write {self.name}/{key}. Ask its owner for"
-                " permission, or edit a copy of the labels."
-            )
-            raise AccessError(msg) from error
+            msg = f"The server refuses to write {self.name}/{key}."
+            remedy = "Ask its owner for permission, or edit a copy of the labels."
+            raise AccessError(msg, remedy=remedy) from error
         except FileNotFoundError:
             raise
         except OSError as error:

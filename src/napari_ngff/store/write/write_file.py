@@ -212,8 +212,12 @@ def _takes_place(aside: str, path: str, before: Revision | None) -> bool:
         # Others wrote there: put back what they did, and look again.
         inside, expected = found, inside
         exchange(aside, path)
-    with suppress(OSError):  # else the next writer removes it
+    try:
         os.unlink(aside)
+    except OSError:
+        # All is in its place; where that fails again, whoever sweeps removes it.
+        with suppress(OSError):
+            os.unlink(aside)
     return inside == mine
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from napari.utils.notifications import show_error, show_warning
 
-from napari_ngff.errors import NameTakenError
+from napari_ngff.errors import NameTakenError, error_text
 from napari_ngff.labels.journal import Journal, journal_home
 from napari_ngff.viewer.notices import shorten
 
@@ -200,7 +200,7 @@ class Reporter:
 
 
 def _sentence(error: Exception | None) -> str:
-    text = str(error)
+    text = str(error) if error is None else error_text(error)
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 

@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ngff.errors import error_text
 from napari_ngff.store.write.write_file import replace_file
 from napari_ngff.viewer.painting.classes import classes_of_layer, counts
 from napari_ngff.widgets.annotate.class_table import ClassTable
@@ -207,7 +208,7 @@ class ClassPage(QWidget):
             try:
                 replace_file(path, self.classes.dump().encode())
             except OSError as error:
-                self.told.emit(f"Not exported: {error}")
+                self.told.emit(f"Not exported: {error_text(error)}")
 
     def load(self) -> None:
         """Ask for a file, and add its list."""
@@ -218,7 +219,7 @@ class ClassPage(QWidget):
             try:
                 self.classes.load(Path(path).read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
-                self.told.emit(f"Not imported: {error}")
+                self.told.emit(f"Not imported: {error_text(error)}")
 
     def _on_over(self, index: int) -> None:
         if self.classes is not None:
