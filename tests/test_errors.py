@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import errno
+import os
 import pickle
 
 import pytest
@@ -14,6 +16,7 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     OMEZarrError,
     ServerError,
+    error_text,
     may_pass,
     remedy_of,
 )
@@ -65,3 +68,14 @@ def test_a_place_is_put_before_an_error():
     assert str(error) == "field 1: No permission. Ask its owner."
     assert remedy_of(error) == "Ask its owner."
     assert str(OMEZarrError.of(OSError("gone"), "field 1")) == "field 1: gone"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])
+def test_what_the_system_refuses_says_where_and_what_to_do(number):
+    error = OSError(number, os.strerror(number), "/data/cells.zarr/0/c/1")
+    text = error_text(error)
+    assert text.startswith(os.strerror(number))
+    assert "/data/cells.zarr/0/c/1" in text
+    assert text.endswith(remedy_of(error))
+    assert remedy_of(error)
+    assert "Errno" not in text
