@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
@@ -13,7 +15,7 @@ from mouse import RIGHT, camera, canvas, click, drop_on_canvas, on_canvas, pump,
 from napari_ngff.viewer.browsing.overview_names import KEY, names_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
-from plates import write_plate
+from plates import write_image, write_plate
 
 LEFT = Qt.MouseButton.LeftButton
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -231,6 +233,32 @@ def test_the_map_has_a_key(viewer, dock):
     modifiers = Qt.KeyboardModifier.ControlModifier | SHIFT
     QTest.keyClick(canvas(viewer).native, Qt.Key.Key_M, modifiers)
     until(dock.map.hasFocus)
+
+
+def test_float_labels_are_drawn_in_the_overview(viewer, tmp_path):
+    where = write_plate(
+        tmp_path / "p.ome.zarr",
+        grid=(2, 2),
+        fields=2,
+        shape=(1, 32, 32),
+        labelled=lambda _: ("nuclei",),
+    )
+    for field in where.glob("[AB]/[12]/[01]"):
+        shutil.rmtree(field / "labels/nuclei")
+        mask = np.full((32, 32), 6.8, "f4")
+        write_image(field / "labels/nuclei", mask, 3, axes="yx", label={})
+    viewer.open(str(where), plugin="napari-ngff")
+    until(lambda: browser_of(viewer) is not None)
+    browser = browser_of(viewer).browser()
+    until(lambda: not browser.is_drawing and bool(browser.well_cells()))
+    labels = viewer.layers["nuclei"]
+    labels.visible = True
+    pump(200)
+    until(lambda: not browser.is_drawing)
+    shown = np.asarray(labels._slice.image.raw)
+    assert set(np.unique(shown)) == {0, 7} or np.all(shown == 7)
+    assert np.count_nonzero(shown == 7) > 0.5 * shown.size
+    assert "overview" in labels.read_only
 
 
 @pytest.mark.long
