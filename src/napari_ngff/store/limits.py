@@ -82,9 +82,10 @@ def check_index(nbytes: int) -> None:
 def allowed_chunk() -> int:
     """Bytes of a decoded chunk that are read: see `CHUNK_VARIABLE`."""
     try:
-        return int(os.environ.get(CHUNK_VARIABLE, "")) << 20
+        wanted = int(os.environ.get(CHUNK_VARIABLE, ""))
     except ValueError:
-        return USUAL_CHUNK << 20
+        wanted = 0
+    return (wanted if wanted > 0 else USUAL_CHUNK) << 20
 
 
 def check_chunk(nbytes: int) -> None:

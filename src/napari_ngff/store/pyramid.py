@@ -19,6 +19,7 @@ from napari_ngff.metadata.model import (
     Severity,
 )
 from napari_ngff.store.chunks import open_array
+from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
 if TYPE_CHECKING:
@@ -191,9 +192,21 @@ def _usable(
         elif chunks_in_view(array) > MOST_CHUNKS:
             text = f"Its chunks of {array.chunks} voxels are too small to be viewed."
             problems.append(_problem("chunks-tiny", path, text, Consequence.LEFT_OUT))
+        elif text := too_large(array):
+            problems.append(_problem("chunks-large", path, text, Consequence.LEFT_OUT))
         else:
             found.append((level, array))
     return found
+
+
+def too_large(array: ChunkedArray) -> str:
+    """Say that no chunk of an array can be decoded; "" where they can."""
+    try:
+        check_chunk(array.layout.chunk_nbytes)
+    except UnsupportedError as error:
+        reason = str(error).rstrip(".")
+        return f"{reason[:1].upper()}{reason[1:]}."
+    return ""
 
 
 def chunks_in_view(array: ChunkedArray) -> int:

@@ -16,7 +16,6 @@ from napari_ngff.viewer.picture import (
     KEY,
     LayerOrigin,
     SharedAxes,
-    is_joined,
     layer_arrays,
     start_of,
 )
@@ -47,6 +46,10 @@ FIRST_COLORS = dict(enumerate(PALETTE, 1))
 OTHER = (0.6, 0.6, 0.6, 0.7)
 """Red, green, blue, alpha of all other labels for who reads the colours of a layer and
 not what they look like: napari would make them invisible."""
+
+
+LEFT_LEVELS = ("level-grows", "chunks-tiny", "chunks-large")
+"""Codes of levels that are there and not shown."""
 
 
 def label_layer(picture: Picture, frame: SharedAxes | None = None) -> LayerData:
@@ -119,16 +122,11 @@ def rounded_note(picture: Picture) -> str:
 
 def left_levels_note(picture: Picture) -> str:
     """Say which levels of labels saving does not change; "" where there is none."""
-    image = picture.node.metadata.image
-    if image is None or is_joined(picture):
-        return ""
-    shown = {level.path for level in picture.pyramid.multiscale.levels}
-    listed = max(
-        ([level.path for level in one.levels] for one in image.multiscales),
-        key=lambda paths: len(shown.intersection(paths)),
-        default=[],
-    )
-    left = [path for path in listed if path not in shown]
+    left = [
+        problem.where.rstrip(":").rpartition("/")[2]
+        for problem in picture.pyramid.problems
+        if problem.code in LEFT_LEVELS
+    ]
     if not left:
         return ""
     levels = "level {} is" if len(left) == 1 else "levels {} are"
