@@ -380,6 +380,7 @@ class RedirectedTree:
         with self._transaction.move():
             self._tree.swap(kept)
             del self._transaction.redirected[self.key]
+        self._tree.flush()
 
     def close(self) -> None:
         """Finish or take back what was begun."""

@@ -29,6 +29,7 @@ from napari_ngff.store.workers import share
 from napari_ngff.store.write.exchange import exchange
 from napari_ngff.store.write.file_lock import hold, hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file, flush_folder
+from napari_ngff.store.write.named_errors import permitted
 from napari_ngff.store.write.transaction import Transaction
 from napari_ngff.store.write.writer_token import SUFFIX, remove_left
 
@@ -159,6 +160,7 @@ class TreeReplacement:
         """
         self.prepare(kept)
         self.swap(kept)
+        self.flush()
 
     def prepare(self, kept: str = "") -> None:
         """Bring all that is new to the disk; see `commit`."""
@@ -180,6 +182,9 @@ class TreeReplacement:
         else:
             self._rename_both()
             _keep(f"{self._folder}/{OLD}", self.place, os.path.basename(kept))
+
+    def flush(self) -> None:
+        """Bring its name to the disk; see `commit`."""
         flush_folder(os.path.dirname(self.place))
 
     def _write_note(self, folder: str, *, listed: bool, kept: str = "") -> None:
@@ -192,7 +197,7 @@ class TreeReplacement:
             "file": os.stat(folder).st_ino,
         }
         path = f"{self._folder}/{NOTE}"
-        with open(path, "w", encoding="utf-8") as file:
+        with permitted(path), open(path, "w", encoding="utf-8") as file:
             json.dump(note, file)
         flush_file(path)
         flush_folder(self._folder)
