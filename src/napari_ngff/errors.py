@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "AGAIN",
     "AccessError",
     "ChunkError",
     "ConflictError",

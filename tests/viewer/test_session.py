@@ -157,7 +157,7 @@ def test_many_broken_chunks_make_few_messages(monkeypatch):
     result, reason = shown[0]
     assert result == "A part of the image cannot be read."
     assert "a.zarr/0/0 cannot be read: damaged" in reason
-    assert shown[1] == ("10 chunks cannot be read so far.", "a.zarr")
+    assert shown[1][0] == "10 parts of it cannot be read."
 
 
 def test_a_broken_well_is_told_with_one_advice(monkeypatch):

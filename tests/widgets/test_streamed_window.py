@@ -9,13 +9,15 @@ import time
 import numpy as np
 import pytest
 import zarr
+from napari.utils.notifications import notification_manager
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.remote import RemoteSource
+from napari_ngff.viewer import streamed_levels
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.streamed_levels import fetcher
 from plates import write_image
-from unreliable import Handler, serving
+from unreliable import OK, Handler, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
@@ -133,3 +135,17 @@ def test_what_is_panned_away_is_not_read(viewer, remote_image):
     until(lambda: is_at_rest(viewer))
     chunks = {path for path in remote_image.asked if "/0/c/" in path}
     assert len(chunks) < 2 * 32 * 32 * 0.4
+
+
+def test_a_server_that_comes_back_is_asked_again(viewer, remote_image, monkeypatch):
+    monkeypatch.setattr(streamed_levels, "RETRY_AFTER", 0.2)
+    remote_image.answer = lambda path: 418
+    look(viewer, 1, 600, 600)
+    until(lambda: viewer.layers[0].data_level == 0)
+    until(lambda: not fetcher.is_busy)
+    assert not is_true(viewer.layers[0])
+    notification_manager.records.clear()
+    remote_image.answer = lambda path: OK
+    pump(300)
+    look(viewer, 1, 640, 600)
+    until(lambda: is_at_rest(viewer))

@@ -295,17 +295,27 @@ def _is_brief(error: Exception) -> bool:
         return False
     if _status(error) is not None:
         return _status(error) in BUSY
-    # aiohttp's errors, by name: it need not be there. Who cannot be reached at all will
-    # not be in a moment.
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    if "ClientConnectorError" in kinds or isinstance(error, ConnectionRefusedError):
+    if _is_unreachable(error):
         return False
-    return "ClientError" in kinds or isinstance(error, ConnectionError)
+    return "ClientError" in _kinds(error) or isinstance(error, ConnectionError)
+
+
+def _kinds(error: Exception) -> set[str]:
+    """Name the classes of an error: aiohttp, which has its own, need not be there."""
+    return {kind.__name__ for kind in type(error).__mro__}
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Tell whether no server was found; none will be in a moment."""
+    refused = isinstance(error, ConnectionRefusedError)
+    return refused or "ClientConnectorError" in _kinds(error)
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, CancelledError):
         return "the window was closed"
+    if _is_unreachable(error):
+        return "the server cannot be reached; check the address and the network"
     if isinstance(error, TimeoutError):
         return f"there was no answer within {TIMEOUT:g} seconds"
     status = _status(error)

@@ -356,4 +356,4 @@ class ErrorReport:
             # napari shows the first line, and the rest on a click.
             show((str(error),), "A part of the image cannot be read.")
         elif str(count).strip("0") == "1":
-            show((error.source_name,), f"{count:,} chunks cannot be read so far.")
+            show((str(error),), f"{count:,} parts of it cannot be read.")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psygnal import Signal, SignalGroup
 
-from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.errors import AGAIN, ChunkError, OMEZarrError, error_text
 from napari_ngff.store.boxes import box_of, box_shape, cells_in, inside, overlap
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.shown_pixels import ShownPixels
@@ -48,6 +48,10 @@ DRAWN_VIEWS = 2
 
 MOST_KEPT = 2**25
 """Bytes that remembered views of one stream take, beside those that are drawn."""
+
+RETRY_AFTER = 3.0
+"""Seconds after which chunks that a server did not give are asked for again, when
+they are looked at."""
 
 REDRAW_INTERVAL = 0.05
 """Seconds between two redraws while pixels come in."""
@@ -81,15 +85,18 @@ class StreamedView:
         the centre first.
     todo
         Of these, those that no worker reads yet.
+    failed
+        Chunks that a server did not give, and when that was.
     """
 
-    __slots__ = ("box", "level", "missing", "pixels", "todo")
+    __slots__ = ("box", "failed", "level", "missing", "pixels", "todo")
 
     def __init__(self, level: StreamedLevel, box: Box) -> None:
         self.level, self.box = level, box
         self.pixels = np.full(box_shape(box), level.array.fill_value, level.dtype)
         self.missing = cells_from_centre(box, level)
         self.todo: list[Cell] = []
+        self.failed: dict[Cell, float] = {}
 
     def take_coarser(self, other: StreamedView) -> bool:
         """Fill all from a coarser view, by nearest pixels; False if it is too small."""
@@ -116,6 +123,8 @@ class StreamedView:
         absent = set(other.missing)  # before its pixels, which a worker goes on to fill
         for cell, area in tuple(self.missing.items()):
             if cell not in absent and overlap(area, other.box) == area:
+                if cell in other.failed:
+                    self.failed[cell] = other.failed[cell]
                 self.put(cell, other.pixels[inside(area, other.box)])
 
     def put(self, cell: Cell, pixels: Pixels) -> None:
@@ -124,6 +133,16 @@ class StreamedView:
         if area is not None:
             self.pixels[inside(area, self.box)] = pixels
             del self.missing[cell]  # last: another view copies what is not missing
+
+    def retry(self) -> None:
+        """Let chunks be missing again that failed a while ago."""
+        before = time.monotonic() - RETRY_AFTER
+        again = [cell for cell, at in tuple(self.failed.items()) if at < before]
+        if again:
+            areas = cells_from_centre(self.box, self.level)
+            for cell in again:
+                del self.failed[cell]
+                self.missing[cell] = areas[cell]
 
 
 class ImageStream:
@@ -148,6 +167,8 @@ class ImageStream:
         view = self._views.pop(key, None) or self._begin(level, box)
         self._views[key] = view
         self._forget_old()
+        if not fetcher.is_showing:
+            view.retry()
         if view.missing:
             fetcher.want(self, view)
         return view.pixels.copy() if view.missing else view.pixels
@@ -201,6 +222,11 @@ class PixelFetcher:
     """Reads what streams miss, in one worker with its helpers.
 
     Of one stream and level only what was asked for last is read.
+
+    Attributes
+    ----------
+    is_showing
+        Whether napari draws what has come in.
     """
 
     def __init__(self) -> None:
@@ -208,6 +234,7 @@ class PixelFetcher:
         self._wanted: dict[tuple[int, int, bool], tuple[ImageStream, StreamedView]] = {}
         self._running = False
         self._shown = 0.0
+        self.is_showing = False
 
     @property
     def is_busy(self) -> bool:
@@ -259,10 +286,20 @@ class PixelFetcher:
         area = view.missing.get(cell)
         if area is None:
             return
+
+        def report(error: ChunkError) -> None:
+            if error.remedy == AGAIN:
+                view.failed[cell] = time.monotonic()
+            on_error = view.level.on_error
+            if on_error is None:
+                raise error
+            on_error(error)
+
         try:
-            view.put(cell, view.level.array.read(area, view.level.on_error))
+            view.put(cell, view.level.array.read(area, report))
         except (OMEZarrError, OSError) as error:
             # Shown empty, and reported once; or it would be asked for without an end.
+            view.failed[cell] = time.monotonic()
             view.missing.pop(cell, None)
             text = error_text(error)
             frontend.run_in_main(lambda: frontend.show((text,), "Image incomplete."))
@@ -272,7 +309,12 @@ class PixelFetcher:
             frontend.tell_main((self, id(stream)), lambda: self._show(stream))
 
     def _show(self, stream: ImageStream) -> None:
-        stream_signals.arrived.emit(stream)
+        # Nobody looks anew: a server that is down would be asked without an end.
+        self.is_showing = True
+        try:
+            stream_signals.arrived.emit(stream)
+        finally:
+            self.is_showing = False
 
     def _ended(self, failed: str | None) -> None:
         with self._lock:
