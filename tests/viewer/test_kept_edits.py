@@ -14,7 +14,7 @@ from napari_ngff.store.node import open_node
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.viewer.saving import recovery
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
@@ -109,6 +109,21 @@ def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
     assert again.saver.save_now()
     info = open_node(str(cells)).child("labels/mitosis").metadata.image.label
     assert {info.properties[v]["class-name"] for v in (7, 8)} == {"dividing", "dead"}
+
+
+def test_the_section_of_the_last_edit_is_shown(tmp_path, user, monkeypatch):
+    path = tmp_path / "stack.ome.zarr"
+    write_stack(path, shape=(8, 64, 64))
+    viewer = opened(path, monkeypatch)
+    layer = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
+    step = layer.data_to_world((3, 0, 0))[0]
+    layer.paint((3, 8, 9), 7)
+    leave(viewer)
+    user.answer = frontend.RESTORE
+    viewer = opened(path, monkeypatch)
+    assert viewer.layers.selection.active is viewer.layers["mitosis"]
+    assert viewer.dims.point[0] == pytest.approx(step)
+    leave(viewer)
 
 
 def test_discarded_they_are_gone(cells, user, monkeypatch):

@@ -11,6 +11,8 @@ import zarr
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
 
 from mouse import drag, press_save, pump, until
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
@@ -60,6 +62,20 @@ def paint(viewer, layer, label, points):
 
 def stored(folder, level=0, name="nuclei"):
     return zarr.open_array(folder / "labels" / name / str(level), mode="r")[:]
+
+
+def test_ctrl_s_saves_labels_while_an_image_is_selected(viewer, folder):
+    layer = opened(viewer, folder)
+    paint(viewer, layer, 77, [(40, 50), (90, 120)])
+    image = next(other for other in viewer.layers if isinstance(other, Image))
+    viewer.layers.selection.active = image
+    window = viewer.window._qt_window
+    window.activateWindow()
+    until(window.isActiveWindow)
+    QTest.keyClick(window, Qt.Key.Key_S, CONTROL)
+    until(lambda: not layer.unsaved)
+    assert (stored(folder) == 77).any()
+    assert QApplication.activeModalWidget() is None
 
 
 def test_painted_pixels_are_in_the_file_after_ctrl_s(viewer, folder, qapp):

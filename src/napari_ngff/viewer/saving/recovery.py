@@ -365,6 +365,7 @@ class Recovery:
                 classes_of_layer(shown).load(journal.recovered.classes)
         shown.visible = True
         viewer.layers.selection.active = shown
+        _show_plane(viewer, shown)
         if shown.mode == Mode.PAN_ZOOM:
             shown.take_tool(last_tool())
         show_info(
@@ -395,6 +396,16 @@ def _try_to_open(
     except (OverflowError, OMEZarrError, OSError):  # shown where they are drawn
         return journal, None
     return journal, drawn
+
+
+def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
+    """Go to the section and the time of the last edit."""
+    last = layer.canvas.log.last
+    fixed = dict(() if last is None else last.fixed)
+    place = layer.data_to_world([fixed.get(axis, 0) for axis in range(layer.ndim)])
+    first = viewer.dims.ndim - layer.ndim
+    axes = [axis for axis in fixed if first + axis not in viewer.dims.displayed]
+    viewer.dims.set_point([first + axis for axis in axes], [place[a] for a in axes])
 
 
 def _rasterise_levels(drawn: Canvas, levels: Sequence[int]) -> None:

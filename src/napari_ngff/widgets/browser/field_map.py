@@ -8,6 +8,7 @@ from qtpy.QtCore import QRect, QSize, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QIcon, QPainter, QPixmap
 from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem, QToolTip, QWidget
 
+from napari_ngff.viewer.browsing.whereabouts import FIELD_KEYS
 from napari_ngff.widgets.browser.map_painting import cross, fitted, outline
 from napari_ngff.widgets.colors import ThemeColors
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from qtpy.QtCore import QEvent, QPoint
-    from qtpy.QtGui import QHelpEvent, QImage, QMouseEvent, QPaintEvent
+    from qtpy.QtGui import QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPaintEvent
 
     from napari_ngff.viewer.browsing.browser import FieldPlace, WellFields
 
@@ -237,6 +238,13 @@ class ImageStrip(QListWidget):
         """One row, or five."""
         high = ICON + 2 * self.fontMetrics().height() + 12
         return QSize(220, high if self._flat else 5 * high)
+
+    def keyPressEvent(self, event: QKeyEvent | None) -> None:
+        """Leave , and . to the dock, which goes to the next image; else search."""
+        if event is not None and event.text() in FIELD_KEYS:
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
 
     def _on_scrolled(self) -> None:
         self.scrolled.emit()

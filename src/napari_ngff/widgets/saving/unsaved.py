@@ -89,7 +89,7 @@ class Guard(QObject):
             type(viewer.layers).remove_selected(viewer.layers)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
-        """Ask before the window is closed; leave Ctrl+S to painted labels."""
+        """Ask before the window is closed; let Ctrl+S save painted labels."""
         kind = event.type()
         if kind == QEvent.Type.Close and event.spontaneous() and self._is_unsaved():
             event.ignore()
@@ -99,6 +99,7 @@ class Guard(QObject):
         if kind == QEvent.Type.ShortcutOverride and self._is_save(event):
             # Else napari's menu takes it, and asks for the name of a new file.
             event.accept()
+            self._save_unselected()
             return True
         return False
 
@@ -108,7 +109,18 @@ class Guard(QObject):
         if viewer is None or key.key() != KEY or key.modifiers() != CONTROL:
             return False
         active = viewer.layers.selection.active
-        return isinstance(active, OMEZarrLabels) and active.saver is not None
+        if isinstance(active, OMEZarrLabels):
+            return active.saver is not None or bool(active.read_only)
+        return self._is_unsaved()
+
+    def _save_unselected(self) -> None:
+        """Save all labels if the selected layer has no such key, as an image."""
+        viewer = self._viewer()
+        if viewer is not None and not isinstance(
+            viewer.layers.selection.active, OMEZarrLabels
+        ):
+            for saver in _unsaved(viewer.layers).values():
+                saver.save()
 
     def _is_unsaved(self) -> bool:
         viewer = self._viewer()
@@ -156,7 +168,7 @@ class Guard(QObject):
         text.append("'Keep for later' lets you restore them next time.")
         said = [saver.description for saver in savers.values()]
         if any(one is not None and one.changed for one in said):
-            text.append("Colours and properties cannot be kept for later.")
+            text.append("Of colours and properties, only classes are kept.")
         return dialogs.ask(self.parent(), TITLE, " ".join(text), [SAVE, KEEP, DISCARD])
 
     def _save(self, savers: dict[Any, LayerSaver]) -> bool:
