@@ -522,6 +522,9 @@ def painted(original, painting, count):
 # What is found.
 
 
+BESIDE = "data/napari-ngff/journal/", "data/napari-ngff/last-tool.json", "tmp/"
+"""What is no part of what is changed."""
+
 WHEN = re.compile(rb'"when": "[^"]*"')
 """A time, which is another each time."""
 
@@ -538,7 +541,7 @@ def state_of(place: Place) -> dict[str, str]:
 def contents_of(place: Place) -> Iterable[tuple[str, bytes]]:
     for path in place.folder.rglob("*"):
         name = path.relative_to(place.folder).as_posix()
-        if name.startswith(("data/napari-ngff/journal/", "tmp/")) or path.is_dir():
+        if name.startswith(BESIDE) or path.is_dir():
             continue
         if path.suffix == ".ozx":
             with zipfile.ZipFile(path) as archive:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.named_errors import permitted
+from napari_ngff.store.write.write_file import temporary_folder
 
 if TYPE_CHECKING:
     from typing import IO
@@ -27,6 +28,9 @@ class AppendLog:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        # One without a name has a number instead.
+        named = isinstance(file.name, str)
+        self._place = file.name if named else temporary_folder()
         self._end = os.fstat(file.fileno()).st_size
 
     def append(self, record: bytes) -> int:
@@ -39,7 +43,7 @@ class AppendLog:
             call.
         """
         unwritten = memoryview(record)
-        with permitted(str(self._file.name)):
+        with permitted(self._place):
             self._cut()
             self._file.seek(0, os.SEEK_END)
             try:
@@ -59,5 +63,5 @@ class AppendLog:
 
     def flush(self) -> None:
         """Return once all of it is on the disk."""
-        with permitted(str(self._file.name)):
+        with permitted(self._place):
             flush_open_file(self._file)

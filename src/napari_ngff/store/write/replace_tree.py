@@ -312,9 +312,10 @@ def _settle(
         _settle_place(folder, place, note)
         if note:
             consolidate(transaction, note["documents"])
-            os.unlink(f"{folder}/{NOTE}")
-        left = [f"{folder}/{name}" for name in (DONE, NEW)]
-        for path in left:
+            with suppress(OSError):
+                os.unlink(f"{folder}/{NOTE}")
+        left = [f"{folder}/{name}" for name in (NOTE, DONE, NEW)]
+        for path in left[1:]:
             shutil.rmtree(path, ignore_errors=True)
         if any(map(os.path.lexists, left)):
             return  # the system does not let all of it go; the next one tries again

@@ -27,6 +27,7 @@ __all__ = [
     "rename_over",
     "replace_file",
     "require_writable",
+    "temporary_folder",
     "write_aside",
     "written_aside",
 ]
@@ -160,6 +161,11 @@ def nameless_file(folder: str | None = None) -> IO[bytes]:
         On whose file system; by default where the system keeps such files.
     """
     return tempfile.TemporaryFile(dir=folder, buffering=0)
+
+
+def temporary_folder() -> str:
+    """Tell where the system keeps files that are soon gone."""
+    return tempfile.gettempdir()
 
 
 def rename(aside: str, path: str) -> None:
