@@ -225,7 +225,6 @@ def circles(modules: dict[str, set[str]]) -> list[set[str]]:
 TEXTS = {name_of(path): path.read_text(encoding="utf-8") for path in MODULES}
 
 CIRCLES_LEFT = (
-    "napari_ngff.store.revision",
     "napari_ngff.viewer.saving.saver",
     "napari_ngff.widgets.installation",
 )

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.source import Source
-
-__all__ = ["ReadLog", "Revision"]
+__all__ = ["Revision"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,63 +48,3 @@ class Revision:
     def numbers(self) -> list[int]:
         """The same as a list, for JSON."""
         return [self.size, self.stamp, self.file]
-
-
-def _itself(source: Source) -> Source:
-    return source
-
-
-class ReadLog:
-    """Read objects of a source, and note the revision in which each was first read.
-
-    Parameters
-    ----------
-    source
-        To read.
-
-    Attributes
-    ----------
-    revisions
-        Key -> revision, None for an object that was not there. About 300 bytes for
-        each.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.revisions: dict[str, Revision | None] = {}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Another process reads, and never compares.
-        return _itself, (self._source,)
-
-    @property
-    def name(self) -> str:
-        """Path of the root."""
-        return self._source.name
-
-    @property
-    def concurrency(self) -> int:
-        """How many reads at once pay."""
-        return self._source.concurrency
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the container."""
-        return self._source.problems
-
-    def get(
-        self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
-        """Read an object or a part of it; see `Source.get`."""
-        if key not in self.revisions:
-            # Before reading: what changes in between is then seen as a change.
-            self.revisions.setdefault(key, self._source.revision(key))
-        return self._source.get(key, start, length)
-
-    def revision(self, key: str) -> Revision | None:
-        """Tell the revision that an object has now; see `Source.revision`."""
-        return self._source.revision(key)
-
-    def names(self, prefix: str) -> tuple[str, ...] | None:
-        """Names directly below `prefix`, sorted."""
-        return self._source.names(prefix)

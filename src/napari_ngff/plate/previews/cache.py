@@ -16,7 +16,7 @@ import numpy as np
 import platformdirs
 
 from napari_ngff.store.location import is_url
-from napari_ngff.store.revision import ReadLog
+from napari_ngff.store.source import ReadLog
 from napari_ngff.store.write.write_file import written_aside
 
 if TYPE_CHECKING:
