@@ -468,6 +468,16 @@ def test_what_is_pinned_comes_in_view(root, viewer):
     assert viewer.scene.camera.zoom == pytest.approx(before), "alone again"
 
 
+def test_a_field_after_an_overview_fills_the_canvas_beside_a_pinned_one(root, viewer):
+    browser = browse(viewer, root)
+    browser.show_field("A/2")
+    alone = viewer.scene.camera.zoom
+    browser.pin("A/1")
+    browser.show_mosaic()
+    browser.show_field("A/2")
+    assert viewer.scene.camera.zoom == pytest.approx(alone, rel=0.1)
+
+
 def test_what_is_pinned_is_seen_on_a_light_canvas(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")

@@ -163,9 +163,11 @@ def fit(
     viewer.reset_view(margin=margin)
     if viewer.dims.ndisplay != 2:
         return
-    whole = viewer.layers.extent.world[:, -2:]
+    # The part may have another shape than all layers, as a field of a wide plate has.
+    whole = np.maximum(np.diff(viewer.layers.extent.world[:, -2:], axis=0)[0], 1e-9)
     sizes = np.maximum(np.subtract(high, low), 1e-9)
     camera = camera_of(viewer)
-    camera.zoom *= float(min((whole[1] - whole[0]) / sizes))
+    canvas = np.asarray(canvas_of(viewer), float)
+    camera.zoom *= float(min(canvas / sizes) / min(canvas / whole))
     center = np.add(low, high) / 2
     camera.center = (*camera.center[:-2], *map(float, center))
