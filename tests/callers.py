@@ -5,6 +5,7 @@ Each is tried in every kind of store; where it cannot write, it says what it ref
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -444,6 +445,8 @@ class LayerUser(PaintingUser):
         autosave.autosave_minutes = lambda: 1
         self.viewer = open_layers(place.root)
         self.layer = self.viewer.layers[painting.name]
+        if self.layer.saver is None:  # who may not write cannot paint either
+            raise PermissionError(errno.EACCES, self.layer.read_only, str(place.root))
         self.canvas, self.journal = self.layer.canvas, self.layer.saver.journal
         self.autosave = autosave.Autosave(self.viewer)
         self.results: list[Any] = []
