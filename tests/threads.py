@@ -15,6 +15,7 @@ import pytest
 from qtpy.QtCore import QObject
 
 import napari_ngff
+from napari_ngff.widgets.workers import worker_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,10 +63,8 @@ class WorkerWatch:
 
     @classmethod
     def watching(cls) -> Iterator[WorkerWatch]:
-        """Watch the workers of napari's pool, and threads that begin meanwhile."""
-        from superqt.utils._qthreading import FunctionWorker
-
-        watch, work = cls(), FunctionWorker.work
+        """Watch our workers in Qt's pool, and threads that begin meanwhile."""
+        watch, work = cls(), worker_class().work
 
         def watched(worker: Any) -> Any:
             sys.setprofile(watch.look)
@@ -75,7 +74,7 @@ class WorkerWatch:
                 sys.setprofile(None)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(FunctionWorker, "work", watched)
+            patch.setattr(worker_class(), "work", watched)
             threading.setprofile(watch.begin)
             yield watch
             threading.setprofile(None)

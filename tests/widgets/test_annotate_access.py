@@ -41,6 +41,7 @@ def dock(viewer, tmp_path):
     dock.classes.classes.add("debris")
     dock.round.start()
     until(lambda: dock.round.annotation.fields)
+    bring_forward(dock)  # the browser came in front of it
     viewer.window._qt_window.activateWindow()
     pump(200)
     return dock

@@ -25,6 +25,7 @@ __all__ = [
     "main_calls",
     "run_in_worker",
     "run_when_calm",
+    "worker_class",
 ]
 
 CALM = 100
@@ -140,7 +141,7 @@ def run_in_worker(
     failed: Callable[[Exception], None] | None = None,
 ) -> None:
     """Run `work` in a thread, then `done` or `failed` in the main thread."""
-    worker = _worker_class()(work)  # type: ignore[arg-type]  # superqt's own of __init__
+    worker = worker_class()(work)  # type: ignore[arg-type]  # superqt's own of __init__
     worker.returned.connect(lambda result: done(result))
     worker.errored.connect(lambda error: (failed or _show_failure)(error))
     worker.start()
@@ -151,7 +152,7 @@ def _show_failure(error: Exception) -> None:
 
 
 @functools.cache
-def _worker_class() -> type[WorkerBase[Any]]:
+def worker_class() -> type[WorkerBase[Any]]:
     """Return superqt's worker without its change of the filters of warnings.
 
     superqt's and not napari's, which shows the error once more, and keeps every worker,
