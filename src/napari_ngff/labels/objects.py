@@ -76,7 +76,7 @@ def parted(
 
     runs = flood(level, seeds[0], axes)
     if runs is None:
-        msg = f"The object is larger than {FILL_BUDGET >> 20} million voxels."
+        msg = f"The object is larger than {FILL_BUDGET >> 20} million pixels."
         raise ValueError(msg)
     mask, origin = _mask(runs)
     markers = np.zeros(mask.shape, np.int32)

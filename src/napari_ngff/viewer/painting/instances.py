@@ -124,7 +124,7 @@ def absorb(layer: OMEZarrLabels, at: Sequence[int], label: int) -> Regrouping:
     _check_unlocked(layer, old)
     runs = flood(layer.canvas.levels[0], at, _axes(layer))
     if runs is None:
-        msg = f"The object is larger than {FILL_BUDGET >> 20} million voxels."
+        msg = f"The object is larger than {FILL_BUDGET >> 20} million pixels."
         raise ValueError(msg)
     return Regrouping(layer, (_edit(layer, runs, at, label, old),), (old,))
 

@@ -281,7 +281,7 @@ class OMEZarrLabels(CanvasLabels):
             if runs is None:
                 show_warning(
                     "Nothing was filled.\nThe region is larger than"
-                    f" {FILL_BUDGET // 10**6} million voxels: outline it with the"
+                    f" {FILL_BUDGET // 10**6} million pixels: outline it with the"
                     " polygon tool, or close it with the brush first."
                 )
                 return

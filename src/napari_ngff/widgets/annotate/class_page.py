@@ -74,7 +74,7 @@ class ClassPage(QWidget):
                 "Removes the class from the list. Its pixels stay.",
                 self.remove,
             ),
-            ("&Merge into…", "Makes all its voxels another class.", self.merge),
+            ("&Merge into…", "Makes all its pixels another class.", self.merge),
             ("&Up", "The first nine have a number key each.", self.up),
             ("Dow&n", "The first nine have a number key each.", self.down),
             ("Coun&t", "Counts the pixels of each class.", self.count),
@@ -176,7 +176,7 @@ class ClassPage(QWidget):
             self.told.emit("There is no other class.")
             return
         name, chosen = QInputDialog.getItem(
-            self, "Merge classes", f"All voxels of {one.name} become:", names, 0, False
+            self, "Merge classes", f"All pixels of {one.name} become:", names, 0, False
         )
         if chosen:
             try:

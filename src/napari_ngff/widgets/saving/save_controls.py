@@ -108,7 +108,7 @@ def _signals(saver: LayerSaver | None) -> tuple[SignalInstance, ...]:
     return saver.dirty_changed, saver.progressed, saver.saved, saver.failed
 
 
-UNITS = ("label voxels", "screen pixels")
+UNITS = ("image pixels", "screen pixels")
 
 
 class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
@@ -127,7 +127,7 @@ class OMEZarrLabelsControls(QtLabelsControls):  # type: ignore[misc]
         self.brush_unit.addItems(UNITS)
         self.brush_unit.setCurrentIndex(int(layer.brush_on_screen))
         self.brush_unit.setToolTip(
-            "In label voxels the brush covers the same whatever the zoom;"
+            "In image pixels the brush covers the same whatever the zoom;"
             " in screen pixels it looks the same."
         )
         self.brush_unit.currentIndexChanged.connect(self._on_unit)
