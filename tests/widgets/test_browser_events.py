@@ -188,7 +188,7 @@ def test_enter_selects_what_the_filter_leaves(viewer, dock, qtbot):
 
 
 def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeypatch):
-    monkeypatch.setattr("napari_ngff.viewer.browsing.actions.SHORT", -1)
+    monkeypatch.setattr("napari_ngff.viewer.latest_task.STEP_SECONDS", -1)
     browser = dock.browser()
     told = []
     browser.busy.connect(told.append)

@@ -7,7 +7,7 @@ import pytest
 from vispy.gloo.util import _screenshot
 
 from mouse import canvas, pump, until
-from napari_ngff.viewer.browsing import actions
+from napari_ngff.viewer import latest_task
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
 from plates import write_array, write_plate
@@ -66,7 +66,7 @@ def settle(browser, position):
 
 def test_each_frame_shows_one_field_at_its_place(viewer, frames, monkeypatch):
     # As with many layers: the window may draw after each of them.
-    monkeypatch.setattr(actions, "SHORT", -1)
+    monkeypatch.setattr(latest_task, "STEP_SECONDS", -1)
     browser = session_of(viewer).browser
     settle(browser, None)
     frames.clear()

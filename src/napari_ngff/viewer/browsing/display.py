@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OMEZarrError, may_pass
 from napari_ngff.metadata.model import Kind
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.actions import Actions
 from napari_ngff.viewer.browsing.camera import (
     MARGIN,
     OVERVIEW_MARGIN,
@@ -47,6 +46,7 @@ from napari_ngff.viewer.browsing.slots import (
     with_labels_in_use,
 )
 from napari_ngff.viewer.browsing.streaming import Stream, reread
+from napari_ngff.viewer.latest_task import LayerTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.requests import Request
     from napari_ngff.viewer.browsing.slots import Slot
     from napari_ngff.viewer.groups import Group
+    from napari_ngff.viewer.latest_task import TaskTurn
     from napari_ngff.viewer.saving.report import SaveResult
     from napari_ngff.viewer.saving.saver import LayerSaver
 
@@ -121,7 +122,7 @@ class Display:
         self.opener = Opener(node, frontend.ErrorReport())
         self.notices = FieldNotices(observer.title)
         self.route = Route(self.opener.arrangements.screen, self.notices)
-        self.actions = Actions(self._busy, self._hold_drawing, self._is_open)
+        self._task = LayerTask(self._busy, self._hold_drawing, self._is_open)
         self._slots = LayerSlots()
         self._saved_images: list[str] = []  # addresses, in the order of saves
         self._extras = FieldExtras()
@@ -132,7 +133,7 @@ class Display:
     def close(self) -> None:
         """Let the viewer alone, from now on; the layers stay."""
         self._closed = True
-        self.actions.stop()
+        self._task.cancel()
         self._stream.close()
         viewer = self._viewer()
         if viewer is not None:
@@ -140,7 +141,7 @@ class Display:
 
     def stop(self) -> None:
         """Give up what is being read; what is shown stays."""
-        self.actions.stop()
+        self._task.cancel()
         self._requests.give_up()
         self._observer.busy(False)
 
@@ -226,7 +227,7 @@ class Display:
 
         runs, labels = self.runs or (None,), self.labels
 
-        def work() -> tuple[Prepared, list[WellCells]]:
+        def work(_: TaskTurn) -> tuple[Prepared, list[WellCells]]:
             groups, tiles = [], []
             for run in runs:
                 title = self._title(run)
@@ -252,7 +253,7 @@ class Display:
             again = functools.partial(self.show_mosaic, paths, look)
             self._leave(request, proceed, images, again)
 
-        self.actions.do(work, steps, leave, lambda: self.notices.name(request))
+        self._task.start(work, steps, leave, lambda: self.notices.name(request))
 
     def go(
         self,
@@ -283,13 +284,13 @@ class Display:
         request = self._requests.image(find, asked)
         request.saves_before = len(self._saved_images)
 
-        def work() -> tuple[Position, Prepared]:
+        def work(turn: TaskTurn) -> tuple[Position, Prepared]:
             position = self._found(request)
             if step and position == self.position:
                 return position, Prepared()
             prepared = self._preparation.take(self.route, position, runs)
             prepared = with_channels(prepared, added)
-            prefetch(prepared, views, self.actions.since(), canvas)
+            prefetch(prepared, views, turn.is_newest, canvas)
             return position, with_labels_in_use(prepared, in_use)
 
         def leave(
@@ -320,7 +321,7 @@ class Display:
             self.notices.show_coarser(position, prepared)
             self._prefetch(position)
 
-        self.actions.do(work, steps, leave, lambda: self.notices.name(request))
+        self._task.start(work, steps, leave, lambda: self.notices.name(request))
 
     def _found(self, request: Request) -> Position:
         """Find the image that is asked for; where its well fails, note the problem."""
@@ -359,7 +360,7 @@ class Display:
     def _prefetch(self, here: Position) -> None:
         """Let the images before and after one be prepared, until another is asked."""
         order, runs, route = self.order, self.runs, self.route
-        views, wanted = self._views(), self.actions.since()
+        views, wanted = self._views(), self._task.current_turn().is_newest
         nexts = [
             functools.partial(route.stepped, here, step, order, runs)
             for step in (1, -1)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer.browsing.actions import Actions
 from napari_ngff.viewer.browsing.camera import CameraView, fit
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.slots import prepare
+from napari_ngff.viewer.latest_task import LayerTask
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.picture import KEY
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.display import Display
     from napari_ngff.viewer.browsing.slots import Prepared
+    from napari_ngff.viewer.latest_task import TaskTurn
 
 __all__ = ["Pins"]
 
@@ -69,7 +70,7 @@ class Pins:
         self._title = title
         self._busy = busy
         self._changed = changed
-        self._actions = Actions(busy)
+        self._task = LayerTask(busy)
         self._wanted: list[Wanted] = []
         self._layers: dict[Position, list[Layer]] = {}
         self._before: CameraView | None = None
@@ -97,7 +98,7 @@ class Pins:
     def stop(self) -> None:
         """Give up what is being read."""
         self._wanted.clear()
-        self._actions.stop()
+        self._task.cancel()
         self._busy(False)
 
     def toggle(self, viewer: ViewerModel, well: str | None, field: str | None) -> None:
@@ -106,7 +107,9 @@ class Pins:
         self._wanted.append((well, field))
         wanted, runs = tuple(self._wanted), self._display.runs
 
-        def work() -> tuple[list[tuple[Position, Prepared]], dict[Position, str]]:
+        def work(
+            _: TaskTurn,
+        ) -> tuple[list[tuple[Position, Prepared]], dict[Position, str]]:
             acts, failed = [], {}
             for one in wanted:
                 try:
@@ -130,7 +133,7 @@ class Pins:
             self._display.notices.show_not_compared(found[1])
             self._changed()
 
-        self._actions.do(work, steps)
+        self._task.start(work, steps)
 
     def _fit(self, viewer: ViewerModel) -> None:
         """Bring all that is compared in view; else it stands where nobody looks."""

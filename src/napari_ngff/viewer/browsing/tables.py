@@ -37,6 +37,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     gather_offer,
     read_offer,
 )
+from napari_ngff.viewer.latest_task import LatestTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.viewer.browsing.browser import Browser
+    from napari_ngff.viewer.latest_task import TaskTurn
 
 __all__ = ["Tables"]
 
@@ -90,7 +92,7 @@ class Tables:
         self._joined = JoinedTables()
         self._limits: tuple[float, float] | None = None
         self._filter = ""
-        self._generation = 0
+        self._task = LatestTask(on_progress=self.progressed.emit)
         browser.layers_changed.connect(self._join)
 
     def close(self) -> None:
@@ -248,43 +250,32 @@ class Tables:
                     count = f"Left out: {len(found.problems):,}."
                     frontend.show(found.problems, count)
 
-        work = partial(gather_offer, node, offer, places=places, wells=wells)
+        def work(turn: TaskTurn) -> Gathered | None:
+            return gather_offer(node, offer, turn.report_progress, places, wells)
+
         self._run(work, done, note)
 
     def _run(
         self,
-        work: Callable[[Callable[[int, int], bool]], Any],
+        work: Callable[[TaskTurn], Any],
         done: Callable[[Any], None],
         note: str = "",
     ) -> None:
-        """Do something in a worker; a note is told ahead, and a text that it gives."""
-        self._generation += 1
-        mine = self._generation
+        """Do something in a worker; a note is shown at once, and in the end."""
 
-        def goes_on(count: int, total: int) -> bool:
-            if mine == self._generation:
-                frontend.tell_main(self, lambda: progressed(count, total))
-            return mine == self._generation
-
-        def progressed(count: int, total: int) -> None:
-            if mine == self._generation:
-                self.progressed.emit(count, total)
-
-        def finished(found: Any) -> None:
-            if mine != self._generation:
-                return
-            self._generation += 1  # what the worker told may come after its result
+        def finish(result: Any) -> None:
             self.progressed.emit(1, 1)
-            if isinstance(found, str):
-                self.told.emit(found)
-                self.changed.emit()
-            else:
-                done(found)
+            done(result)
+
+        def report_failure(reason: str) -> None:
+            self.progressed.emit(1, 1)
+            self.told.emit(reason)
+            self.changed.emit()
 
         self.progressed.emit(0, 0)
         if note:
             self.told.emit(note)
-        frontend.run(partial(frontend.attempt, partial(work, goes_on)), finished)
+        self._task.start(work, finish, report_failure)
 
     def cancel(self) -> None:
         """Give up what goes on in a worker, and say so."""
@@ -293,8 +284,8 @@ class Tables:
         self.changed.emit()
 
     def give_up(self) -> None:
-        """Let a worker end after the fields that were begun; from any thread."""
-        self._generation += 1
+        """Let a worker end after the fields that were begun; in the main thread."""
+        self._task.cancel()
 
     def _take(self, offer: Offer, table: Table) -> None:
         self._joined.add(offer, table)

@@ -18,7 +18,7 @@ from napari_ngff.viewer.bridge.merging import HOW, PreparedMerge, prepare, worke
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
 from napari_ngff.widgets.annotate.export_box import ExportBox
 from napari_ngff.widgets.annotate.region_form import RegionForm, choice_box
-from napari_ngff.widgets.inquiry import Questions
+from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -38,7 +38,7 @@ class BridgePage(QWidget):
         super().__init__(parent)
         self._viewer = viewer
         self._layer: OMEZarrLabels | None = None
-        self._questions = Questions(self)
+        self._tasks = WidgetTasks(self)
         self.form = RegionForm(viewer, plan, self)
         self.take = QPushButton("Extract", self)
         self.take.setToolTip(
@@ -144,7 +144,7 @@ class BridgePage(QWidget):
 
         self.put.setEnabled(False)
         self.told.emit(f"Merging {name}…")
-        self._questions.ask("merge", work, lambda found: self._merge(name, found))
+        self._tasks.start("merge", work, lambda found: self._merge(name, found))
 
     def _merge(self, name: str, found: PreparedMerge | str) -> None:
         self.refresh()

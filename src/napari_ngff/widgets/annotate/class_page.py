@@ -22,7 +22,7 @@ from napari_ngff.errors import error_text
 from napari_ngff.store.write.write_file import replace_file
 from napari_ngff.viewer.painting.classes import classes_of_layer, counts
 from napari_ngff.widgets.annotate.class_table import ClassTable
-from napari_ngff.widgets.inquiry import Questions
+from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ class ClassPage(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._layer: OMEZarrLabels | None = None
-        self._questions = Questions(self)
+        self._tasks = WidgetTasks(self)
         self.table = ClassTable(self)
         self.over = QComboBox(self)
         self.over.setAccessibleName("Draw over")
@@ -103,7 +103,7 @@ class ClassPage(QWidget):
             layer.events.show_selected_label.connect(self._on_shown)
         self._on_shown()
         self.show_only.setEnabled(layer is not None)
-        self._questions.drop()
+        self._tasks.cancel_others()
         if self.classes is not None:
             self.classes.changed.disconnect(self.refresh)
         classes = classes_of_layer(layer) if layer is not None else None
@@ -189,7 +189,7 @@ class ClassPage(QWidget):
         layer = self._layer
         if layer is not None:
             self.told.emit("Counting…")
-            self._questions.ask("count", lambda: counts(layer), self._counted)
+            self._tasks.start("count", lambda: counts(layer), self._counted)
 
     def _counted(self, found: dict[int, int] | str) -> None:
         if isinstance(found, str):

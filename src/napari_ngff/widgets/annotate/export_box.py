@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.viewer.bridge.exporting import export_boxes, export_outlines
 from napari_ngff.viewer.bridge.regions import level_shapes
-from napari_ngff.widgets.inquiry import Questions
+from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ class ExportBox(QGroupBox):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Other programs", parent)
         self._layer: OMEZarrLabels | None = None
-        self._questions = Questions(self)
+        self._tasks = WidgetTasks(self)
         self._stop = threading.Event()
         self.level = QComboBox(self)
         self.level.setAccessibleName("Level to export")
@@ -71,7 +71,7 @@ class ExportBox(QGroupBox):
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Export other labels; what goes on is given up."""
         self._stop.set()
-        self._questions.drop()
+        self._tasks.cancel_others()
         self._layer = layer
         self.level.clear()
         for number, shape in enumerate(level_shapes(layer) if layer else ()):
@@ -115,7 +115,7 @@ class ExportBox(QGroupBox):
 
         self._show_busy(True)
         self.told.emit(f"Writing {path}…")
-        self._questions.ask("export", work, self._done)
+        self._tasks.start("export", work, self._done)
 
     def _done(self, said: Any) -> None:
         self._show_busy(False)

@@ -30,7 +30,7 @@ from napari_ngff.viewer.painting.instances import (
     show_region,
     split,
 )
-from napari_ngff.widgets.inquiry import Questions
+from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class ObjectPage(QWidget):
         super().__init__(parent)
         self._viewer = viewer
         self._layer: OMEZarrLabels | None = None
-        self._questions = Questions(self)
+        self._tasks = WidgetTasks(self)
         self._clicks: list[list[int]] = []
         self._clicker = _clicker(self)
         self.id = QSpinBox(self)
@@ -133,7 +133,7 @@ class ObjectPage(QWidget):
         self.cut.setChecked(False)
         self._layer = layer
         self.list.clear()
-        self._questions.drop()
+        self._tasks.cancel_others()
         if layer is not None:
             layer.events.selected_label.connect(self._on_selected)
             layer.events.show_selected_label.connect(self._on_shown)
@@ -186,7 +186,7 @@ class ObjectPage(QWidget):
         """Paint with an id that is not used."""
         layer = self._layer
         if layer is not None:
-            self._questions.ask("id", layer.next_label, self._use)
+            self._tasks.start("id", layer.next_label, self._use)
 
     def _use(self, found: int | str) -> None:
         if isinstance(found, str):
@@ -232,7 +232,7 @@ class ObjectPage(QWidget):
             return found
 
         self.told.emit("Looking…")
-        self._questions.ask("find", look, self._found)
+        self._tasks.start("find", look, self._found)
 
     def _found(self, found: tuple[int, Box] | str) -> None:
         layer = self._layer
@@ -302,7 +302,7 @@ class ObjectPage(QWidget):
                 found.apply()
                 done(found)
 
-        self._questions.ask("regroup", look, take)
+        self._tasks.start("regroup", look, take)
 
     def _joined(self, found: Regrouping) -> None:
         label = found.edits[0].label

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QComboBox, QFormLayout, QLabel, QWidget
 
 from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, sources
 from napari_ngff.viewer.bridge.regions import level_shapes
-from napari_ngff.widgets.inquiry import Questions
+from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ class RegionForm(QWidget):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._plan = viewer, plan
-        self._questions = Questions(self)
+        self._tasks = WidgetTasks(self)
         self.region = choice_box(self, "Region", "Which part the plain layers get.")
         for kind, text in REGIONS.items():
             self.region.addItem(text, kind)
@@ -91,7 +91,7 @@ class RegionForm(QWidget):
                 return str(error)
 
         if kind == "label":  # it has to be found
-            self._questions.ask("plan", work, done)
+            self._tasks.start("plan", work, done)
         else:
             done(work())
 
@@ -129,7 +129,7 @@ class RegionForm(QWidget):
             else:
                 done(layers)
 
-        self._questions.ask("take", work, taken)
+        self._tasks.start("take", work, taken)
 
 
 def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:

@@ -28,8 +28,8 @@ from napari_ngff.widgets.browser.panel import BrowserPanel
 from napari_ngff.widgets.browser.tables import TableDrops
 from napari_ngff.widgets.browser.well_menu import WellMenu
 from napari_ngff.widgets.docking import ANNOTATE, Docking, bring_forward, show_dock
-from napari_ngff.widgets.inquiry import Questions
 from napari_ngff.widgets.look import Look
+from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -68,7 +68,7 @@ class BrowserDock(BrowserPanel):
         self._well: str | None = ""  # None is that of what has no wells
         self._listed: str | None = None  # whose fields are there to be clicked
         self._failures: dict[str, str] = {}
-        self._questions = Questions(self)
+        self._tasks = WidgetTasks(self)
         self._click = WaitingClick(self)
         self._asked = Position(None, "")
         self._clicked: str | None = None
@@ -144,7 +144,7 @@ class BrowserDock(BrowserPanel):
         self._on_layers()
         if node.kind is Kind.PLATE:
             self.map.setFocus()
-            self._questions.ask("labels", browser.label_names, self._on_label_names)
+            self._tasks.start("labels", browser.label_names, self._on_label_names)
             self._want_states()
         else:
             self._show_well(None)
@@ -152,7 +152,7 @@ class BrowserDock(BrowserPanel):
     def showPath(self, path: str) -> None:
         """Walk what lies at a path or an address; show a plate as one picture."""
         self.status.setText("Opening…")
-        self._questions.ask("opened", lambda: find_images(path), self._on_found)
+        self._tasks.start("opened", lambda: find_images(path), self._on_found)
 
     def _leave(self) -> None:
         browser, self._browser = self._browser, None
@@ -170,8 +170,8 @@ class BrowserDock(BrowserPanel):
                 signal.disconnect(slot, missing_ok=True)
         self._well, self._failures, self._clicked = "", {}, None
         self._click.stop()
-        self._questions.drop("opened")  # it may be why this is left
-        self._questions.drop("states")
+        self._tasks.cancel_others("opened")  # it may be why this is left
+        self._tasks.cancel_others("states")
         self.tables.setBrowser(self._viewer, None)
         self.clear()
 
@@ -434,7 +434,7 @@ class BrowserDock(BrowserPanel):
         browser = self._browser
         if browser is not None and isalive(self):  # type: ignore[no-untyped-call]
             work = partial(count_states, browser)
-            self._questions.ask("states", work, self._on_states)
+            self._tasks.start("states", work, self._on_states)
 
     def _on_states(self, found: dict[str, WellStates] | str) -> None:
         self.map.setStates({} if isinstance(found, str) else found)
@@ -456,7 +456,7 @@ class BrowserDock(BrowserPanel):
             return
         self._well = well
         self.well.setHint(False)
-        ask = self._questions.ask
+        ask = self._tasks.start
         ask("fields", lambda: browser.fields_of(well), self._on_fields)
         if browser.kind in (Kind.PLATE, Kind.WELL):
             ask("labels here", lambda: browser.label_names(well), self._on_label_names)

@@ -38,6 +38,7 @@ from napari_ngff.viewer.inspection import (
     root_of,
     unreadable,
 )
+from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.notices import counted
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
@@ -51,6 +52,7 @@ from napari_ngff.widgets.inspector.system_chooser import SystemChooser
 from napari_ngff.widgets.installation import install
 from napari_ngff.widgets.look import Look
 from napari_ngff.widgets.problem_sign import problem_sign_of
+from napari_ngff.widgets.widget_tasks import alive_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +80,7 @@ class Inspector(DropTarget):
         install()
         self._viewer = napari_viewer
         self._session = session_of(napari_viewer)
-        self._number = 0
+        self._task = LatestTask(alive_check(self))
         self._target: str | None = None
         self._entry: Entry | None = None
         self._details = Details("")
@@ -170,11 +172,11 @@ class Inspector(DropTarget):
         if root is not None and root.location.source.name == node.location.source.name:
             self._reveal()
             return
-        self._ask(lambda: root_of(node), self._set_root)
+        self._read(lambda: root_of(node), self._set_root, self.status.setText)
 
     def showPath(self, path: str) -> None:
         """Show what lies at a path or an address."""
-        self._ask(partial(attempt, partial(open_node, path)), self._on_opened)
+        self._read(partial(open_node, path), self._on_opened, self._on_unreadable)
 
     def reloadTree(self) -> None:
         """Read the hierarchy and the chosen place again."""
@@ -199,7 +201,7 @@ class Inspector(DropTarget):
         def look() -> tuple[Finding, ...]:
             return judge(entry.read(), stop.is_set)
 
-        self._ask(partial(attempt, look), self._on_checked, stop)
+        self._read(look, self._on_checked, self._on_unchecked, stop)
 
     def fix(self, code: str) -> None:
         """Ask, and then repair all problems of a code in the chosen place."""
@@ -234,37 +236,31 @@ class Inspector(DropTarget):
 
     # --- answers
 
-    def _ask(
+    def _read(
         self,
         work: Callable[[], Any],
         done: Callable[[Any], None],
+        failed: Callable[[str], None],
         stop: Event | None = None,
     ) -> None:
-        """Let a worker look; the answer to what was asked before is dropped."""
+        """Let a worker read; the answer to an earlier task is dropped."""
         self._stop.set()
         self._stop = stop or Event()
         self.check.setText(STOP if stop is not None else CHECK)
-        self._number += 1
-        number = self._number
-
-        def take(found: Any) -> None:
-            if isalive(self) and number == self._number:  # type: ignore[no-untyped-call]
-                done(found)
-
-        run(work, take)
+        self._task.start(lambda _: work(), done, failed)
 
     def _set_root(self, entry: Entry) -> None:
         self._entry = None
         self.model.setRoot(entry)
         self._reveal()
 
-    def _on_opened(self, found: Node | str) -> None:
-        if isinstance(found, str):
-            self.model.setRoot(None)
-            self._show(Details("", findings=(unreadable("", found),), error=found))
-        else:
-            self.model.setRoot(None)
-            self.showNode(found)
+    def _on_opened(self, node: Node) -> None:
+        self.model.setRoot(None)
+        self.showNode(node)
+
+    def _on_unreadable(self, reason: str) -> None:
+        self.model.setRoot(None)
+        self._show(Details("", findings=(unreadable("", reason),), error=reason))
 
     def _reveal(self) -> None:
         """Choose the row that is waited for, as soon as it is there."""
@@ -286,7 +282,8 @@ class Inspector(DropTarget):
             self.status.setText("Reading…")
             sign = problem_sign_of(self._viewer)
             known = () if sign is None else sign.knownBelow(str(entry.location))
-            self._ask(lambda: describe(entry, known), self._show)
+            work = partial(describe, entry, known)
+            self._read(work, self._show, self.status.setText)
 
     def _show(self, details: Details) -> None:
         self._details = details
@@ -312,12 +309,13 @@ class Inspector(DropTarget):
         text = f" ({', '.join(counts)})" if counts else ""
         self.tabs.setTabText(PROBLEMS, f"Problems{text}")
 
-    def _on_checked(self, found: tuple[Finding, ...] | str) -> None:
+    def _on_unchecked(self, reason: str) -> None:
+        self.check.setText(CHECK)
+        self.status.setText(reason)
+
+    def _on_checked(self, found: tuple[Finding, ...]) -> None:
         stopped = self._stop.is_set()
         self.check.setText(CHECK)
-        if isinstance(found, str):
-            self.status.setText(found)
-            return
         self._show_findings(found)
         if not stopped:
             self._correct_sign(found)
@@ -333,7 +331,7 @@ class Inspector(DropTarget):
             self.status.setText(found)
             return
         if entry is self._entry:
-            self._number += 1
+            self._task.cancel()
             self._show(found)
             self.model.refresh(self.tree.currentIndex())
         sign = problem_sign_of(self._viewer)

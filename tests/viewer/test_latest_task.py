@@ -1,12 +1,11 @@
-"""Actions of the browser: one after another, none by halves."""
+"""Tasks of which the newest counts; layers change one task after another."""
 
 from __future__ import annotations
 
 import pytest
 
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing import actions
-from napari_ngff.viewer.browsing.actions import Actions
+from napari_ngff.viewer import frontend, latest_task
+from napari_ngff.viewer.latest_task import LatestTask, LayerTask
 
 
 @pytest.fixture
@@ -14,7 +13,7 @@ def waiting(monkeypatch):
     """Work that has not come to its turn; every step is as long as it may be."""
     jobs = []
     monkeypatch.setattr(frontend, "_runner", [lambda *job: jobs.append(job)])
-    monkeypatch.setattr(actions, "SHORT", -1)
+    monkeypatch.setattr(latest_task, "STEP_SECONDS", -1)
     return jobs
 
 
@@ -25,7 +24,7 @@ def turn(waiting):
 
 @pytest.fixture
 def acting():
-    made = Actions(lambda busy: made.told.append(busy))
+    made = LayerTask(lambda busy: made.told.append(busy))
     made.told, made.log = [], []
     return made
 
@@ -36,7 +35,7 @@ def act(acting, name):
             acting.log.append(f"{found}{number}")
             yield
 
-    acting.do(lambda: name, steps)
+    acting.start(lambda _: name, steps)
 
 
 def test_what_has_begun_ends_before_the_next(waiting, acting):
@@ -55,7 +54,7 @@ def test_what_has_begun_ends_though_it_is_given_up(waiting, acting, begun):
     act(acting, "a")
     if begun:
         turn(waiting)
-    acting.stop()
+    acting.cancel()
     while waiting:
         turn(waiting)
     assert acting.log == (["a1", "a2", "a3"] if begun else [])
@@ -67,10 +66,10 @@ def test_a_failure_stops_nothing_that_has_begun(waiting, acting, monkeypatch):
     act(acting, "a")
     turn(waiting)
 
-    def fail():
+    def fail(_):
         raise OSError("no such well")
 
-    acting.do(fail, lambda _: iter(()))
+    acting.start(fail, lambda _: iter(()))
     while waiting:
         turn(waiting)
     assert acting.log == ["a1", "a2", "a3"]
@@ -83,7 +82,7 @@ def test_what_fails_is_over(waiting, acting):
         yield
         raise ZeroDivisionError
 
-    acting.do(lambda: "a", steps)
+    acting.start(lambda _: "a", steps)
     turn(waiting)
     with pytest.raises(ZeroDivisionError):
         turn(waiting)
@@ -98,7 +97,7 @@ def test_what_fails_is_over(waiting, acting):
 @pytest.mark.parametrize("begun", [True, False])
 def test_nothing_changes_after_the_window_was_closed(waiting, begun):
     is_open = [True]
-    acting = Actions(lambda busy: None, is_open=lambda: is_open[0])
+    acting = LayerTask(lambda busy: None, is_open=lambda: is_open[0])
     acting.log = []
     act(acting, "a")
     if begun:
@@ -107,3 +106,74 @@ def test_nothing_changes_after_the_window_was_closed(waiting, begun):
     while waiting:
         turn(waiting)
     assert acting.log == ["a1"] * begun
+
+
+@pytest.fixture
+def task():
+    made = LatestTask(on_progress=lambda *counts: made.log.append(counts))
+    made.log = []
+    return made
+
+
+def start(task, work):
+    task.start(work, task.log.append, lambda reason: task.log.append(f"no: {reason}"))
+
+
+def test_only_the_newest_task_is_answered(waiting, task):
+    start(task, lambda _: 1)
+    start(task, lambda _: 2)
+    while waiting:
+        turn(waiting)
+    assert task.log == [2]
+
+
+def test_a_task_that_had_to_wait_too_long_reads_nothing(waiting, task):
+    reads = []
+    start(task, lambda _: reads.append(1))
+    start(task, lambda _: reads.append(2))
+    while waiting:
+        turn(waiting)
+    assert reads == [2]
+
+
+def test_a_cancelled_task_is_not_answered(waiting, task):
+    start(task, lambda _: 1)
+    task.cancel()
+    turn(waiting)
+    assert task.log == []
+
+
+def test_a_failed_task_gives_its_reason(waiting, task):
+    def fail(_):
+        raise OSError("no such well")
+
+    start(task, fail)
+    turn(waiting)
+    assert task.log == ["no: no such well"]
+
+
+def test_progress_is_shown_until_the_answer_or_a_cancel(waiting, task):
+    turns = []
+
+    def work(own):
+        turns.append(own)
+        return own.report_progress(1, 2)
+
+    start(task, work)
+    turn(waiting)
+    assert task.log == [(1, 2), True]
+    assert turns[0].report_progress(2, 2) is False  # it comes after the result
+    start(task, work)
+    task.cancel()
+    turn(waiting)
+    assert task.log == [(1, 2), True]
+
+
+def test_a_task_whose_owner_is_gone_is_not_answered(waiting):
+    is_alive = [True]
+    log = []
+    task = LatestTask(lambda: is_alive[0])
+    task.start(lambda _: 1, log.append, log.append)
+    is_alive[0] = False
+    turn(waiting)
+    assert log == []

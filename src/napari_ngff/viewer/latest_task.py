@@ -1,0 +1,265 @@
+"""Work in worker threads of which only the newest counts."""
+
+from __future__ import annotations
+
+import math
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import error_text
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer.notices import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["LatestTask", "LayerTask", "LeaveCheck", "TaskTurn"]
+
+LeaveCheck = Callable[[Any, Callable[[bool], None]], None]
+"""Saves, or asks about, what a task would take away; see `LayerTask.start`."""
+
+STEP_SECONDS = 0.03
+"""Seconds of changing layers after which napari may draw and answer in between."""
+
+
+@dataclass(slots=True, eq=False)
+class TaskCounter:
+    """The number of the newest start of one task."""
+
+    newest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTurn:
+    """One start of a task, as its worker knows it; it keeps no widget alive."""
+
+    counter: TaskCounter
+    number: int
+    task: weakref.ref[LatestTask]
+
+    def is_newest(self) -> bool:
+        """Tell whether neither a later start nor a cancel has come; from any thread."""
+        return self.counter.newest == self.number
+
+    def report_progress(self, count: int, total: int) -> bool:
+        """Report how many of how many parts are done, and tell whether to go on."""
+        if self.is_newest():
+            frontend.tell_main(self.counter, lambda: self._show_progress(count, total))
+        return self.is_newest()
+
+    def _show_progress(self, count: int, total: int) -> None:
+        task = self.task()
+        if task is not None and self.is_newest():
+            task.on_progress(count, total)
+
+
+class LatestTask:
+    """Runs work in a worker; a later start, or a cancel, drops the earlier answer.
+
+    Parameters
+    ----------
+    is_alive
+        Asked in the main thread before an answer is given; none is given otherwise.
+    on_progress
+        Called in the main thread with how many of how many parts are done.
+    """
+
+    def __init__(
+        self,
+        is_alive: Callable[[], bool] = lambda: True,
+        on_progress: Callable[[int, int], Any] = lambda count, total: None,
+    ) -> None:
+        self._is_alive = is_alive
+        self.on_progress = on_progress
+        self._counter = TaskCounter()
+        self._answers: tuple[Callable[[Any], Any], Callable[[str], Any]] | None = None
+
+    def cancel(self) -> None:
+        """Drop the answer that is awaited."""
+        self._counter.newest += 1
+        self._answers = None
+
+    def current_turn(self) -> TaskTurn:
+        """Return a turn that is the newest until the next start or cancel."""
+        return TaskTurn(self._counter, self._counter.newest, weakref.ref(self))
+
+    def start(
+        self,
+        work: Callable[[TaskTurn], Any],
+        done: Callable[[Any], Any],
+        failed: Callable[[str], Any],
+    ) -> None:
+        """Start some work, in place of what was started before.
+
+        Parameters
+        ----------
+        work
+            Called in a worker, unless a later start has come before its turn.
+        done
+            Called in the main thread with the result.
+        failed
+            Called in the main thread with the reason, where `work` raises.
+        """
+        self._counter.newest += 1
+        # The worker may outlive a widget, and must not be the last to let go of it.
+        self._answers = done, failed
+        turn = self.current_turn()
+
+        def attempt() -> tuple[Any, str | None]:
+            return _attempt_work(work, turn) if turn.is_newest() else (None, None)
+
+        def answer(outcome: tuple[Any, str | None]) -> None:
+            task = turn.task()
+            if task is not None and turn.is_newest():
+                task._answer(*outcome)
+
+        frontend.run(attempt, answer)
+
+    def _answer(self, result: Any, reason: str | None) -> None:
+        answers = self._answers
+        self.cancel()  # progress may arrive after the result
+        if answers is None or not self._is_alive():
+            return
+        done, failed = answers
+        if reason is None:
+            done(result)
+        else:
+            failed(reason)
+
+
+def _attempt_work(
+    work: Callable[[TaskTurn], Any], turn: TaskTurn
+) -> tuple[Any, str | None]:
+    try:
+        return work(turn), None
+    except Exception as error:  # noqa: BLE001
+        # Codecs raise whatever they like, and somebody waits for the end.
+        return None, error_text(error)
+
+
+class LayerTask:
+    """Reads in a worker, then changes layers in short steps; the newest start counts.
+
+    Layers that have begun to change are changed to the end: half of one image and half
+    of another would be seen.
+
+    Parameters
+    ----------
+    on_busy
+        Called with True at the start, and False at the end.
+    hold_drawing
+        Called before layers change; what it returns is called when all have changed,
+        so that one frame shows all changes.
+    is_open
+        Whether the window is still open; no layer changes in a closed one.
+    """
+
+    def __init__(
+        self,
+        on_busy: Callable[[bool], Any],
+        hold_drawing: Callable[[], Callable[[], None]] = lambda: lambda: None,
+        is_open: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._on_busy = on_busy
+        self._is_open = is_open
+        self._hold_drawing = hold_drawing
+        self._release_drawing: Callable[[], None] | None = None
+        self._task = LatestTask(is_open)
+        self._steps: Iterator[None] | None = None
+        self._is_stepping = False
+
+    def cancel(self) -> None:
+        """Drop what is still being read."""
+        self._task.cancel()
+
+    def current_turn(self) -> TaskTurn:
+        """Return a turn that is the newest until the next start or cancel."""
+        return self._task.current_turn()
+
+    def start(
+        self,
+        work: Callable[[TaskTurn], Any],
+        steps: Callable[[Any], Iterator[None]],
+        leave: LeaveCheck | None = None,
+        name: Callable[[], str] = lambda: "an image",
+    ) -> None:
+        """Read something, and change layers with it.
+
+        Parameters
+        ----------
+        work
+            Reads, in a worker; the user is shown what it raises.
+        steps
+            Changes layers with what `work` returned, in the main thread.
+        leave
+            Called before with that, and with a function to call, at once or later,
+            with whether the layers may change. That function does nothing after a
+            later start.
+        name
+            Names what is to be shown, for the user; called when `work` has ended.
+        """
+
+        def change_layers(turn: TaskTurn, result: Any, may_change: bool) -> None:
+            if turn.is_newest() and may_change:
+                self._begin_steps(turn, steps(result))
+            elif turn.is_newest():
+                self._on_busy(False)
+
+        def done(result: Any) -> None:
+            turn = self._task.current_turn()
+            if leave is None:
+                change_layers(turn, result, True)
+            else:
+                leave(result, lambda may: change_layers(turn, result, may))
+
+        def failed(reason: str) -> None:
+            frontend.show((reason,), f"Not shown: {shorten(name())}")
+            self._on_busy(False)
+
+        self._on_busy(True)
+        self._task.start(work, done, failed)
+
+    def _begin_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
+        begun = self._steps
+        if begun is not None and not self._is_stepping:
+            self._do_steps(begun, math.inf)
+        self._steps = steps
+        if self._release_drawing is None:
+            self._release_drawing = self._hold_drawing()
+        self._continue_steps(turn, steps)
+
+    def _continue_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
+        if steps is not self._steps:
+            return
+        if not self._is_open():
+            self._steps = self._release_drawing = None
+            return
+        ended = True
+        try:
+            ended = self._do_steps(steps, STEP_SECONDS)
+        finally:  # also where napari fails: the next task has to begin
+            if ended:
+                self._end_steps(turn, steps)
+        if not ended:
+            frontend.run(lambda: None, lambda _: self._continue_steps(turn, steps))
+
+    def _end_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
+        if steps is self._steps:
+            self._steps = None
+            release, self._release_drawing = self._release_drawing, None
+            if release is not None:
+                release()
+        if turn.is_newest():
+            self._on_busy(False)
+
+    def _do_steps(self, steps: Iterator[None], seconds: float) -> bool:
+        """Do steps for some time, and tell whether all are done."""
+        before, self._is_stepping = self._is_stepping, True
+        start = time.perf_counter()
+        try:
+            return all(time.perf_counter() - start <= seconds for _ in steps)
+        finally:
+            self._is_stepping = before

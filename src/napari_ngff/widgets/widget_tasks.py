@@ -1,0 +1,58 @@
+"""What a widget reads in workers; the newest task of each subject counts."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from qtpy.compat import isalive
+
+from napari_ngff.viewer.latest_task import LatestTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from qtpy.QtWidgets import QWidget
+
+__all__ = ["WidgetTasks", "alive_check"]
+
+
+class WidgetTasks:
+    """The tasks of one widget by subject, a `LatestTask` each.
+
+    Parameters
+    ----------
+    widget
+        No answers come once it is gone.
+    """
+
+    def __init__(self, widget: QWidget) -> None:
+        self._is_alive = alive_check(widget)
+        self._tasks: dict[str, LatestTask] = {}
+
+    def start(
+        self, subject: str, work: Callable[[], Any], done: Callable[[Any], None]
+    ) -> None:
+        """Start work in a worker; `done` gets its result, or a text why it failed."""
+        if subject not in self._tasks:
+            self._tasks[subject] = LatestTask(self._is_alive)
+        self._tasks[subject].start(lambda _: work(), done, done)
+
+    def cancel_others(self, *kept: str) -> None:
+        """Take no answer to what was started so far, but of the subjects `kept`."""
+        for subject in self._tasks.keys() - set(kept):
+            self._tasks[subject].cancel()
+
+
+def alive_check(widget: QWidget) -> Callable[[], bool]:
+    """Return a function that tells whether a widget is still there.
+
+    It does not keep the widget alive.
+    """
+    reference = weakref.ref(widget)
+
+    def is_alive() -> bool:
+        found = reference()
+        return found is not None and bool(isalive(found))  # type: ignore[no-untyped-call]
+
+    return is_alive
