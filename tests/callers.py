@@ -37,13 +37,13 @@ from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.store.alignment import save_transform
 from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.lazy import BlankArray
 from napari_ngff.store.node import open_node
-from napari_ngff.store.ozx import ZipSource
 from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.store.remote import RemoteSource
 from napari_ngff.store.repair import put_back, repair
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.begin import begin_transaction
 from saving import describe, edit, levels_of, write_group, write_image, write_levels
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari_ngff.store.node import Node
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
 
 SHAPES = ((48, 64), (24, 32), (12, 16))
 CHUNKS = (16, 16)

@@ -146,7 +146,7 @@ def test_violation_is_seen(path: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("store/node.py", "from napari_ngff.store.source import Source"),
+        ("store/node.py", "from napari_ngff.store.sources.source import Source"),
         ("labels/canvas.py", "from napari_ngff.errors import OMEZarrError"),
         ("viewer/session.py", "from napari.layers import Labels"),
         ("widgets/browser/dock.py", "from napari.qt.threading import thread_worker"),

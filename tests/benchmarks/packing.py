@@ -104,7 +104,7 @@ def flushed_packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> 
 def resaving(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """Change one chunk of an archive; copy the archive. Until all is on the disk."""
     from napari_ngff.store.archives.packing import pack
-    from napari_ngff.store.ozx import ZipSource
+    from napari_ngff.store.sources.zip_source import ZipSource
     from napari_ngff.store.write.begin import begin_transaction
 
     name = f"packed-{kibibytes}-{megabytes}"

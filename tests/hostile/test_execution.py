@@ -18,8 +18,8 @@ from napari_ngff import open_node
 from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
 from napari_ngff.plate.tables.files import find_table, read_table
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.wrapped import StoreSource
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.zarr_store import StoreSource
 
 
 class Payload:

@@ -16,7 +16,7 @@ from zarr.codecs import ZstdCodec
 
 from napari_ngff.errors import AccessError, NodeNotFoundError
 from napari_ngff.labels.journal import read_journal
-from napari_ngff.store.ozx import ZipSource
+from napari_ngff.store.sources.zip_source import ZipSource
 from saving import (
     edit,
     journaled,

@@ -15,10 +15,10 @@ from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import Severity
 from napari_ngff.store.check import walk
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.lazy import BlankArray
 from napari_ngff.store.node import open_node
 from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.sources.folder_source import FolderSource
 from saving import edit, levels_of, read_levels, write_image
 
 SHAPES = ((120, 150), (60, 75), (30, 38))

@@ -11,7 +11,7 @@ from napari_ngff.labels.saving.verdict import errors_of
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, ImageMetadata, LabelInfo, Level, Multiscale
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 from saving import levels_of, open_writer, write_levels
 
 AXES = (Axis("y", "space", None), Axis("x", "space", None))

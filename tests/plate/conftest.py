@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 
 
 @pytest.fixture

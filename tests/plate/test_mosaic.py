@@ -17,7 +17,7 @@ from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import open_mosaic
 from napari_ngff.plate.planes import kept as planes
 from napari_ngff.plate.screen import Screen
-from napari_ngff.store.cache import ENTRY
+from napari_ngff.store.lru_cache import ENTRY
 from plates import SPACING, pixels, write_group, write_image, write_plate
 
 

@@ -14,7 +14,7 @@ from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import MOST_FAILURES, WellChoice, open_mosaic
 from napari_ngff.plate.screen import Screen
-from napari_ngff.store import remote
+from napari_ngff.store.sources import remote_source as remote
 from plates import write_image, write_plate
 from unreliable import BUSY, OK, serving
 

@@ -25,7 +25,7 @@ from napari_ngff.plate.previews.preview import (
     composite,
 )
 from napari_ngff.plate.previews.queue import PlateContrast, PreviewQueue
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.samples import write_image, write_plate
 from patience import PATIENCE, until
 

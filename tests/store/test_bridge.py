@@ -8,7 +8,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
 from napari_ngff.store.bridge import SourceStore
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 
 OBJECT = "a/b/object"
 

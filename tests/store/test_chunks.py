@@ -33,9 +33,9 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store import chunks as module
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.revision import Revision
-from napari_ngff.store.source import Source
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.source import Source
 from patience import PATIENCE
 
 SHAPE, CHUNKS, SHARDS = (13, 17), (4, 5), (8, 15)

@@ -10,9 +10,9 @@ from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.limits import CHUNK_VARIABLE, allowed_chunk, check_chunk
 from napari_ngff.store.pyramid import open_pyramid
+from napari_ngff.store.sources.folder_source import FolderSource
 from saving import describe
 
 

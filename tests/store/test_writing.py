@@ -15,7 +15,7 @@ from test_chunks import CHUNKS, SHAPE, SHARDS, V2_CODECS, V3_CODECS
 
 from napari_ngff.errors import AccessError, ChunkError, ConflictError
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.write_file import write_aside

@@ -18,7 +18,7 @@ from napari_ngff.plate.screen import Screen
 from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.check import walk
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 from plates import write_plate
 
 

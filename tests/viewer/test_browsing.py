@@ -11,7 +11,7 @@ from napari.components import ViewerModel
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Kind
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import frontend, reader, settings
 from napari_ngff.viewer.browsing import display_parts
 from napari_ngff.viewer.browsing.browser import Position

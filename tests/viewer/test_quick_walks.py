@@ -12,8 +12,8 @@ from napari.components import ViewerModel
 
 from napari_ngff import open_node
 from napari_ngff.plate import planes
-from napari_ngff.store.cache import ByteCache
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.lru_cache import ByteCache
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.annotation import annotate
 from napari_ngff.viewer.browsing.browser import Position

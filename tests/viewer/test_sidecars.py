@@ -20,7 +20,7 @@ from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.node import open_node
-from napari_ngff.store.remote import RemoteSource
+from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer

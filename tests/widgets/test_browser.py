@@ -15,7 +15,7 @@ from qtpy.QtTest import QTest
 
 from mouse import drop_on_canvas, pump, until
 from napari_ngff import open_node
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode

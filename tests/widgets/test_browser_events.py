@@ -16,7 +16,7 @@ from napari_ngff import open_node
 from napari_ngff.labels.states import FieldStates
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.session import session_of

@@ -15,7 +15,7 @@ from qtpy.QtCore import Qt
 
 from mouse import pump, turn_wheel, until
 from napari_ngff.plate import planes
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of

@@ -12,7 +12,7 @@ import zarr
 from napari.utils.notifications import notification_manager
 
 from mouse import camera, canvas, pump, until
-from napari_ngff.store.remote import RemoteSource
+from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.viewer import streamed_levels
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.streamed_levels import fetcher

@@ -9,7 +9,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from mouse import LEFT, pump, until
-from napari_ngff.store import remote
+from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.widgets.browser.controls import CanvasMode

@@ -39,7 +39,7 @@ from napari_ngff.store.chunks import ChunkedArray
 from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.store.source import ReadLog
+from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.writing import ArrayWriter
 

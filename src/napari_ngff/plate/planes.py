@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.store.boxes import box_shape, inside, overlap
-from napari_ngff.store.cache import ByteCache
+from napari_ngff.store.lru_cache import ByteCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

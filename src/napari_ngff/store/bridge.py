@@ -19,7 +19,7 @@ from napari_ngff.store.unsafe_codecs import check_document, is_array_document
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Secure, Transaction
 
 __all__ = ["SourceStore", "TransactionStore"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from napari_ngff.store.layout import Layout, Shape
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
 
 __all__ = ["Box", "ChunkedArray", "OnError", "cache", "open_array"]
 

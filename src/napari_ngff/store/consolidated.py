@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["consolidate", "forget"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from napari_ngff.errors import AccessError
 from napari_ngff.store.archives.packing import pack
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.fsync import Flushing
 from napari_ngff.store.write.named_errors import permitted

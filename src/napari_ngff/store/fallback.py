@@ -15,7 +15,7 @@ from napari_ngff.store.limits import check_chunk, parse_json
 
 if TYPE_CHECKING:
     from napari_ngff.store.layout import Shape
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
 
 __all__ = ["ZarrReader"]
 

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from napari_ngff.errors import AccessError, NodeNotFoundError, NotOMEZarrError
-from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.ozx import open_zip
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.zip_source import open_zip
 
 if TYPE_CHECKING:
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
 
 __all__ = ["METADATA_NAMES", "Location", "is_url", "locate", "normal_path"]
 
@@ -200,7 +200,7 @@ def _in_archive(archive: str | os.PathLike[str], inner: str) -> Location:
 
 
 def _locate_url(url: str, options: dict[str, Any]) -> Location:
-    from napari_ngff.store.remote import RemoteSource
+    from napari_ngff.store.sources.remote_source import RemoteSource
 
     parts = urlsplit(url)
     names = parts.path.rstrip("/").split("/")
@@ -227,7 +227,7 @@ def _locate_object(where: Any) -> Location:
     from zarr.abc.store import Store
     from zarr.storage import LocalStore, ZipStore
 
-    from napari_ngff.store.wrapped import StoreSource
+    from napari_ngff.store.sources.zarr_store import StoreSource
 
     store, path = where, ""
     if isinstance(where, zarr.Group | zarr.Array):

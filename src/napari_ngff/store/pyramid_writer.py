@@ -20,8 +20,8 @@ import numpy.typing as npt
 from napari_ngff.store.boxes import box_of, box_shape, cells_in, inside, overlap
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.encoding import Encoder, encode_shard
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.objects import Objects
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.workers import CORES, share
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.boxes import box_shape, cell_ranges
-from napari_ngff.store.cache import ENTRY, ByteCache
 from napari_ngff.store.layout import ABSENT, Shape
 from napari_ngff.store.limits import check_chunk
+from napari_ngff.store.lru_cache import ENTRY, ByteCache
 from napari_ngff.store.objects import DOCUMENTS, Objects, ShardChunks
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.boxes import Box
     from napari_ngff.store.fallback import ZarrReader
-    from napari_ngff.store.revision import Revision
+    from napari_ngff.store.sources.revision import Revision
 
 __all__ = ["RegionRead", "cache"]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.boxes import Box
     from napari_ngff.store.chunks import ChunkedArray
     from napari_ngff.store.layout import Layout, Shape
-    from napari_ngff.store.revision import Revision
+    from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
 __all__ = ["MEMORY", "ArrayWriter", "Change", "Encoded", "Keep"]

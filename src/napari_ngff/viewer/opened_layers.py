@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from napari.layers import Labels
 from napari.utils.notifications import show_info
 
-from napari_ngff.store.folder import local_folder
+from napari_ngff.store.sources.folder_source import local_folder
 from napari_ngff.viewer.napari_private import select_on_insert
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 

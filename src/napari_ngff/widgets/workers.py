@@ -11,7 +11,7 @@ from qtpy.QtCore import Signal as QtSignal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.errors import error_text
-from napari_ngff.store.remote import resume, stop
+from napari_ngff.store.sources.remote_source import resume, stop
 from napari_ngff.viewer.frontend import set_runner, show
 
 if TYPE_CHECKING:

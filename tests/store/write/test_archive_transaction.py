@@ -24,7 +24,7 @@ from napari_ngff.errors import (
 from napari_ngff.store.archives import rewriting
 from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.bridge import TransactionStore
-from napari_ngff.store.ozx import ZipSource
+from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.writer_token import SUFFIX

@@ -23,7 +23,7 @@ from napari_ngff.store.chunks import open_array
 from napari_ngff.store.lazy import BlankArray
 from napari_ngff.store.node import open_node
 from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.store.remote import RemoteSource
+from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
 
 CHUNKS = (16, 16)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from napari_ngff.store.revision import Revision
+from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.write import write_file as module
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.write_file import rename_over

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.store.node import Node
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
 
 __all__ = [
     "LabelHome",

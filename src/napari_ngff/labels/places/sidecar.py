@@ -25,10 +25,10 @@ from napari_ngff.labels.places.home import (
     written_version,
 )
 from napari_ngff.metadata.model import Consequence, Problem, Severity
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import Location, is_url
 from napari_ngff.store.node import Node, read_node
 from napari_ngff.store.objects import join
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.write_file import replace_file
 
 __all__ = [
@@ -112,7 +112,7 @@ class Address:
 
 def address_of(image: Node) -> Address | None:
     """Return the address of an image's hierarchy; None for one in memory."""
-    from napari_ngff.store.wrapped import StoreSource
+    from napari_ngff.store.sources.zarr_store import StoreSource
 
     source = image.location.source
     if isinstance(source, StoreSource):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.grid import Box
     from napari_ngff.store.lazy import ArraySource
     from napari_ngff.store.pyramid import OnError
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
 
 __all__ = [
     "Baseline",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.saving.snapshot import Snapshot
     from napari_ngff.store.boxes import AxisOrder, Cell
     from napari_ngff.store.chunks import ChunkedArray
-    from napari_ngff.store.revision import Revision
+    from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
 __all__ = ["Backlog", "Files", "Rewrite"]

@@ -14,7 +14,7 @@ from napari_ngff.store.node import read_node
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
     from napari_ngff.store.node import Node
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
 
 __all__ = ["errors_of"]
 

@@ -16,15 +16,15 @@ import numpy as np
 import platformdirs
 
 from napari_ngff.store.location import is_url
-from napari_ngff.store.source import ReadLog
+from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.write_file import written_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from napari_ngff.store.revision import Revision
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.sources.source import Source
 
 __all__ = ["LIMIT", "CacheEntry", "PreviewCache", "clear_previews", "preview_folder"]
 

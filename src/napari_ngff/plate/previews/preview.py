@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Omero
     from napari_ngff.plate.previews.cache import PreviewCache
     from napari_ngff.store.lazy import ArraySource
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
 
 __all__ = [
     "SIDE",

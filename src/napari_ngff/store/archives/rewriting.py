@@ -18,13 +18,6 @@ from dataclasses import replace as replaced
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.archives.directory import (
-    DEFLATED,
-    ENCRYPTED,
-    MOST_INFLATED,
-    MOST_RATIO,
-    Archive,
-)
 from napari_ngff.store.archives.packing import rank
 from napari_ngff.store.archives.writer import (
     InflatingError,
@@ -33,8 +26,15 @@ from napari_ngff.store.archives.writer import (
     write_archive,
 )
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.ozx import close_all, reload_all
-from napari_ngff.store.revision import Revision
+from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.zip_directory import (
+    DEFLATED,
+    ENCRYPTED,
+    MOST_INFLATED,
+    MOST_RATIO,
+    Archive,
+)
+from napari_ngff.store.sources.zip_source import close_all, reload_all
 from napari_ngff.store.write.file_lock import lock_open_file
 from napari_ngff.store.write.fsync import flush_folder, flush_open_file
 from napari_ngff.store.write.named_errors import permitted

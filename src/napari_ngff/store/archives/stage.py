@@ -7,9 +7,9 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.store.archives.directory import File
 from napari_ngff.store.archives.writer import write_at
-from napari_ngff.store.revision import Revision
+from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.zip_directory import File
 from napari_ngff.store.write.named_errors import permitted
 from napari_ngff.store.write.write_file import nameless_file
 

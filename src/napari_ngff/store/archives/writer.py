@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.archives.directory import (
+from napari_ngff.store.sources.zip_directory import (
     END,
     END64,
     END64_SIGNATURE,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import GROUP_NAMES
-from napari_ngff.store.ozx import ZipSource
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.zip_source import ZipSource
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence

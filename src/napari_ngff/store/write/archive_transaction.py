@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import ConflictError, NodeNotFoundError, OMEZarrError
 from napari_ngff.store.archives.rewriting import rewrite
 from napari_ngff.store.objects import join
-from napari_ngff.store.ozx import reload_all
-from napari_ngff.store.revision import Revision
+from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.zip_source import reload_all
 from napari_ngff.store.write.file_lock import thread_turn
 from napari_ngff.store.write.waiting_transaction import WaitingTransaction, WaitingTree
 from napari_ngff.store.write.writer_token import remove_left
@@ -18,7 +18,7 @@ from napari_ngff.store.write.writer_token import remove_left
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from napari_ngff.store.ozx import ZipSource
+    from napari_ngff.store.sources.zip_source import ZipSource
     from napari_ngff.store.write.transaction import GoesOn
 
 __all__ = ["ArchiveTransaction"]

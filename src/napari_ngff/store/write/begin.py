@@ -6,16 +6,16 @@ import os
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.ozx import ZipSource
-from napari_ngff.store.remote import RemoteSource
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.object_transaction import ObjectTransaction
 from napari_ngff.store.write.transaction import TransactionSource
 
 if TYPE_CHECKING:
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["begin_transaction", "why_not_written"]

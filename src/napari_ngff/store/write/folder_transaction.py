@@ -17,8 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from napari_ngff.errors import ConflictError
-from napari_ngff.store.folder import FolderSource
-from napari_ngff.store.revision import Revision
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.workers import share
 from napari_ngff.store.write.file_lock import turn
 from napari_ngff.store.write.fsync import flush_file, flush_folder

@@ -19,7 +19,7 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.objects import join
-from napari_ngff.store.revision import Revision
+from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.workers import share
 from napari_ngff.store.write.waiting_transaction import (
     WaitingTransaction,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from napari_ngff.store.archives.stage import Staged
-    from napari_ngff.store.remote import RemoteSource
+    from napari_ngff.store.sources.remote_source import RemoteSource
     from napari_ngff.store.write.transaction import GoesOn
 
 __all__ = ["ObjectTransaction"]

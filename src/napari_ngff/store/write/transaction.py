@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from napari_ngff.store.compression import Buffer
-    from napari_ngff.store.revision import Revision
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.sources.source import Source
 
 __all__ = ["GoesOn", "Secure", "Transaction", "TransactionSource", "Tree"]
 

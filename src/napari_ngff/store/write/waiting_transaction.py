@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.archives.stage import Stage, Staged
 from napari_ngff.store.consolidated import consolidate
-from napari_ngff.store.ozx import clip
+from napari_ngff.store.sources.zip_source import clip
 from napari_ngff.store.write.transaction import TransactionSource
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Problem
     from napari_ngff.store.compression import Buffer
-    from napari_ngff.store.revision import Revision
+    from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import GoesOn, Secure
 
 __all__ = ["WaitingTransaction", "WaitingTree", "changed_by_others"]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, NotOMEZarrError, OMEZarrError
 from napari_ngff.metadata.model import Kind, Metadata
-from napari_ngff.store.folder import FolderSource
 from napari_ngff.store.location import METADATA_NAMES, Location
 from napari_ngff.store.node import Node, images_inside, open_node
+from napari_ngff.store.sources.folder_source import FolderSource
 
 if TYPE_CHECKING:
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
 
 __all__ = ["BROWSED", "ImageFolder", "find_images", "image_folder"]
 

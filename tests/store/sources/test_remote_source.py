@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from napari_ngff.errors import ChunkError, CorruptDataError, ServerError, may_pass
-from napari_ngff.store import remote
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.remote import RemoteSource
+from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources.remote_source import RemoteSource
 from patience import until
 from plates import write_array
 from unreliable import BUSY, DRIP, DROP, ENDLESS, FLOOD, HANG, OK, serving

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.store.archives.directory import DEFLATED, Archive
-from napari_ngff.store.cache import ByteCache
 from napari_ngff.store.limits import check_document_size, parse_json
-from napari_ngff.store.revision import Revision
+from napari_ngff.store.lru_cache import ByteCache
+from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.zip_directory import DEFLATED, Archive
 from napari_ngff.store.workers import CORES
 
 if TYPE_CHECKING:

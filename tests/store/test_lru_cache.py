@@ -6,10 +6,10 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from napari_ngff.store.cache import ENTRY, ByteCache
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.folder import FolderSource
+from napari_ngff.store.lru_cache import ENTRY, ByteCache
 from napari_ngff.store.region import cache as chunk_cache
+from napari_ngff.store.sources.folder_source import FolderSource
 
 
 def test_the_least_recently_used_goes_first():

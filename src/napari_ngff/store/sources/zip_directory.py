@@ -20,7 +20,7 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.compression import DECODING_ERRORS, inflate
-from napari_ngff.store.revision import Revision
+from napari_ngff.store.sources.revision import Revision
 
 __all__ = ["Archive", "File", "ZipEntry"]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, CorruptDataError
 from napari_ngff.store.limits import check_document_size
-from napari_ngff.store.revision import Revision
+from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.workers import CORES
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.sources.source import Source
 
 __all__ = ["FolderSource", "local_folder"]
 

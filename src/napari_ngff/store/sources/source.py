@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.revision import Revision
+    from napari_ngff.store.sources.revision import Revision
 
 __all__ = ["ReadLog", "Source"]
 

@@ -22,10 +22,10 @@ from napari_ngff.errors import (
     NotOMEZarrError,
     UnsupportedError,
 )
-from napari_ngff.store.archives import directory as zip_format
 from napari_ngff.store.chunks import open_array
-from napari_ngff.store.ozx import ZipSource, open_zip
-from napari_ngff.store.source import Source
+from napari_ngff.store.sources import zip_directory as zip_format
+from napari_ngff.store.sources.source import Source
+from napari_ngff.store.sources.zip_source import ZipSource, open_zip
 
 GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 COMMENT = b'{"ome": {"version": "0.5"}}'
