@@ -35,7 +35,6 @@ from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.store.alignment import save_transform
-from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.lazy import BlankArray
 from napari_ngff.store.node import open_node
@@ -45,6 +44,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.zip_packing import pack
 from saving import describe, edit, levels_of, write_group, write_image, write_levels
 
 if TYPE_CHECKING:

@@ -133,7 +133,7 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ("viewer/layers.py", "from magicgui import magicgui"),
         ("viewer/layers.py", "from superqt.utils import ensure_main_thread"),
         ("widgets/browser/dock.py", "\n" * (LONGEST + 1)),
-        ("store/archives/stage.py", "import tempfile"),
+        ("store/sources/zip_directory.py", "import tempfile"),
         ("labels/journal.py", "def f(a, b):\n    os.replace(a, b)"),
         ("store/node.py", "def f(a):\n    os.fsync(a)"),
         ("labels/writer.py", "isinstance(source, FolderSource)"),

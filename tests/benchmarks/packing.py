@@ -69,7 +69,7 @@ def copied(folder: Path, copy: Path) -> None:
 
 def packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """Folder -> archive, and folder -> folder, in the system's cache."""
-    from napari_ngff.store.archives.packing import pack
+    from napari_ngff.store.write.zip_packing import pack
 
     name = f"packed-{kibibytes}-{megabytes}"
     folder = write_folder(data / name, int(kibibytes), int(megabytes))
@@ -84,7 +84,7 @@ def packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
 
 def flushed_packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """The same until all is on the disk."""
-    from napari_ngff.store.archives.packing import pack
+    from napari_ngff.store.write.zip_packing import pack
 
     name = f"packed-{kibibytes}-{megabytes}"
     folder = write_folder(data / name, int(kibibytes), int(megabytes))
@@ -103,9 +103,9 @@ def flushed_packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> 
 
 def resaving(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """Change one chunk of an archive; copy the archive. Until all is on the disk."""
-    from napari_ngff.store.archives.packing import pack
     from napari_ngff.store.sources.zip_source import ZipSource
     from napari_ngff.store.write.begin import begin_transaction
+    from napari_ngff.store.write.zip_packing import pack
 
     name = f"packed-{kibibytes}-{megabytes}"
     folder = write_folder(data / name, int(kibibytes), int(megabytes))

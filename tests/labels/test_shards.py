@@ -12,11 +12,11 @@ from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.chunks import open_array
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import open_zip
+from napari_ngff.store.write.zip_packing import pack
 from saving import describe, levels_of, write_levels
 
 SHAPES = ((1024, 1024), (512, 512))

@@ -24,8 +24,8 @@ from napari_ngff.labels.places.sidecar import (
     sidecar_home,
     why_elsewhere,
 )
-from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.node import open_node
+from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.samples import write_image, write_plate
 
 VERSIONS = ["0.1", "0.3", "0.4", "0.5", "0.6"]

@@ -357,7 +357,7 @@ def test_a_well_that_appears_later_is_seen(plate, cache):
 
 
 def test_archives_are_kept_too(samples, tmp_path, cache):
-    from napari_ngff.store.archives.packing import pack
+    from napari_ngff.store.write.zip_packing import pack
 
     archive = tmp_path / "plate.ozx"
     pack(samples / "0.5.ome.zarr", archive)

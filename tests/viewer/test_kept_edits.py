@@ -9,8 +9,8 @@ import pytest
 import zarr
 
 from napari_ngff.labels.journal import find_journals, journal_home
-from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.node import open_node
+from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels

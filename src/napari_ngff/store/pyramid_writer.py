@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.boxes import Box
     from napari_ngff.store.creation import NewArray
-    from napari_ngff.store.draft import Draft
     from napari_ngff.store.layout import Shape
     from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.write.new_hierarchy import Draft
 
 __all__ = ["LevelReducer", "MeanReducer", "PyramidWriter", "coarser_shape"]
 

@@ -19,10 +19,10 @@ from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference
 from napari_ngff.metadata.systems_dump import INTRINSIC
 from napari_ngff.metadata.transform import Affine
 from napari_ngff.store.creation import group_documents
-from napari_ngff.store.draft import SINGLE, Draft
 from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramid_writer import MeanReducer, PyramidWriter
+from napari_ngff.store.write.new_hierarchy import SINGLE, Draft
 from napari_ngff.viewer.composing.composition import compose
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.settings import shards_to_write, version_to_write

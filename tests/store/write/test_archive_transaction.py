@@ -21,13 +21,13 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     UnsupportedError,
 )
-from napari_ngff.store.archives import rewriting
-from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.bridge import TransactionStore
 from napari_ngff.store.sources.zip_source import ZipSource
+from napari_ngff.store.write import zip_rewriting as rewriting
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.writer_token import SUFFIX
+from napari_ngff.store.write.zip_packing import pack
 
 ROOT = {"zarr_format": 3, "node_type": "group"}
 
@@ -354,7 +354,7 @@ def test_what_others_write_meanwhile_is_not_lost(path, monkeypatch):
     """The archive is replaced while the new one is being written."""
     transaction = begin_transaction(ZipSource(path))
     transaction.put("0/c/0", b"mine")
-    from napari_ngff.store.archives import rewriting
+    from napari_ngff.store.write import zip_rewriting as rewriting
 
     write, calls = rewriting.write_archive, []
 
@@ -462,7 +462,7 @@ def test_bytes_that_do_not_arrive_are_noticed(path, monkeypatch):
     before = path.read_bytes()
     transaction = begin_transaction(ZipSource(path))
     transaction.put("0/c/0", b"new")
-    from napari_ngff.store.archives import writer as archive_writer
+    from napari_ngff.store.write import zip_writer as archive_writer
 
     whole = archive_writer.write_at
 

@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import ConflictError, NodeNotFoundError, OMEZarrError
-from napari_ngff.store.archives.rewriting import rewrite
 from napari_ngff.store.objects import join
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_source import reload_all
 from napari_ngff.store.write.file_lock import thread_turn
 from napari_ngff.store.write.waiting_transaction import WaitingTransaction, WaitingTree
 from napari_ngff.store.write.writer_token import remove_left
+from napari_ngff.store.write.zip_rewriting import rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

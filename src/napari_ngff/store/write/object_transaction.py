@@ -31,8 +31,8 @@ from napari_ngff.store.write.writer_token import SUFFIX, is_dead, new_token
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from napari_ngff.store.archives.stage import Staged
     from napari_ngff.store.sources.remote_source import RemoteSource
+    from napari_ngff.store.write.staged_objects import Staged
     from napari_ngff.store.write.transaction import GoesOn
 
 __all__ = ["ObjectTransaction"]

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, Self
 
 from napari_ngff.errors import ConflictError
-from napari_ngff.store.archives.stage import Stage, Staged
 from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.sources.zip_source import clip
+from napari_ngff.store.write.staged_objects import Stage, Staged
 from napari_ngff.store.write.transaction import TransactionSource
 
 if TYPE_CHECKING:

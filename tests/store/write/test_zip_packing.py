@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import zarr
 
-from napari_ngff.store.archives.packing import pack
+from napari_ngff.store.write.zip_packing import pack
 
 
 def make_hierarchy(folder: Path, zarr_format: int = 3) -> Path:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from napari_ngff.errors import AccessError
-from napari_ngff.store.archives.packing import pack
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.fsync import Flushing
 from napari_ngff.store.write.named_errors import permitted
+from napari_ngff.store.write.zip_packing import pack
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -7,11 +7,11 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.store.archives.writer import write_at
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_directory import File
 from napari_ngff.store.write.named_errors import permitted
 from napari_ngff.store.write.write_file import nameless_file
+from napari_ngff.store.write.zip_writer import write_at
 
 if TYPE_CHECKING:
     from napari_ngff.store.compression import Buffer

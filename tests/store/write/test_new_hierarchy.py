@@ -13,8 +13,8 @@ import pytest
 
 from napari_ngff.errors import AccessError, ConflictError
 from napari_ngff.store.creation import group_documents
-from napari_ngff.store.draft import Draft
 from napari_ngff.store.write import fsync, replace_tree
+from napari_ngff.store.write.new_hierarchy import Draft
 
 GROUP = group_documents({"ome": {"version": "0.5"}}, "0.5")["zarr.json"]
 
@@ -125,7 +125,7 @@ def test_no_permission(tmp_path):
 
 DIES = """
 import os, signal, sys
-from napari_ngff.store import draft as module
+from napari_ngff.store.write import new_hierarchy as module
 from napari_ngff.store.write import fsync, replace_tree
 from napari_ngff.store.write import fsync
 plain, calls = os.rename, []
@@ -200,7 +200,7 @@ def test_what_a_link_leads_to_is_replaced(tmp_path, name):
 
 KILLED = """
 import os, sys
-from napari_ngff.store.draft import Draft
+from napari_ngff.store.write.new_hierarchy import Draft
 with Draft(sys.argv[1], overwrite=True) as draft:
     draft.put("zarr.json", b"{}")
     for i in range(10**6):

@@ -18,13 +18,6 @@ from dataclasses import replace as replaced
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.archives.packing import rank
-from napari_ngff.store.archives.writer import (
-    InflatingError,
-    Part,
-    size_of_archive,
-    write_archive,
-)
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_directory import (
@@ -40,11 +33,18 @@ from napari_ngff.store.write.fsync import flush_folder, flush_open_file
 from napari_ngff.store.write.named_errors import permitted
 from napari_ngff.store.write.write_file import rename, rename_over
 from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
+from napari_ngff.store.write.zip_packing import rank
+from napari_ngff.store.write.zip_writer import (
+    InflatingError,
+    Part,
+    size_of_archive,
+    write_archive,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from napari_ngff.store.archives.stage import Staged
+    from napari_ngff.store.write.staged_objects import Staged
     from napari_ngff.store.write.transaction import GoesOn
 
 __all__ = ["rewrite"]

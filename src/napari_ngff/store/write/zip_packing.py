@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from napari_ngff.store.archives.writer import Part, write_archive
 from napari_ngff.store.write.write_file import written_aside
+from napari_ngff.store.write.zip_writer import Part, write_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,1 +1,0 @@
-"""Hierarchies in one zip file: how they are read, packed and written anew."""
