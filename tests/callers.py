@@ -35,8 +35,8 @@ from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.store.alignment import save_transform
-from napari_ngff.store.chunks import open_array
-from napari_ngff.store.lazy import BlankArray
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.node import open_node
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.repair import put_back, repair

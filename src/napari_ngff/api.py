@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Kind
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check import walk
-from napari_ngff.store.lazy import ArrayWindow, LazyArray
 from napari_ngff.store.node import Node, open_node
 from napari_ngff.store.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.summary import branches

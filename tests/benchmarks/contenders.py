@@ -95,7 +95,7 @@ CACHE = 32 << 20
 
 
 def view_ours(path: str) -> Callable[[View], Any]:
-    from napari_ngff.store.chunks import cache
+    from napari_ngff.store.arrays.chunked_array import cache
 
     data = open_ours(path)[0][0][0]
     VIEWED.append(data.window.source.array)
@@ -183,7 +183,8 @@ def clear_caches() -> None:
     from napari.utils._dask_utils import _DASK_CACHE
 
     from napari_ngff.plate import planes
-    from napari_ngff.store import chunks, objects
+    from napari_ngff.store.arrays import chunked_array as chunks
+    from napari_ngff.store.arrays import stored_objects as objects
 
     chunks.cache.clear()
     planes.kept.clear()

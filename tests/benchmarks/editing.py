@@ -82,7 +82,7 @@ def opened(folder: Path, method: str) -> Any:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.writer import LabelWriter
-    from napari_ngff.store.chunks import open_array
+    from napari_ngff.store.arrays.chunked_array import open_array
     from napari_ngff.store.pyramid import LevelSource
     from napari_ngff.store.sources.folder_source import FolderSource
 
@@ -231,7 +231,7 @@ def edit_memory(data: Path, rounds: int, name: str, method: str, who: str) -> Va
     """Growth of memory in MB while an edit of every chunk is saved."""
     from cases import growth
 
-    from napari_ngff.store.chunks import cache
+    from napari_ngff.store.arrays.chunked_array import cache
 
     os.environ["XDG_DATA_HOME"] = str(data / "journal")
     values: list[float] = []

@@ -23,7 +23,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from napari_ngff.labels.reduce import Method
-    from napari_ngff.store.creation import NewArray
+    from napari_ngff.store.arrays.new_array import NewArray
 
 JSON = dict[str, Any]
 Save = Callable[[Path, str, np.ndarray], None]
@@ -133,7 +133,7 @@ def by_levels(
 
 def coded(new: NewArray, codec: Codec) -> NewArray:
     """Have an array compressed by another codec than that of new ones."""
-    from napari_ngff.store.creation import NewArray
+    from napari_ngff.store.arrays.new_array import NewArray
 
     class Coded(NewArray):
         def document(self, version: str) -> tuple[str, bytes]:

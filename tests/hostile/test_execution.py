@@ -17,7 +17,7 @@ import zarr
 from napari_ngff import open_node
 from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
 from napari_ngff.plate.tables.files import find_table, read_table
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zarr_store import StoreSource
 

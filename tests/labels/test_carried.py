@@ -5,7 +5,7 @@ import pytest
 
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.labels.saving.carried import ROOM, Carried
-from napari_ngff.store.boxes import box_of
+from napari_ngff.store.arrays.boxes import box_of
 from saving import reduced
 
 SHAPE = (61, 83)

@@ -13,9 +13,9 @@ from napari_ngff.labels.creation import METHOD, create_labels
 from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import Severity
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.check import walk
-from napari_ngff.store.chunks import open_array
-from napari_ngff.store.lazy import BlankArray
 from napari_ngff.store.node import open_node
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource

@@ -14,7 +14,7 @@ from napari_ngff.labels.journal import EDITS, Journal, find_journals, journal_ho
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.orphans import AGE, folder_of, remove_orphans
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.store.lazy import BlankArray
+from napari_ngff.store.arrays.lazy_array import BlankArray
 
 LATER = AGE * 86400 + 60
 

@@ -19,7 +19,7 @@ from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving import rewrite
 from napari_ngff.labels.saving.carried import Carried
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
-from napari_ngff.store.chunks import cache
+from napari_ngff.store.arrays.chunked_array import cache
 from saving import (
     levels_of,
     object_files,

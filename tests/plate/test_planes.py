@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mosaics import mosaic, whole
 from napari_ngff.plate import planes
-from napari_ngff.store.region import cache as chunks
+from napari_ngff.store.arrays.region_read import cache as chunks
 from plates import pixels, write_array, write_image, write_plate
 
 GRID, SHAPE = (4, 5), (2, 12, 12)

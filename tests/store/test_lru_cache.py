@@ -6,9 +6,9 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.region_read import cache as chunk_cache
 from napari_ngff.store.lru_cache import ENTRY, ByteCache
-from napari_ngff.store.region import cache as chunk_cache
 from napari_ngff.store.sources.folder_source import FolderSource
 
 

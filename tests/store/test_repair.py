@@ -11,8 +11,8 @@ import pytest
 import zarr
 
 from napari_ngff import UnsupportedError, open_node
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check import walk
-from napari_ngff.store.chunks import open_array
 from napari_ngff.store.rebuild import count_strangers
 from napari_ngff.store.repair import REPAIRS, repair
 from napari_ngff.store.sources.folder_source import FolderSource

@@ -15,8 +15,8 @@ from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.plate.screen import Screen
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check import walk
-from napari_ngff.store.chunks import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack
 from plates import write_plate

@@ -87,7 +87,9 @@ def test_a_failure_is_told_once_until_it_is_mended(viewer, folder, told, monkeyp
     layer, autosave = viewer.layers["nuclei"], Autosave(viewer)
     layer.paint((0, 20, 20), 77)
     with monkeypatch.context() as patched:
-        patched.setattr("napari_ngff.store.writing.ArrayWriter.update", full)
+        patched.setattr(
+            "napari_ngff.store.arrays.array_writer.ArrayWriter.update", full
+        )
         for minute in range(30):
             autosave.look(60 * minute)
     assert len(told) == 1

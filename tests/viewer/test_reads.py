@@ -13,7 +13,7 @@ from napari.components import ViewerModel
 from napari.layers import Layer
 
 from napari_ngff import open_node
-from napari_ngff.store import chunks
+from napari_ngff.store.arrays import chunked_array as chunks
 from napari_ngff.viewer.contents import contents
 from napari_ngff.viewer.layers import image_layers
 from napari_ngff.viewer.reader import get_reader

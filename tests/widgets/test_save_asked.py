@@ -149,7 +149,9 @@ def test_the_window_stays_where_saving_fails(viewer, folder, monkeypatch):
 
     told = []
     monkeypatch.setattr(save_report, "show_error", told.append)
-    monkeypatch.setattr("napari_ngff.store.writing.ArrayWriter.update", full)
+    monkeypatch.setattr(
+        "napari_ngff.store.arrays.array_writer.ArrayWriter.update", full
+    )
     layer = opened(viewer, folder)
     paint(viewer, layer)
     user = Answer(SAVE)

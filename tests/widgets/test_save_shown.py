@@ -16,7 +16,7 @@ from qtpy.QtTest import QTest
 
 from mouse import drag, pump, until
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.writing import ArrayWriter
+from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.viewer.samples import write_image
 
 LEFT = Qt.MouseButton.LeftButton

@@ -25,7 +25,7 @@ from qtpy.QtWidgets import QApplication
 from mouse import until
 from napari_ngff.plate import planes
 from napari_ngff.plate.previews import queue
-from napari_ngff.store.region import cache as chunks
+from napari_ngff.store.arrays.region_read import cache as chunks
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser

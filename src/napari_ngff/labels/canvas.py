@@ -19,14 +19,14 @@ import numpy as np
 from napari_ngff.labels.edits import EditLog
 from napari_ngff.labels.level import CanvasLevel, Chunk
 from napari_ngff.labels.patch import Patch
-from napari_ngff.store.boxes import box_shape, hull, whole_box
+from napari_ngff.store.arrays.boxes import box_shape, hull, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.lazy_array import ArraySource
 
 __all__ = ["BUDGET", "NOTED", "Canvas"]
 

@@ -22,11 +22,11 @@ from napari_ngff.labels.places.replacement import claim_place
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multiscale
-from napari_ngff.store.chunks import ChunkedArray, open_array
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
+from napari_ngff.store.arrays.new_array import NewArray, group_documents, shard_shape
+from napari_ngff.store.arrays.stored_objects import join
 from napari_ngff.store.consolidated import consolidate
-from napari_ngff.store.creation import NewArray, group_documents, shard_shape
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.objects import join
 from napari_ngff.store.pyramid import open_pyramid
 from napari_ngff.store.write.begin import begin_transaction
 

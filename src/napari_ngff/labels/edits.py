@@ -19,13 +19,13 @@ from napari_ngff.labels.dabs import SMALL
 from napari_ngff.labels.raster import Raster
 from napari_ngff.labels.shapes import Cover, Everywhere, Mask, Polygon, Stroke
 from napari_ngff.labels.shapes import Shape as PlainShape
-from napari_ngff.store.boxes import box_shape
+from napari_ngff.store.arrays.boxes import box_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.labels.grid import Grid
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 Shape = PlainShape | Raster
 

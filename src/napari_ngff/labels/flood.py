@@ -8,14 +8,14 @@ import numpy as np
 from scipy import ndimage
 
 from napari_ngff.labels.runs import mask_runs, sort_runs
-from napari_ngff.store.boxes import box_shape
+from napari_ngff.store.arrays.boxes import box_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.labels.grid import Indices
     from napari_ngff.labels.level import CanvasLevel, Chunk
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["FILL_BUDGET", "flood"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.boxes import Box
+from napari_ngff.store.arrays.boxes import Box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

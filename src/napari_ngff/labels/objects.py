@@ -9,7 +9,7 @@ from scipy import ndimage
 
 from napari_ngff.labels.flood import FILL_BUDGET, flood
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.store.boxes import whole_box
+from napari_ngff.store.arrays.boxes import whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

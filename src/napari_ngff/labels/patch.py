@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.labels.raster import Raster
-from napari_ngff.store.boxes import hull, inside
+from napari_ngff.store.arrays.boxes import hull, inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.grid import Grid
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["Patch"]
 

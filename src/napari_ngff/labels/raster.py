@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.store.boxes import box_shape
+from napari_ngff.store.arrays.boxes import box_shape
 
 if TYPE_CHECKING:
     from napari_ngff.labels.grid import Grid
     from napari_ngff.labels.shapes import Cover
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["Raster"]
 

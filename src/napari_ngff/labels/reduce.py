@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.labels.mode import mode
-from napari_ngff.store.boxes import box_of, cells_in
+from napari_ngff.store.arrays.boxes import box_of, cells_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from napari_ngff.store.boxes import Box, Cell
+    from napari_ngff.store.arrays.boxes import Box, Cell
 
 __all__ = ["AxisSteps", "Method", "Reduction", "method_named"]
 

@@ -24,11 +24,11 @@ from napari_ngff.labels.dabs import (
 )
 from napari_ngff.labels.polygons import is_large, polygon_rows, polygon_runs
 from napari_ngff.labels.runs import cover_runs
-from napari_ngff.store.boxes import box_shape, whole_box
+from napari_ngff.store.arrays.boxes import box_shape, whole_box
 
 if TYPE_CHECKING:
     from napari_ngff.labels.grid import Grid, Indices
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["Cover", "Everywhere", "Mask", "Polygon", "Shape", "Stroke"]
 

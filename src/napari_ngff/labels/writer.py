@@ -34,14 +34,14 @@ from napari_ngff.labels.saving.rewrite import Backlog, Files, Rewrite
 from napari_ngff.labels.saving.snapshot import Snapshot, touched
 from napari_ngff.labels.saving.verdict import errors_of
 from napari_ngff.labels.saving.widening import widen
-from napari_ngff.store.boxes import box_of
-from napari_ngff.store.chunks import ChunkedArray
+from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.boxes import box_of
+from napari_ngff.store.arrays.chunked_array import ChunkedArray
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.consolidated import consolidate
-from napari_ngff.store.lazy import ArrayWindow
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.reduce import Method
     from napari_ngff.labels.saving.retained import Retained
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.boxes import AxisOrder, Cell
+    from napari_ngff.store.arrays.boxes import AxisOrder, Cell
 
 __all__ = ["LabelWriter"]
 

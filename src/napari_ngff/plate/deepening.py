@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.plate import planes
-from napari_ngff.store.lazy import BlankArray
+from napari_ngff.store.arrays.lazy_array import BlankArray
 
 if TYPE_CHECKING:
     from napari_ngff.store.pyramid import Pyramid

@@ -20,8 +20,8 @@ from napari_ngff.errors import (
 )
 from napari_ngff.plate.planes import LevelPlanes
 from napari_ngff.plate.view import can_hold, cast, view_of
-from napari_ngff.store.boxes import box_shape
-from napari_ngff.store.chunks import ChunkedArray
+from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.workers import share
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from napari_ngff.plate.arrangement import PlacedField
     from napari_ngff.plate.planes import KeptPlane
     from napari_ngff.plate.tiles import Defer, MosaicBounds, WellCell, WellCells
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.lazy import ArrayWindow
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.lazy_array import ArrayWindow
     from napari_ngff.store.pyramid import OnError, Pyramid
 
 __all__ = ["MosaicLevel"]
@@ -48,7 +48,7 @@ Piece = tuple[tuple[slice, ...], Pixels]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MosaicLevel:
-    """One level of a mosaic; see `napari_ngff.store.lazy.ArraySource`.
+    """One level of a mosaic; see `napari_ngff.store.arrays.lazy_array.ArraySource`.
 
     Attributes
     ----------

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.boxes import box_shape, inside, overlap
+from napari_ngff.store.arrays.boxes import box_shape, inside, overlap
 from napari_ngff.store.lru_cache import ByteCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["PART_BYTES", "PLANE_BYTES", "KeptPlane", "LevelPlanes", "kept", "make_room"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         ScreenArrangements,
         WellArrangement,
     )
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.pyramid import OnError, Pyramid
 
 __all__ = ["Defer", "MosaicBounds", "WellCell", "WellCells"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.lazy import ArrayWindow
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.node import read_node
 from napari_ngff.store.pyramid import LevelSource, open_pyramid
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from napari_ngff.store.lazy import BlankArray
+from napari_ngff.store.arrays.lazy_array import BlankArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.store.arrays.stored_objects import join
 from napari_ngff.store.json_text import written_like
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.objects import join
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,7 +12,7 @@ from napari_ngff.metadata.field import VectorField
 from napari_ngff.metadata.systems_parse import parse_systems
 from napari_ngff.metadata.transform import Identity
 from napari_ngff.metadata.transform_parse import parse_transformation
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from napari_ngff.metadata.model import (
     Severity,
 )
 from napari_ngff.metadata.parse import image_names, parse
-from napari_ngff.store.codecs import unknown_key, unknown_keys
+from napari_ngff.store.arrays.codecs import unknown_key, unknown_keys
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.location import Location, locate
 from napari_ngff.store.long_lists import cut_long_lists

@@ -18,7 +18,7 @@ from napari_ngff.metadata.model import (
     Problem,
     Severity,
 )
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from napari_ngff.errors import ChunkError
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.chunks import ChunkedArray
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
+    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.node import Node
 
 __all__ = ["LevelSource", "OnError", "Pyramid", "open_pyramid"]

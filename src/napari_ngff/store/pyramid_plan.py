@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.model import Level
-from napari_ngff.store.creation import NewArray
+from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.pyramid_writer import coarser_shape
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from napari_ngff.metadata.model import Axis
-    from napari_ngff.store.layout import Shape
+    from napari_ngff.store.arrays.chunk_layout import Shape
 
 __all__ = ["PyramidPlan"]
 

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.store.boxes import box_of, box_shape, cells_in, inside, overlap
-from napari_ngff.store.chunks import open_array
-from napari_ngff.store.encoding import Encoder, encode_shard
-from napari_ngff.store.objects import Objects
+from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in, inside, overlap
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.encoding import Encoder, encode_shard
+from napari_ngff.store.arrays.stored_objects import Objects
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.workers import CORES, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.creation import NewArray
-    from napari_ngff.store.layout import Shape
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.chunk_layout import Shape
+    from napari_ngff.store.arrays.lazy_array import ArraySource
+    from napari_ngff.store.arrays.new_array import NewArray
     from napari_ngff.store.write.new_hierarchy import Draft
 
 __all__ = ["LevelReducer", "MeanReducer", "PyramidWriter", "coarser_shape"]

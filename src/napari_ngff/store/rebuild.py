@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.boxes import box_of, cells_in, whole_box
-from napari_ngff.store.chunks import open_array
-from napari_ngff.store.objects import join
-from napari_ngff.store.writing import ArrayWriter
+from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.stored_objects import join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.chunks import ChunkedArray
-    from napari_ngff.store.layout import Shape
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.chunk_layout import Shape
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["count_strangers", "rebuild_level"]

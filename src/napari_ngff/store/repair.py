@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.rules import stated_version
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.stored_objects import join
 from napari_ngff.store.check import walk
 from napari_ngff.store.check.branches import label_paths
-from napari_ngff.store.chunks import open_array
 from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.json_text import written_like
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.node import read_node
-from napari_ngff.store.objects import join
 from napari_ngff.store.rebuild import count_strangers, rebuild_level
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction

@@ -18,7 +18,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.compound import Coordinates, Displacements, Inverse, smoothed
 from napari_ngff.metadata.field import interpolated, lattice
 from napari_ngff.metadata.model import Level
-from napari_ngff.store.boxes import box_shape
+from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.pyramid import Pyramid
 from napari_ngff.store.workers import share
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Axis
     from napari_ngff.metadata.transform import Points, Transformation
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.lazy_array import ArraySource
 
 __all__ = ["BentImage", "PlacedAxis", "ResampledLevel", "SampleGrid", "resampled"]
 

@@ -12,7 +12,7 @@ from napari_ngff.store.systems import scene_paths
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale, Omero
-    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.node import Node
 
 __all__ = ["branches", "summary"]

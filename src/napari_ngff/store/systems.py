@@ -25,8 +25,8 @@ from napari_ngff.metadata.transform import (
     Transformation,
     Translation,
 )
-from napari_ngff.store.boxes import whole_box
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays.boxes import whole_box
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.fields import open_field
 from napari_ngff.store.location import normal_path
 from napari_ngff.store.node import has_group

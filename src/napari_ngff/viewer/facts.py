@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.metadata.model import Acquisition, Link, Reference
-    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.node import Node
 
 __all__ = ["facts_of", "facts_of_array", "sentences_of"]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.metadata.model import Consequence, Kind, Problem, Severity
 from napari_ngff.plate.mosaic_level import MosaicLevel
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check import walk
-from napari_ngff.store.chunks import open_array
 from napari_ngff.store.location import Location
 from napari_ngff.store.node import Node, has_group, open_node, read_node
 from napari_ngff.store.repair import REPAIRS, put_back, repair

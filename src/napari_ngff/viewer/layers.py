@@ -8,7 +8,7 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Channel
-from napari_ngff.store.lazy import ArrayWindow
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.viewer.label_layers import label_layer, left_levels_note, rounded_note
 from napari_ngff.viewer.opened_layers import newest_labels
 from napari_ngff.viewer.picture import (
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.metadata.model import Omero
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.picture import LayerData, Picture
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.store.lazy import ArrayWindow, LazyArray
+from napari_ngff.store.arrays.drawable_pixels import shown_pixels
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.resampled import BentImage, resampled
-from napari_ngff.store.shown_pixels import shown_pixels
 from napari_ngff.viewer.placement import SystemView, arranged
 from napari_ngff.viewer.units import layer_units
 

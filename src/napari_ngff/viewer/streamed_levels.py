@@ -19,9 +19,9 @@ import numpy as np
 from psygnal import Signal, SignalGroup
 
 from napari_ngff.errors import AGAIN, ChunkError, OMEZarrError, error_text
-from napari_ngff.store.boxes import box_of, box_shape, cells_in, inside, overlap
+from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in, inside, overlap
+from napari_ngff.store.arrays.drawable_pixels import ShownPixels
 from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.store.shown_pixels import ShownPixels
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
@@ -29,8 +29,8 @@ from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.store.boxes import Box, Cell
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.boxes import Box, Cell
+    from napari_ngff.store.arrays.lazy_array import ArraySource
 
 __all__ = [
     "ImageStream",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from napari_ngff.errors import ChunkError, CorruptDataError, ServerError, may_pass
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.remote_source import RemoteSource
 from patience import until

@@ -22,7 +22,7 @@ from napari_ngff.errors import (
     NotOMEZarrError,
     UnsupportedError,
 )
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources import zip_directory as zip_format
 from napari_ngff.store.sources.source import Source
 from napari_ngff.store.sources.zip_source import ZipSource, open_zip

@@ -21,7 +21,7 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     UnsupportedError,
 )
-from napari_ngff.store.bridge import TransactionStore
+from napari_ngff.store.arrays.zarr_adapter import TransactionStore
 from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write import zip_rewriting as rewriting
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction

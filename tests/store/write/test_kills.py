@@ -40,9 +40,9 @@ from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.model import Severity
-from napari_ngff.store.boxes import box_of, cells_in, whole_box
+from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check import walk
-from napari_ngff.store.chunks import open_array
 from napari_ngff.store.write.zip_packing import pack
 
 pytestmark = pytest.mark.skipif(

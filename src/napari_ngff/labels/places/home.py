@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.arrays.stored_objects import join
 from napari_ngff.store.location import Location, is_url
 from napari_ngff.store.node import read_node
-from napari_ngff.store.objects import join
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:

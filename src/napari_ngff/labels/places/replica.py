@@ -2,7 +2,7 @@
 
 Memory, for each thread: a stored object, or a decoded chunk three times where the zarr
 format changes and where copies are compared; what the process keeps of decoded chunks
-(`napari_ngff.store.chunks.cache`) comes on top.
+(`napari_ngff.store.arrays.chunked_array.cache`) comes on top.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from napari_ngff.labels.places.replacement import require_free
 from napari_ngff.labels.places.sidecar import remember, sidecar_home
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.store.boxes import box_of
-from napari_ngff.store.chunks import open_array
-from napari_ngff.store.creation import NewArray
+from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.boxes import box_of
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.drawable_pixels import as_labels, label_type
+from napari_ngff.store.arrays.new_array import NewArray
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join
 from napari_ngff.store.node import CLAIMS
-from napari_ngff.store.objects import DOCUMENTS, join
-from napari_ngff.store.shown_pixels import as_labels, label_type
 from napari_ngff.store.workers import share
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
     from napari_ngff.labels.places.home import LabelHome
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.chunks import ChunkedArray
-    from napari_ngff.store.layout import Shape
+    from napari_ngff.store.arrays.chunk_layout import Shape
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.node import Node
     from napari_ngff.store.write.transaction import Transaction
 

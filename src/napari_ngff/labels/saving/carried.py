@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 from numcodecs import Zstd
 
-from napari_ngff.store.boxes import inside, overlap
+from napari_ngff.store.arrays.boxes import inside, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from napari_ngff.labels.grid import Box
     from napari_ngff.labels.reduce import Reduction
-    from napari_ngff.store.boxes import Cell
+    from napari_ngff.store.arrays.boxes import Cell
 
 __all__ = ["Carried"]
 

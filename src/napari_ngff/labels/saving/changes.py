@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.boxes import AxisOrder
+    from napari_ngff.store.arrays.boxes import AxisOrder
 
 __all__ = ["MOST", "ChangedBlocks"]
 

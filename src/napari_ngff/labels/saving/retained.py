@@ -22,20 +22,20 @@ import numpy.typing as npt
 from numcodecs import Zstd
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.chunks import ChunkedArray, open_array
-from napari_ngff.store.layout import ChunkKeys, Layout
-from napari_ngff.store.lazy import ArrayWindow
+from napari_ngff.store.arrays.array_writer import Encoded
+from napari_ngff.store.arrays.chunk_layout import ChunkKeys, Layout
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.write_file import nameless_file
-from napari_ngff.store.writing import Encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from napari_ngff.labels.grid import Box
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.pyramid import OnError
     from napari_ngff.store.sources.source import Source
 

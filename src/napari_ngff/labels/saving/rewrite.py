@@ -16,10 +16,10 @@ import numpy as np
 from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.labels.saving.carried import Carried
 from napari_ngff.labels.saving.retained import Baseline, cell_shape, fresh
-from napari_ngff.store.boxes import cell_at, inside, overlap
+from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.boxes import cell_at, inside, overlap
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.workers import share
-from napari_ngff.store.writing import ArrayWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.saving.progress import Round
     from napari_ngff.labels.saving.retained import Retained
     from napari_ngff.labels.saving.snapshot import Snapshot
-    from napari_ngff.store.boxes import AxisOrder, Cell
-    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.arrays.boxes import AxisOrder, Cell
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_ngff.labels.edits import EditLog
 from napari_ngff.labels.grid import Grid
 from napari_ngff.labels.patch import Patch
-from napari_ngff.store.boxes import (
+from napari_ngff.store.arrays.boxes import (
     array_box,
     cell_ranges,
     inside,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.boxes import AxisOrder, Box
+    from napari_ngff.store.arrays.boxes import AxisOrder, Box
 
 __all__ = ["Snapshot", "touched"]
 

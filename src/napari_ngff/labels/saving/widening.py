@@ -7,16 +7,16 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
-from napari_ngff.store.boxes import box_of, cells_in
-from napari_ngff.store.chunks import open_array
-from napari_ngff.store.objects import DOCUMENTS, join
-from napari_ngff.store.writing import ArrayWriter
+from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.boxes import box_of, cells_in
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join
 
 if TYPE_CHECKING:
     import numpy as np
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.chunks import Box, ChunkedArray
+    from napari_ngff.store.arrays.chunked_array import Box, ChunkedArray
     from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["widen", "widened"]

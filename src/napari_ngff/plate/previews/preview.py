@@ -16,7 +16,7 @@ import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.metadata.model import Channel, Kind
-from napari_ngff.store.chunks import ChunkedArray, open_array
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.location import Location
 from napari_ngff.store.node import read_node
 from napari_ngff.store.pyramid import open_pyramid
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Omero
     from napari_ngff.plate.previews.cache import PreviewCache
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.sources.source import Source
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
 from napari_ngff.plate.tables.table import LABEL, WELL, tabulate
-from napari_ngff.store.bridge import SourceStore
+from napari_ngff.store.arrays.zarr_adapter import SourceStore
 from napari_ngff.store.write.write_file import require_writable, written_aside
 
 if TYPE_CHECKING:

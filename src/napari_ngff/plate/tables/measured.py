@@ -11,16 +11,16 @@ import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.plate.tables.statistics import LabelStatistics, joined, of_block
-from napari_ngff.store.boxes import box_shape, whole_box
-from napari_ngff.store.lazy import ArrayWindow
+from napari_ngff.store.arrays.boxes import box_shape, whole_box
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramid import open_pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from napari_ngff.metadata.model import Axis
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.node import Node
     from napari_ngff.store.pyramid import Pyramid
 

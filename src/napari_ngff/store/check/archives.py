@@ -16,7 +16,7 @@ from napari_ngff.store.sources.zip_source import ZipSource
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
-    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.node import Node
 
 __all__ = ["check_archive", "check_embedded", "check_shards"]

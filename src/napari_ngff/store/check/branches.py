@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.node import XML_KEY
 
 if TYPE_CHECKING:

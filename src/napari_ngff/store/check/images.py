@@ -14,7 +14,7 @@ from napari_ngff.store.rebuild import count_strangers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from napari_ngff.store.chunks import ChunkedArray
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.node import Node
 
 __all__ = ["arrays_of", "check_ids", "check_label", "check_pyramid", "open_pyramids"]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import ConflictError, NodeNotFoundError, OMEZarrError
-from napari_ngff.store.objects import join
+from napari_ngff.store.arrays.stored_objects import join
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_source import reload_all
 from napari_ngff.store.write.file_lock import thread_turn

@@ -18,7 +18,7 @@ from napari_ngff.errors import (
     NameTakenError,
     UnsupportedError,
 )
-from napari_ngff.store.objects import join
+from napari_ngff.store.arrays.stored_objects import join
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.workers import share
 from napari_ngff.store.write.waiting_transaction import (

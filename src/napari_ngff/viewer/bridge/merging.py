@@ -12,7 +12,7 @@ import numpy as np
 
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.raster import Raster
-from napari_ngff.store.boxes import whole_box
+from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.bridge.work import WORK, WorkRegion
 
 if TYPE_CHECKING:

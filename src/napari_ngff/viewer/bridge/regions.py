@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.boxes import whole_box
+from napari_ngff.store.arrays.boxes import whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer, Shapes
 
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
 __all__ = [

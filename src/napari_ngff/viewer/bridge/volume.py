@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from napari.layers import Labels
 
-from napari_ngff.store.boxes import box_shape
+from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.viewer.bridge.handover import hand_over, region_of
 from napari_ngff.viewer.bridge.regions import layer_point, level_shapes, whole_region
 from napari_ngff.viewer.bridge.work import WORK, work_size
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Image, Layer
 
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.bridge.handover import RegionHandover, RegionKind
 
 __all__ = ["plan_volume", "show_volume", "view_in_3d"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.lazy import LazyArray
+from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.pyramid import LevelSource
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from napari.utils.notifications import show_warning
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.lazy import ArrayWindow, BlankArray, LazyArray
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
 from napari_ngff.viewer.browsing.swap import swap

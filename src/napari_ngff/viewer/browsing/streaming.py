@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.mosaic_level import MosaicLevel
     from napari_ngff.plate.tiles import WellCells
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["Stream", "reread"]
 

@@ -11,7 +11,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.places.home import name_problem
 from napari_ngff.metadata.model import LabelInfo, Omero
 from napari_ngff.metadata.systems import Axis
-from napari_ngff.store.lazy import ArrayWindow
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.viewer.composing.array_source import PlainSource, StackedSource
 from napari_ngff.viewer.composing.channel_look import channel_of, rgb_channels
 from napari_ngff.viewer.composing.layer_axes import (
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.metadata.model import Channel
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.picture import LayerData
 
 __all__ = ["LayerComposition", "LayerPart", "compose"]

@@ -20,7 +20,7 @@ from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 from psygnal import Signal
 
-from napari_ngff.store.boxes import hull, inside, overlap, whole_box
+from napari_ngff.store.arrays.boxes import hull, inside, overlap, whole_box
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.canvas_data import CanvasData
 from napari_ngff.viewer.painting.tile import PaintedSlicing
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.classes import LabelClass
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.tile import ScreenPart
     from napari_ngff.viewer.saving.saver import LayerSaver
 

@@ -21,7 +21,7 @@ from napari_ngff.labels.classes import (
     with_classes_in_use,
 )
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.store.boxes import whole_box
+from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.viewer.label_colors import recolored
 from napari_ngff.viewer.label_layers import label_features
 from napari_ngff.viewer.picture import KEY, LayerOrigin

@@ -9,10 +9,10 @@ import numpy as np
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.store.lazy import ArrayWindow, LazyArray
+from napari_ngff.store.arrays.drawable_pixels import RoundedLabels, ShownPixels
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.pyramid import LevelSource
 from napari_ngff.store.resampled import ResampledLevel
-from napari_ngff.store.shown_pixels import RoundedLabels, ShownPixels
 from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.picture import LayerData
 
 __all__ = [

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.layers.labels.labels import _LabelsSlicingState
 
-from napari_ngff.store.boxes import hull
+from napari_ngff.store.arrays.boxes import hull
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.level import CanvasLevel
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["PaintedSlicing", "ScreenPart"]
 

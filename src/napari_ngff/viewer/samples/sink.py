@@ -23,7 +23,7 @@ from napari_ngff.metadata.model import (
     Omero,
     Window,
 )
-from napari_ngff.store.creation import group_documents
+from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.store.write.new_hierarchy import SINGLE, Draft

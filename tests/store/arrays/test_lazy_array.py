@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from napari_ngff.store.lazy import ArrayWindow, LazyArray
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 
 PIXELS = np.arange(3 * 20 * 30, dtype=np.uint16).reshape(3, 20, 30)
 

@@ -31,8 +31,8 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     UnsupportedError,
 )
-from napari_ngff.store import chunks as module
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays import chunked_array as module
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.source import Source

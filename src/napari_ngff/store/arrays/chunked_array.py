@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import ChunkError, CorruptDataError, NodeNotFoundError
-from napari_ngff.store.boxes import Box, whole_box
-from napari_ngff.store.codecs import IndirectError, parse_array
-from napari_ngff.store.fallback import ZarrReader
-from napari_ngff.store.objects import DOCUMENTS, Objects, join
-from napari_ngff.store.region import RegionRead, cache
+from napari_ngff.store.arrays.boxes import Box, whole_box
+from napari_ngff.store.arrays.codecs import IndirectError, parse_array
+from napari_ngff.store.arrays.region_read import RegionRead, cache
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, Objects, join
+from napari_ngff.store.arrays.zarr_fallback import ZarrReader
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from napari_ngff.store.layout import Layout, Shape
+    from napari_ngff.store.arrays.chunk_layout import Layout, Shape
     from napari_ngff.store.sources.source import Source
 
 __all__ = ["Box", "ChunkedArray", "OnError", "cache", "open_array"]

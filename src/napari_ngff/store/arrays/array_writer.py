@@ -19,17 +19,17 @@ from napari_ngff.errors import (
     CorruptDataError,
     NodeNotFoundError,
 )
-from napari_ngff.store.boxes import box_of, box_shape, inside
-from napari_ngff.store.encoding import Encoder, encode_shard
-from napari_ngff.store.layout import ABSENT
-from napari_ngff.store.objects import DOCUMENTS, Objects, join
+from napari_ngff.store.arrays.boxes import box_of, box_shape, inside
+from napari_ngff.store.arrays.chunk_layout import ABSENT
+from napari_ngff.store.arrays.encoding import Encoder, encode_shard
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, Objects, join
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.chunks import ChunkedArray
-    from napari_ngff.store.layout import Layout, Shape
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.chunk_layout import Layout, Shape
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
@@ -351,7 +351,7 @@ class ArrayWriter:
         """Let zarr-python read and write what only it can encode."""
         import zarr
 
-        from napari_ngff.store.bridge import TransactionStore
+        from napari_ngff.store.arrays.zarr_adapter import TransactionStore
 
         if self._zarr is None:
             self._zarr = zarr.open_array(

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.errors import ChunkError, CorruptDataError
-from napari_ngff.store.codecs import IndirectError, parse_array
+from napari_ngff.store.arrays.codecs import IndirectError, parse_array
 from napari_ngff.store.limits import check_index
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.revision import Revision
 
 if TYPE_CHECKING:
-    from napari_ngff.store.layout import Layout, Shape
+    from napari_ngff.store.arrays.chunk_layout import Layout, Shape
     from napari_ngff.store.sources.source import Source
 
 __all__ = ["DOCUMENTS", "Index", "Objects", "ShardChunks", "join"]

@@ -7,7 +7,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from napari_ngff.store.bridge import SourceStore
+from napari_ngff.store.arrays.zarr_adapter import SourceStore
 from napari_ngff.store.sources.folder_source import FolderSource
 
 OBJECT = "a/b/object"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.layout import Shape
+    from napari_ngff.store.arrays.chunk_layout import Shape
 
 __all__ = ["NewArray", "group_documents", "shard_shape"]
 

@@ -14,7 +14,7 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from napari_ngff.store.unsafe_codecs import check_document, is_array_document
+from napari_ngff.store.arrays.unsafe_codecs import check_document, is_array_document
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
-from napari_ngff.store.bridge import SourceStore
-from napari_ngff.store.codecs import IndirectError, codec_names, parse_keys
-from napari_ngff.store.layout import ChunkKeys, Layout
+from napari_ngff.store.arrays.chunk_layout import ChunkKeys, Layout
+from napari_ngff.store.arrays.codecs import IndirectError, codec_names, parse_keys
+from napari_ngff.store.arrays.zarr_adapter import SourceStore
 from napari_ngff.store.limits import check_chunk, parse_json
 
 if TYPE_CHECKING:
-    from napari_ngff.store.layout import Shape
+    from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.sources.source import Source
 
 __all__ = ["ZarrReader"]

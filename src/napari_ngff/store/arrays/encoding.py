@@ -1,7 +1,7 @@
 """The voxels of a chunk -> the bytes of a stored object, as the document asks.
 
-The counterpart of `napari_ngff.store.layout`, for the same arrays: what is encoded
-here decodes there, and other libraries read it.
+The counterpart of `napari_ngff.store.arrays.chunk_layout`, for the same arrays: what is
+encoded here decodes there, and other libraries read it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy.typing as npt
 from google_crc32c import value as crc32c
 from numcodecs import get_codec
 
-from napari_ngff.store.codecs import V3_CODECS, configuration_of, name_of
-from napari_ngff.store.layout import ABSENT, Layout, ShardIndex
+from napari_ngff.store.arrays.chunk_layout import ABSENT, Layout, ShardIndex
+from napari_ngff.store.arrays.codecs import V3_CODECS, configuration_of, name_of
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.compression import Buffer
-    from napari_ngff.store.layout import Shape
 
 __all__ = ["Encoder", "encode_shard"]
 

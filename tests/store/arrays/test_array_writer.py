@@ -11,16 +11,16 @@ import zarr
 from zarr.codecs import TransposeCodec
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_chunks import CHUNKS, SHAPE, SHARDS, V2_CODECS, V3_CODECS
+from test_chunked_array import CHUNKS, SHAPE, SHARDS, V2_CODECS, V3_CODECS
 
 from napari_ngff.errors import AccessError, ChunkError, ConflictError
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.write_file import write_aside
 from napari_ngff.store.write.writer_token import SUFFIX
-from napari_ngff.store.writing import ArrayWriter
 
 
 class SavingWriter(ArrayWriter):

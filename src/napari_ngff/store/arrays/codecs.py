@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError
+from napari_ngff.store.arrays.chunk_layout import ChunkKeys, Layout, Shape, ShardIndex
 from napari_ngff.store.compression import DECODERS
-from napari_ngff.store.layout import ChunkKeys, Layout, Shape, ShardIndex
 from napari_ngff.store.limits import LONGEST_AXIS, parse_json
 
 __all__ = [

@@ -17,10 +17,10 @@ import dask.array as da
 import numpy as np
 from dask.array.core import Array as DaskArray
 
-from napari_ngff.store.boxes import box_shape, order_block, whole_box
+from napari_ngff.store.arrays.boxes import box_shape, order_block, whole_box
 
 if TYPE_CHECKING:
-    from napari_ngff.store.boxes import AxisOrder, Box
+    from napari_ngff.store.arrays.boxes import AxisOrder, Box
 
 __all__ = ["ArraySource", "ArrayWindow", "BlankArray", "LazyArray"]
 

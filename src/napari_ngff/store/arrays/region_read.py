@@ -17,18 +17,18 @@ from napari_ngff.errors import (
     ServerError,
     UnsupportedError,
 )
-from napari_ngff.store.boxes import box_shape, cell_ranges
-from napari_ngff.store.layout import ABSENT, Shape
+from napari_ngff.store.arrays.boxes import box_shape, cell_ranges
+from napari_ngff.store.arrays.chunk_layout import ABSENT, Shape
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, Objects, ShardChunks
 from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.lru_cache import ENTRY, ByteCache
-from napari_ngff.store.objects import DOCUMENTS, Objects, ShardChunks
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.fallback import ZarrReader
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.zarr_fallback import ZarrReader
     from napari_ngff.store.sources.revision import Revision
 
 __all__ = ["RegionRead", "cache"]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from napari_ngff.store.boxes import Box
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.lazy_array import ArraySource
 
 __all__ = ["ShownPixels", "shown_pixels"]
 
