@@ -38,7 +38,7 @@ from napari_ngff.store.alignment import save_transform
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.node import open_node
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.repair import put_back, repair
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource

@@ -20,7 +20,7 @@ from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
 
 

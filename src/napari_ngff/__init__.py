@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.places.merging import merge as merge_sidecar
     from napari_ngff.metadata.model import Problem, Reference
     from napari_ngff.store.node import Node, open_node
-    from napari_ngff.store.pyramid import Pyramid, open_pyramid
+    from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
     from napari_ngff.store.systems import intrinsic_of, open_systems
     from napari_ngff.viewer.alignment import save_alignment
     from napari_ngff.viewer.bridge.merging import merge
@@ -110,7 +110,7 @@ _HOMES = {
     ),
     "metadata.model": ("Problem", "Reference"),
     "store.node": ("Node", "open_node"),
-    "store.pyramid": ("Pyramid", "open_pyramid"),
+    "store.pyramids.pyramid": ("Pyramid", "open_pyramid"),
     "store.systems": ("intrinsic_of", "open_systems"),
     "viewer.alignment": ("save_alignment",),
     "viewer.bridge.merging": ("merge",),

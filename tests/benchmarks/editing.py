@@ -83,7 +83,7 @@ def opened(folder: Path, method: str) -> Any:
     from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.writer import LabelWriter
     from napari_ngff.store.arrays.chunked_array import open_array
-    from napari_ngff.store.pyramid import LevelSource
+    from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.store.sources.folder_source import FolderSource
 
     source = FolderSource(str(folder))

@@ -15,7 +15,7 @@ from napari_ngff.labels.saving.retained import Retained
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.zip_source import ZipSource
 from saving import levels_of, open_writer, write_levels
 

@@ -13,7 +13,7 @@ from napari_ngff.labels.shapes import Mask
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import open_zip
 from napari_ngff.store.write.zip_packing import pack

@@ -11,7 +11,7 @@ from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.limits import CHUNK_VARIABLE, allowed_chunk, check_chunk
-from napari_ngff.store.pyramid import open_pyramid
+from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
 from saving import describe
 

@@ -21,7 +21,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 from napari_ngff.errors import AccessError, NodeNotFoundError, OMEZarrError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.node import open_node
-from napari_ngff.store.pyramid import open_pyramid
+from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer.samples import write_image, write_plate
 
 VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")

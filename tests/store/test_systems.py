@@ -10,7 +10,7 @@ import zarr
 from napari_ngff import UnsupportedError, open_node, open_pyramid
 from napari_ngff.metadata.model import Reference
 from napari_ngff.store.fields import open_field
-from napari_ngff.store.resampled import BentImage, resampled
+from napari_ngff.store.pyramids.resampled import BentImage, resampled
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.systems import intrinsic_of, open_systems
 

@@ -14,7 +14,7 @@ from napari_ngff.plate import planes
 from napari_ngff.store.arrays.lazy_array import BlankArray
 
 if TYPE_CHECKING:
-    from napari_ngff.store.pyramid import Pyramid
+    from napari_ngff.store.pyramids.pyramid import Pyramid
 
 __all__ = ["deepened"]
 

@@ -22,7 +22,7 @@ from napari_ngff.plate.planes import LevelPlanes
 from napari_ngff.plate.view import can_hold, cast, view_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.workers import share
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tiles import Defer, MosaicBounds, WellCell, WellCells
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArrayWindow
-    from napari_ngff.store.pyramid import OnError, Pyramid
+    from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
 __all__ = ["MosaicLevel"]
 

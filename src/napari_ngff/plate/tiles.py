@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         WellArrangement,
     )
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.pyramid import OnError, Pyramid
+    from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
 __all__ = ["Defer", "MosaicBounds", "WellCell", "WellCells"]
 

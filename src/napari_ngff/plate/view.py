@@ -9,11 +9,11 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.node import read_node
-from napari_ngff.store.pyramid import LevelSource, open_pyramid
+from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
 
 if TYPE_CHECKING:
     from napari_ngff.plate.screen import FieldImage
-    from napari_ngff.store.pyramid import Pyramid
+    from napari_ngff.store.pyramids.pyramid import Pyramid
 
 __all__ = ["WantedLevel", "can_hold", "cast", "view_of"]
 

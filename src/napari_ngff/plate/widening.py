@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from napari_ngff.plate.screen import FieldImage
-    from napari_ngff.store.pyramid import Pyramid
+    from napari_ngff.store.pyramids.pyramid import Pyramid
 
 __all__ = ["widened"]
 

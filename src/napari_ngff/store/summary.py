@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.long_lists import limit_alike
-from napari_ngff.store.pyramid import LevelSource, open_pyramid
+from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
 from napari_ngff.store.systems import scene_paths
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.pyramid import LevelSource, open_pyramid
+from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
 from napari_ngff.store.systems import level_transformation
 from napari_ngff.viewer.sentences import TIMES, sentence
 

@@ -11,7 +11,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.classes import PALETTE
 from napari_ngff.store.arrays.drawable_pixels import shown_labels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.resampled import PlacedAxis, resampled
+from napari_ngff.store.pyramids.resampled import PlacedAxis, resampled
 from napari_ngff.viewer.picture import (
     KEY,
     LayerOrigin,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from napari_ngff.metadata.model import JSON, Axis
-    from napari_ngff.store.pyramid import Pyramid
-    from napari_ngff.store.resampled import BentImage
+    from napari_ngff.store.pyramids.pyramid import Pyramid
+    from napari_ngff.store.pyramids.resampled import BentImage
     from napari_ngff.viewer.picture import LayerData, Picture
 
 __all__ = [

@@ -9,7 +9,7 @@ from napari_ngff.metadata.systems import Axis
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import shown_pixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
-from napari_ngff.store.resampled import BentImage, resampled
+from napari_ngff.store.pyramids.resampled import BentImage, resampled
 from napari_ngff.viewer.placement import SystemView, arranged
 from napari_ngff.viewer.units import layer_units
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Window as Contrast
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.node import Node
-    from napari_ngff.store.pyramid import Pyramid
+    from napari_ngff.store.pyramids.pyramid import Pyramid
     from napari_ngff.store.systems import OpenedSystems
 
 __all__ = [

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.systems import Axis, Reference
     from napari_ngff.metadata.transform import Matrix
-    from napari_ngff.store.resampled import BentImage
+    from napari_ngff.store.pyramids.resampled import BentImage
 
 __all__ = ["SystemView", "arranged"]
 

@@ -21,7 +21,7 @@ from psygnal import Signal, SignalGroup
 from napari_ngff.errors import AGAIN, ChunkError, OMEZarrError, error_text
 from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in, inside, overlap
 from napari_ngff.store.arrays.drawable_pixels import ShownPixels
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing

@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Reference
-from napari_ngff.store.resampled import BentImage
+from napari_ngff.store.pyramids.resampled import BentImage
 from napari_ngff.store.systems import intrinsic_of
 from napari_ngff.viewer.placement import SystemView
 

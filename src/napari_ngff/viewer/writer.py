@@ -20,8 +20,8 @@ from napari_ngff.metadata.systems_dump import INTRINSIC
 from napari_ngff.metadata.transform import Affine
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join
-from napari_ngff.store.pyramid_plan import PyramidPlan
-from napari_ngff.store.pyramid_writer import MeanReducer, PyramidWriter
+from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
+from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.store.write.new_hierarchy import SINGLE, Draft
 from napari_ngff.viewer.composing.composition import compose
 from napari_ngff.viewer.picture import KEY, LayerOrigin

@@ -28,7 +28,7 @@ from napari_ngff.store.arrays.stored_objects import join
 from napari_ngff.store.consolidated import consolidate
 from napari_ngff.store.location import METADATA_NAMES, Location, is_url
 from napari_ngff.store.node import Node, open_node, read_node
-from napari_ngff.store.pyramid import open_pyramid
+from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
 

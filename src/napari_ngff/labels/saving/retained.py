@@ -26,7 +26,7 @@ from napari_ngff.store.arrays.array_writer import Encoded
 from napari_ngff.store.arrays.chunk_layout import ChunkKeys, Layout
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.write_file import nameless_file
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.grid import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.store.pyramid import OnError
+    from napari_ngff.store.pyramids.pyramid import OnError
     from napari_ngff.store.sources.source import Source
 
 __all__ = [

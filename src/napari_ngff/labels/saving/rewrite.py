@@ -18,7 +18,7 @@ from napari_ngff.labels.saving.carried import Carried
 from napari_ngff.labels.saving.retained import Baseline, cell_shape, fresh
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import cell_at, inside, overlap
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.workers import share
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from napari_ngff.metadata.model import Channel, Kind
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.location import Location
 from napari_ngff.store.node import read_node
-from napari_ngff.store.pyramid import open_pyramid
+from napari_ngff.store.pyramids.pyramid import open_pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.plate.tables.statistics import LabelStatistics, joined, of_block
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.pyramid import open_pyramid
+from napari_ngff.store.pyramids.pyramid import open_pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.node import Node
-    from napari_ngff.store.pyramid import Pyramid
+    from napari_ngff.store.pyramids.pyramid import Pyramid
 
 __all__ = ["BLOCK", "LabelledImage", "labels_of", "open_labelled"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.store.pyramid import LevelSource, Pyramid, open_pyramid
+from napari_ngff.store.pyramids.pyramid import LevelSource, Pyramid, open_pyramid
 from napari_ngff.store.rebuild import count_strangers
 
 if TYPE_CHECKING:

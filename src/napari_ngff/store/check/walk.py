@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.node import Node
-    from napari_ngff.store.pyramid import Pyramid
+    from napari_ngff.store.pyramids.pyramid import Pyramid
 
 __all__ = ["Finding", "walk"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.mosaic import Mosaic
     from napari_ngff.plate.tiles import WellCells
     from napari_ngff.store.node import Node
-    from napari_ngff.store.pyramid import OnError
+    from napari_ngff.store.pyramids.pyramid import OnError
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.groups import Group
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.arrays.lazy_array import LazyArray
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

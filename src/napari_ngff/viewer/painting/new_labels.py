@@ -13,7 +13,7 @@ from napari_ngff.labels.places.home import name_problem
 from napari_ngff.labels.places.sidecar import attached, home_of_new
 from napari_ngff.store.arrays.drawable_pixels import ShownPixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.viewer.label_layers import FIRST_COLORS, label_colormap
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined

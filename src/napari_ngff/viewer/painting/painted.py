@@ -11,8 +11,8 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import RoundedLabels, ShownPixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
-from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.store.resampled import ResampledLevel
+from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.pyramids.resampled import ResampledLevel
 from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.picture import KEY, LayerOrigin

@@ -24,8 +24,8 @@ from napari_ngff.metadata.model import (
     Window,
 )
 from napari_ngff.store.arrays.new_array import group_documents
-from napari_ngff.store.pyramid_plan import PyramidPlan
-from napari_ngff.store.pyramid_writer import MeanReducer, PyramidWriter
+from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
+from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.store.write.new_hierarchy import SINGLE, Draft
 from napari_ngff.viewer.composing.array_source import PlainSource
 from napari_ngff.viewer.samples.phantom import KINDS

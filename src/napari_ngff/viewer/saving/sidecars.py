@@ -16,7 +16,7 @@ from napari_ngff.labels.places.sidecar import (
     why_elsewhere,
 )
 from napari_ngff.store.location import is_url
-from napari_ngff.store.pyramid import open_pyramid
+from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.moving import LOOK

@@ -15,8 +15,12 @@ from hypothesis import strategies as st
 from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.model import Axis
 from napari_ngff.store.arrays.new_array import NewArray
-from napari_ngff.store.pyramid_plan import PyramidPlan
-from napari_ngff.store.pyramid_writer import MeanReducer, PyramidWriter, coarser_shape
+from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
+from napari_ngff.store.pyramids.pyramid_writer import (
+    MeanReducer,
+    PyramidWriter,
+    coarser_shape,
+)
 from napari_ngff.store.write.new_hierarchy import Draft
 
 ZYX = (Axis("z", "space"), Axis("y", "space"), Axis("x", "space"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.model import Level
 from napari_ngff.store.arrays.new_array import NewArray
-from napari_ngff.store.pyramid_writer import coarser_shape
+from napari_ngff.store.pyramids.pyramid_writer import coarser_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from napari_ngff.metadata.compound import Coordinates, Displacements, Inverse, s
 from napari_ngff.metadata.field import interpolated, lattice
 from napari_ngff.metadata.model import Level
 from napari_ngff.store.arrays.boxes import box_shape
-from napari_ngff.store.pyramid import Pyramid
+from napari_ngff.store.pyramids.pyramid import Pyramid
 from napari_ngff.store.workers import share
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import zarr
 
 from napari_ngff import ChunkError, UnsupportedError, open_node, open_pyramid
 from napari_ngff.metadata.model import Severity
-from napari_ngff.store.pyramid import WITHOUT_TRANSFORMATIONS
+from napari_ngff.store.pyramids.pyramid import WITHOUT_TRANSFORMATIONS
 
 
 def write(folder: Path, shapes, *, scales=None, axes="yx", dtype="u2", **attributes):

@@ -1,0 +1,1 @@
+"""Pyramids: the levels of images, opened, resampled, and written."""
