@@ -34,10 +34,10 @@ from napari_ngff.labels.states import FieldStates
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plate.tables.files import write_frame
-from napari_ngff.store.alignment import save_transform
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.hierarchy.save_transform import save_transform
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.repair import put_back, repair
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -50,7 +50,7 @@ from saving import describe, edit, levels_of, write_group, write_image, write_le
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 
 SHAPES = ((48, 64), (24, 32), (12, 16))

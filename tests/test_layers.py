@@ -108,12 +108,15 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
     ("path", "text"),
     [
         ("errors.py", "from napari_ngff.metadata.model import Problem"),
-        ("metadata/parse.py", "import napari_ngff.store.node"),
+        ("metadata/parse.py", "import napari_ngff.store.hierarchy.node"),
         ("metadata/parse.py", "from napari_ngff import store"),
-        ("store/node.py", "from napari_ngff import open_node"),
-        ("store/node.py", "def f():\n    from napari_ngff.plate import layout"),
+        ("store/hierarchy/node.py", "from napari_ngff import open_node"),
         (
-            "store/node.py",
+            "store/hierarchy/node.py",
+            "def f():\n    from napari_ngff.plate import layout",
+        ),
+        (
+            "store/hierarchy/node.py",
             "if TYPE_CHECKING:\n    from napari_ngff.labels import edits",
         ),
         ("labels/canvas.py", "from napari_ngff.plate.layout import Layout"),
@@ -125,7 +128,7 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ("plugin.py", "from napari_ngff.cli import main"),
         ("widgets/browser/dock.py", "from .annotate import Annotate"),
         ("labels/canvas.py", "from napari.layers import Labels"),
-        ("store/node.py", "import napari.utils"),
+        ("store/hierarchy/node.py", "import napari.utils"),
         ("plate/previews/preview.py", "from qtpy.QtCore import QTimer"),
         ("metadata/parse.py", "import PyQt6"),
         ("viewer/session.py", "from napari.qt.threading import thread_worker"),
@@ -135,7 +138,7 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ("widgets/browser/dock.py", "\n" * (LONGEST + 1)),
         ("store/sources/zip_directory.py", "import tempfile"),
         ("labels/journal.py", "def f(a, b):\n    os.replace(a, b)"),
-        ("store/node.py", "def f(a):\n    os.fsync(a)"),
+        ("store/hierarchy/node.py", "def f(a):\n    os.fsync(a)"),
         ("labels/writer.py", "isinstance(source, FolderSource)"),
     ],
 )
@@ -146,13 +149,16 @@ def test_violation_is_seen(path: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("store/node.py", "from napari_ngff.store.sources.source import Source"),
+        (
+            "store/hierarchy/node.py",
+            "from napari_ngff.store.sources.source import Source",
+        ),
         ("labels/canvas.py", "from napari_ngff.errors import OMEZarrError"),
         ("viewer/session.py", "from napari.layers import Labels"),
         ("widgets/browser/dock.py", "from napari.qt.threading import thread_worker"),
         ("cli.py", "from napari_ngff import __version__"),
         ("store/write/fsync.py", "def f(a):\n    os.fsync(a)"),
-        ("store/location.py", "isinstance(source, FolderSource)"),
+        ("store/hierarchy/location.py", "isinstance(source, FolderSource)"),
         ("errors.py", "import naparison, qtpython"),
         ("errors.py", "\n" * LONGEST),
     ],

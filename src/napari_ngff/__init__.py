@@ -38,9 +38,12 @@ if TYPE_CHECKING:
     )
     from napari_ngff.labels.places.merging import merge as merge_sidecar
     from napari_ngff.metadata.model import Problem, Reference
-    from napari_ngff.store.node import Node, open_node
+    from napari_ngff.store.hierarchy.coordinate_systems import (
+        intrinsic_of,
+        open_systems,
+    )
+    from napari_ngff.store.hierarchy.node import Node, open_node
     from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
-    from napari_ngff.store.systems import intrinsic_of, open_systems
     from napari_ngff.viewer.alignment import save_alignment
     from napari_ngff.viewer.bridge.merging import merge
     from napari_ngff.viewer.bridge.regions import label_region
@@ -109,9 +112,9 @@ _HOMES = {
         "UnsupportedError",
     ),
     "metadata.model": ("Problem", "Reference"),
-    "store.node": ("Node", "open_node"),
+    "store.hierarchy.node": ("Node", "open_node"),
     "store.pyramids.pyramid": ("Pyramid", "open_pyramid"),
-    "store.systems": ("intrinsic_of", "open_systems"),
+    "store.hierarchy.coordinate_systems": ("intrinsic_of", "open_systems"),
     "viewer.alignment": ("save_alignment",),
     "viewer.bridge.merging": ("merge",),
     "viewer.bridge.regions": ("label_region",),

@@ -17,9 +17,9 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check import walk
-from napari_ngff.store.node import Node, open_node
+from napari_ngff.store.hierarchy.node import Node, open_node
+from napari_ngff.store.hierarchy.summary import branches
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
-from napari_ngff.store.summary import branches
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Acquisition, Channel, Problem

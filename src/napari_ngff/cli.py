@@ -18,8 +18,8 @@ from napari_ngff.commands.export import add_export
 from napari_ngff.commands.measure import add_measure
 from napari_ngff.commands.merge import add_merge
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits, error_text
-from napari_ngff.store.node import Node, open_node
-from napari_ngff.store.summary import branches, summary
+from napari_ngff.store.hierarchy.node import Node, open_node
+from napari_ngff.store.hierarchy.summary import branches, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,8 +17,8 @@ from scipy.ndimage import map_coordinates
 
 from napari_ngff import open_node, open_pyramid
 from napari_ngff.metadata.model import Reference
+from napari_ngff.store.hierarchy.coordinate_systems import open_systems
 from napari_ngff.store.pyramids.resampled import BentImage, SampleGrid, resampled
-from napari_ngff.store.systems import open_systems
 
 OURS = "napari-ngff"
 SIDE, STEP, VIEW = 4096, 8, 1024

@@ -12,7 +12,7 @@ from napari_ngff.labels.creation import enter
 from napari_ngff.labels.description import read_label_info, write_label_info
 from napari_ngff.labels.places.home import home_in
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.viewer.samples import write_image
 

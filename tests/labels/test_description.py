@@ -8,7 +8,7 @@ from napari_ngff.cli import main
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.description import read_label_info, write_label_info
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.samples import write_image
 

@@ -16,7 +16,7 @@ from napari_ngff.metadata.model import Severity
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.check import walk
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
 from saving import edit, levels_of, read_levels, write_image

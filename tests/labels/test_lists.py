@@ -9,7 +9,7 @@ import pytest
 from napari_ngff.labels.creation import create_labels
 from napari_ngff.labels.places.merging import merge
 from napari_ngff.labels.places.sidecar import sidecar_home
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image
 
 U1 = np.dtype("u1")

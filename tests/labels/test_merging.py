@@ -29,7 +29,7 @@ from napari_ngff.labels.places.sidecar import (
     remember,
     sidecar_home,
 )
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.samples import write_image, write_plate
 

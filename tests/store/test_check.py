@@ -20,7 +20,7 @@ from napari_ngff import open_node
 from napari_ngff.metadata.dump import VERSIONS
 from napari_ngff.metadata.model import Severity
 from napari_ngff.store.check import walk
-from napari_ngff.store.node import read_node
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.samples import write_image, write_plate

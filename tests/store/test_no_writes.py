@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import zarr
 
-from napari_ngff.store.node import open_node
-from napari_ngff.store.summary import summary
+from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.hierarchy.summary import summary
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.reader import get_reader, read
 from napari_ngff.viewer.samples import write_image, write_plate

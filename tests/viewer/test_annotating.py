@@ -10,7 +10,7 @@ from napari.utils.notifications import notification_manager
 
 from napari_ngff.labels.description import read_label_info
 from napari_ngff.labels.states import FieldStates
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.annotation import annotate
 from napari_ngff.viewer.browsing.well_states import count_states

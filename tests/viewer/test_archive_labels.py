@@ -14,7 +14,7 @@ from napari.utils.colormaps import DirectLabelColormap
 from napari_ngff import check
 from napari_ngff.cli import main
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write import zip_rewriting as rewriting
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer

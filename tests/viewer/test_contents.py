@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.contents import contents
 from napari_ngff.viewer.samples import write_plate
 from plates import write_plate as write_tiny_plate

@@ -10,7 +10,7 @@ from napari_ngff.labels.description import read_label_info, write_label_info
 from napari_ngff.metadata.dump import usual_color
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.label_colors import recolored
 from napari_ngff.viewer.picture import KEY

@@ -15,8 +15,8 @@ from napari_ngff.metadata.model import (
     Omero,
 )
 from napari_ngff.metadata.model import Window as Contrast
-from napari_ngff.store.location import Location
-from napari_ngff.store.node import Node
+from napari_ngff.store.hierarchy.location import Location
+from napari_ngff.store.hierarchy.node import Node
 from napari_ngff.store.pyramids.pyramid import Pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.label_layers import label_colormap, label_layer

@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 from napari_ngff.labels.journal import find_journals, journal_home
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.classes import classes_of_layer

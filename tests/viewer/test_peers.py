@@ -7,7 +7,7 @@ import zarr
 from zarr.storage import ZipStore
 
 from napari_ngff.metadata.model import Kind
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.reader import read
 
 CHANNELS = 2

@@ -15,7 +15,7 @@ from scipy.ndimage import map_coordinates
 
 from napari_ngff import open_node
 from napari_ngff.metadata.model import Reference
-from napari_ngff.store.systems import open_systems
+from napari_ngff.store.hierarchy.coordinate_systems import open_systems
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.moving import displayed_in, move, shown_system
 from napari_ngff.viewer.picture import KEY

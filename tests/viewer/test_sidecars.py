@@ -18,7 +18,7 @@ from judges import read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
 from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.painting.label_target import TARGET

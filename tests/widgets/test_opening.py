@@ -12,7 +12,7 @@ from napari.layers import Labels
 
 from mouse import drop_on_canvas, pump, until
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image, write_plate
 
 

@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
 
 from mouse import pump, until
 from napari_ngff.plugin import save_as, use_workers
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.widgets import save_as as module
 from patience import PATIENCE
 

@@ -23,7 +23,7 @@ from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 from mouse import drag, pump, until
 from napari_ngff.labels.journal import INTERVAL, find_journals, read_journal
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image

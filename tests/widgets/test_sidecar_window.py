@@ -10,7 +10,7 @@ import pytest
 
 from mouse import pump, until
 from napari_ngff.plugin import edit_copy, use_workers
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.new_labels_form import show_new_labels
 

@@ -23,7 +23,7 @@ from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QEvent, QThreadPool
 
 from mouse import drop_on_canvas, pump, until
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
 from napari_ngff.viewer.settings import PLUGIN, READER_PATTERNS

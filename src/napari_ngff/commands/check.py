@@ -22,9 +22,9 @@ from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.parse import parse
 from napari_ngff.metadata.rules import check_attributes
 from napari_ngff.store.check import walk
+from napari_ngff.store.hierarchy.location import METADATA_NAMES
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.location import METADATA_NAMES
-from napari_ngff.store.node import open_node
 from napari_ngff.store.repair import REPAIRS, repair
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multisca
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.new_array import NewArray, group_documents, shard_shape
 from napari_ngff.store.arrays.stored_objects import join
-from napari_ngff.store.consolidated import consolidate
+from napari_ngff.store.hierarchy.consolidated import consolidate
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.write.begin import begin_transaction
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.reduce import Method
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
     from napari_ngff.store.write.transaction import Transaction, Tree
 

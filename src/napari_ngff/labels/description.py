@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.metadata.dump import dump_label
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.store.document import change_document
-from napari_ngff.store.node import read_node
+from napari_ngff.store.hierarchy.edit_document import change_document
+from napari_ngff.store.hierarchy.node import read_node
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["read_label_info", "rebased", "with_label_info", "write_label_info"]

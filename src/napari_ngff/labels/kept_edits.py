@@ -15,7 +15,7 @@ from napari_ngff.labels.places.sidecar import (
     source_of,
 )
 from napari_ngff.labels.saving.journal_records import EDITS, read_head, read_journal
-from napari_ngff.store.location import is_url
+from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.write.file_lock import hold
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from napari_ngff.labels.saving.journal_records import JournalHead
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = [
     "KeptEdits",

@@ -20,13 +20,13 @@ from platformdirs import user_data_path
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.classes import STATES
 from napari_ngff.labels.places.sidecar import address_of
-from napari_ngff.store.location import is_url
+from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.write.write_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["TODO", "FieldStates", "Stated"]
 

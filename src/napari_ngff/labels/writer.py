@@ -38,7 +38,7 @@ from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.consolidated import consolidate
+from napari_ngff.store.hierarchy.consolidated import consolidate
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import begin_transaction

@@ -21,7 +21,7 @@ from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.plate.planes import make_room
 from napari_ngff.plate.tiles import MosaicBounds, WellCell, WellCells
 from napari_ngff.plate.widening import widened
-from napari_ngff.store.node import read_node
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.screen import FieldImage
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 
 __all__ = ["Mosaic", "WellChoice", "open_mosaic"]

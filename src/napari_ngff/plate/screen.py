@@ -15,15 +15,15 @@ from napari_ngff.errors import (
 )
 from napari_ngff.metadata.model import Field
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
+from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.node import read_node
-from napari_ngff.store.systems import scene_paths
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale
     from napari_ngff.store.arrays.chunk_layout import Layout
-    from napari_ngff.store.location import Location
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.location import Location
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["FieldImage", "Screen"]
 

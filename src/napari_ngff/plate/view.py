@@ -8,7 +8,7 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.node import read_node
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
 
 if TYPE_CHECKING:

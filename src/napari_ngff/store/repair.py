@@ -21,10 +21,10 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import join
 from napari_ngff.store.check import walk
 from napari_ngff.store.check.branches import label_paths
-from napari_ngff.store.consolidated import consolidate
-from napari_ngff.store.json_text import written_like
+from napari_ngff.store.hierarchy.consolidated import consolidate
+from napari_ngff.store.hierarchy.json_text import written_like
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.node import read_node
 from napari_ngff.store.rebuild import count_strangers, rebuild_level
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["REPAIRS", "Repaired", "put_back", "repair"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.alignment import save_transform
-from napari_ngff.store.systems import intrinsic_of
+from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
+from napari_ngff.store.hierarchy.save_transform import save_transform
 from napari_ngff.viewer.picture import KEY, LayerOrigin, SharedAxes, is_joined
 from napari_ngff.viewer.views import start_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.systems import Axis
     from napari_ngff.metadata.transform import Matrix
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.picture import Picture
 
 __all__ = ["placement_of", "save_alignment"]

@@ -11,8 +11,8 @@ from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import WellChoice, open_mosaic
 from napari_ngff.plate.screen import Screen
+from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.systems import scene_paths
 from napari_ngff.viewer.groups import (
     Group,
     Reading,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import PlateMetadata
     from napari_ngff.plate.layout import MapWell
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 
 __all__ = ["Group", "NodeContents", "contents", "plate_above"]

@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.hierarchy.coordinate_systems import level_transformation
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
-from napari_ngff.store.systems import level_transformation
 from napari_ngff.viewer.sentences import TIMES, sentence
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Acquisition, Link, Reference
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["facts_of", "facts_of_array", "sentences_of"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Consequence, Problem, Severity
-from napari_ngff.store.node import placed
+from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
+from napari_ngff.store.hierarchy.node import placed
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
-from napari_ngff.store.systems import intrinsic_of, open_systems
 from napari_ngff.viewer.picture import Picture, SharedAxes, frame_of
 from napari_ngff.viewer.placement import SystemView
 from napari_ngff.viewer.views import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Reference
     from napari_ngff.plate.mosaic import Mosaic
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 
 __all__ = ["Group", "Reading", "in_place", "in_scene", "mosaic_group", "with_labels"]

@@ -17,10 +17,10 @@ from napari_ngff.metadata.model import Consequence, Kind, Problem, Severity
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check import walk
-from napari_ngff.store.location import Location
-from napari_ngff.store.node import Node, has_group, open_node, read_node
+from napari_ngff.store.hierarchy.location import Location
+from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
+from napari_ngff.store.hierarchy.summary import branches
 from napari_ngff.store.repair import REPAIRS, put_back, repair
-from napari_ngff.store.summary import branches
 from napari_ngff.viewer.facts import facts_of, facts_of_array, sentences_of
 from napari_ngff.viewer.notices import counted
 from napari_ngff.viewer.picture import KEY, LayerOrigin

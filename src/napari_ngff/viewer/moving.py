@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.location import Location
-from napari_ngff.store.node import read_node
-from napari_ngff.store.systems import open_systems
+from napari_ngff.store.hierarchy.coordinate_systems import open_systems
+from napari_ngff.store.hierarchy.location import Location
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.layers import image_layers
 from napari_ngff.viewer.picture import KEY, LayerOrigin, frame_of, is_joined
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import Reference
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.picture import LayerData, Picture
 
 __all__ = [

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import LabelInfo, Omero
     from napari_ngff.metadata.model import Window as Contrast
     from napari_ngff.metadata.transform import Matrix
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.coordinate_systems import OpenedSystems
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
-    from napari_ngff.store.systems import OpenedSystems
 
 __all__ = [
     "KEY",

@@ -15,8 +15,8 @@ from napari_ngff.errors import (
     beyond_limits,
 )
 from napari_ngff.metadata.model import Kind, Severity
-from napari_ngff.store.location import METADATA_NAMES
-from napari_ngff.store.node import Node, open_node
+from napari_ngff.store.hierarchy.location import METADATA_NAMES
+from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.contents import contents, plate_above
 from napari_ngff.viewer.frontend import ErrorReport, show_problems

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from napari.layers import Image, Layer
 
     from napari_ngff.metadata.model import Reference
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.contrast import PixelContrast
     from napari_ngff.viewer.picture import LayerData, Picture

@@ -9,8 +9,8 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Reference
+from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
 from napari_ngff.store.pyramids.resampled import BentImage
-from napari_ngff.store.systems import intrinsic_of
 from napari_ngff.viewer.placement import SystemView
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.systems import Axis
     from napari_ngff.metadata.transform import Matrix
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.picture import Picture
 
 __all__ = [

@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.errors import error_text
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.settings import (

@@ -21,7 +21,7 @@ from napari_ngff.labels.shapes import Mask
 from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.write.begin import begin_transaction, why_not_written

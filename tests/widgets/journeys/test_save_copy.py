@@ -7,7 +7,7 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QLineEdit
 
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from person import Person, needs_pointer
 from plates import SPACING, write_image
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.stored_objects import join
-from napari_ngff.store.location import Location, is_url
-from napari_ngff.store.node import read_node
+from napari_ngff.store.hierarchy.location import Location, is_url
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 
 __all__ = [

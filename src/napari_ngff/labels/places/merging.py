@@ -25,9 +25,9 @@ from napari_ngff.labels.places.sidecar import forget as forget_sidecar
 from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.arrays.stored_objects import join
-from napari_ngff.store.consolidated import consolidate
-from napari_ngff.store.location import METADATA_NAMES, Location, is_url
-from napari_ngff.store.node import Node, open_node, read_node
+from napari_ngff.store.hierarchy.consolidated import consolidate
+from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location, is_url
+from napari_ngff.store.hierarchy.node import Node, open_node, read_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction

@@ -31,7 +31,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.drawable_pixels import as_labels, label_type
 from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join
-from napari_ngff.store.node import CLAIMS
+from napari_ngff.store.hierarchy.node import CLAIMS
 from napari_ngff.store.workers import share
 from napari_ngff.store.write.begin import begin_transaction
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
 __all__ = ["MOST_COPIED", "GoesOn", "Replica", "copy_labels", "size_of"]

@@ -26,8 +26,8 @@ from napari_ngff.labels.places.home import (
 )
 from napari_ngff.metadata.model import Consequence, Problem, Severity
 from napari_ngff.store.arrays.stored_objects import join
-from napari_ngff.store.location import Location, is_url
-from napari_ngff.store.node import Node, read_node
+from napari_ngff.store.hierarchy.location import Location, is_url
+from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.write_file import replace_file
 

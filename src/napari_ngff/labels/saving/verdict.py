@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Kind, Severity
 from napari_ngff.store.check import walk
-from napari_ngff.store.location import Location
-from napari_ngff.store.node import read_node
+from napari_ngff.store.hierarchy.location import Location
+from napari_ngff.store.hierarchy.node import read_node
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 
 __all__ = ["errors_of"]

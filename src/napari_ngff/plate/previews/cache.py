@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import platformdirs
 
-from napari_ngff.store.location import is_url
+from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.write_file import written_aside
 

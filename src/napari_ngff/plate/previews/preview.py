@@ -17,8 +17,8 @@ import numpy as np
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.metadata.model import Channel, Kind
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
-from napari_ngff.store.location import Location
-from napari_ngff.store.node import read_node
+from napari_ngff.store.hierarchy.location import Location
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Axis
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
 __all__ = ["BLOCK", "LabelledImage", "labels_of", "open_labelled"]

@@ -25,15 +25,15 @@ from napari_ngff.plate.tables.files import find_table, table_names
 from napari_ngff.plate.tables.measured import LabelledImage, labels_of, open_labelled
 from napari_ngff.plate.tables.statistics import joined
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
-from napari_ngff.store.node import read_node
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.workers import CORES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari_ngff.plate.tables.statistics import LabelStatistics
-    from napari_ngff.store.location import Location
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.location import Location
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = [
     "FieldPath",

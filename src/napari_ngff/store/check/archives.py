@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.store.location import GROUP_NAMES
+from napari_ngff.store.hierarchy.location import GROUP_NAMES
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import ZipSource
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["check_archive", "check_embedded", "check_shards"]
 

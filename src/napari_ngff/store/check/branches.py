@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.node import XML_KEY
+from napari_ngff.store.hierarchy.node import XML_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from napari_ngff.metadata.model import JSON, PlateMetadata
     from napari_ngff.metadata.systems import Link
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["Branch", "branches_of", "check_group", "parameters_of"]
 

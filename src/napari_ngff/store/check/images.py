@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["arrays_of", "check_ids", "check_label", "check_pyramid", "open_pyramids"]
 

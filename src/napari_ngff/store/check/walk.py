@@ -33,14 +33,14 @@ from napari_ngff.store.check.images import (
     check_pyramid,
     open_pyramids,
 )
-from napari_ngff.store.long_lists import CODE, limit_alike
+from napari_ngff.store.hierarchy.long_lists import CODE, limit_alike
 from napari_ngff.store.workers import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
 __all__ = ["Finding", "walk"]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["LevelSource", "OnError", "Pyramid", "open_pyramid"]
 

@@ -24,7 +24,7 @@ from contextlib import closing, suppress
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from napari_ngff.errors import ConflictError
-from napari_ngff.store.consolidated import consolidate, forget
+from napari_ngff.store.hierarchy.consolidated import consolidate, forget
 from napari_ngff.store.workers import share
 from napari_ngff.store.write.exchange import exchange
 from napari_ngff.store.write.file_lock import hold, hold_if_possible, is_held

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, Self
 
 from napari_ngff.errors import ConflictError
-from napari_ngff.store.consolidated import consolidate
+from napari_ngff.store.hierarchy.consolidated import consolidate
 from napari_ngff.store.sources.zip_source import clip
 from napari_ngff.store.write.staged_objects import Stage, Staged
 from napari_ngff.store.write.transaction import TransactionSource

@@ -17,7 +17,7 @@ from napari_ngff.viewer import frontend
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["AnnotationStates"]
 

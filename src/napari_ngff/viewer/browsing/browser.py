@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.classes import LabelClass
     from napari_ngff.metadata.model import Acquisition
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.canvas_clicks import CanvasClicks
     from napari_ngff.viewer.browsing.places import Corners
     from napari_ngff.viewer.groups import Group

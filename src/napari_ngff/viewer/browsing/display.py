@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Field
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.tiles import WellCells
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.display_parts import Observer
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.places import Corners

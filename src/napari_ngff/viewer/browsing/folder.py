@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, NotOMEZarrError, OMEZarrError
 from napari_ngff.metadata.model import Kind, Metadata
-from napari_ngff.store.location import METADATA_NAMES, Location
-from napari_ngff.store.node import Node, images_inside, open_node
+from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location
+from napari_ngff.store.hierarchy.node import Node, images_inside, open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 
 if TYPE_CHECKING:

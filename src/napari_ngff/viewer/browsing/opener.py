@@ -9,7 +9,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import WellChoice, open_mosaic
 from napari_ngff.plate.screen import Screen
-from napari_ngff.store.node import read_node
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.viewer.contents import contents
 from napari_ngff.viewer.groups import mosaic_group
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.mosaic import Mosaic
     from napari_ngff.plate.tiles import WellCells
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.groups import Group

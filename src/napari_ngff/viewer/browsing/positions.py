@@ -11,7 +11,7 @@ from napari_ngff.labels.classes import classes_of
 from napari_ngff.labels.description import read_label_info
 from napari_ngff.labels.places.sidecar import attached
 from napari_ngff.metadata.model import Kind
-from napari_ngff.store.node import read_node
+from napari_ngff.store.hierarchy.node import read_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -24,7 +24,7 @@ from napari_ngff.plate.tables.table import FIELD, WELL, Table, tabulate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
 
 __all__ = [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from napari.layers import Layer
 
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["LayerMeasuring", "nodes_of"]
 

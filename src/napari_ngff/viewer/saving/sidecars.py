@@ -15,7 +15,7 @@ from napari_ngff.labels.places.sidecar import (
     sidecar_home,
     why_elsewhere,
 )
-from napari_ngff.store.location import is_url
+from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.label_layers import label_layer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.groups import Reading
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 

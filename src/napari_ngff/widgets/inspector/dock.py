@@ -21,7 +21,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.repair import REPAIRS
 from napari_ngff.viewer.frontend import attempt, run
 from napari_ngff.viewer.inspection import (
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.store.check import Finding
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["Inspector"]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import Reference
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["SystemChooser", "TransformDialog"]
 

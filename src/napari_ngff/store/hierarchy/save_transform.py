@@ -16,13 +16,13 @@ from napari_ngff.metadata.compound import composed
 from napari_ngff.metadata.model import CoordinateSystem, Link, Reference
 from napari_ngff.metadata.systems_dump import dump_link, dump_system
 from napari_ngff.metadata.transform import Affine, Scale, Transformation, Translation
-from napari_ngff.store.document import change_document
-from napari_ngff.store.systems import intrinsic_of
+from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
+from napari_ngff.store.hierarchy.edit_document import change_document
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Axis
     from napari_ngff.metadata.transform import Matrix
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["save_transform", "simplest"]
 

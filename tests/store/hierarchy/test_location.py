@@ -20,7 +20,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from napari_ngff.errors import AccessError, NodeNotFoundError, OMEZarrError
 from napari_ngff.metadata.model import Kind
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer.samples import write_image, write_plate
 

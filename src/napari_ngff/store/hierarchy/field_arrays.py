@@ -18,8 +18,8 @@ from napari_ngff.store.limits import parse_json
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Axis
     from napari_ngff.metadata.transform import Matrix, Transformation
-    from napari_ngff.store.location import Location
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.location import Location
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["open_field"]
 

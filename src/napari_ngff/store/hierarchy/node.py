@@ -26,9 +26,9 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.metadata.parse import image_names, parse
 from napari_ngff.store.arrays.codecs import unknown_key, unknown_keys
+from napari_ngff.store.hierarchy.location import Location, locate
+from napari_ngff.store.hierarchy.long_lists import cut_long_lists
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.location import Location, locate
-from napari_ngff.store.long_lists import cut_long_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -230,7 +230,7 @@ def open_node(where: Any, **options: Any) -> Node:
     Parameters
     ----------
     where
-        Anything that `napari_ngff.store.location.locate` accepts.
+        Anything that `napari_ngff.store.hierarchy.location.locate` accepts.
     **options
         For fsspec, with a URL.
 

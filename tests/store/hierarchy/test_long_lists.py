@@ -9,8 +9,8 @@ import pytest
 from hostile.cases import group, image
 from napari_ngff import open_node, open_pyramid
 from napari_ngff.store.check import walk
-from napari_ngff.store.long_lists import MOST
-from napari_ngff.store.summary import summary
+from napari_ngff.store.hierarchy.long_lists import MOST
+from napari_ngff.store.hierarchy.summary import summary
 
 
 def change(folder, edit):

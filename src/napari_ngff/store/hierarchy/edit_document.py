@@ -6,15 +6,15 @@ import json
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, CorruptDataError
-from napari_ngff.store.consolidated import consolidate
-from napari_ngff.store.json_text import written_like
+from napari_ngff.store.hierarchy.consolidated import consolidate
+from napari_ngff.store.hierarchy.json_text import written_like
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
 __all__ = [

@@ -27,15 +27,15 @@ from napari_ngff.metadata.transform import (
 )
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.fields import open_field
-from napari_ngff.store.location import normal_path
-from napari_ngff.store.node import has_group
+from napari_ngff.store.hierarchy.field_arrays import open_field
+from napari_ngff.store.hierarchy.location import normal_path
+from napari_ngff.store.hierarchy.node import has_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.metadata.model import Level, Multiscale
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = [
     "OpenedSystems",

@@ -9,10 +9,10 @@ import zarr
 
 from napari_ngff import UnsupportedError, open_node, open_pyramid
 from napari_ngff.metadata.model import Reference
-from napari_ngff.store.fields import open_field
+from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
+from napari_ngff.store.hierarchy.field_arrays import open_field
 from napari_ngff.store.pyramids.resampled import BentImage, resampled
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.systems import intrinsic_of, open_systems
 
 PHYSICAL, ATLAS = Reference("", "physical"), Reference("", "atlas")
 POINTS = np.array([[0.0, 0.0], [3.0, 1.5], [6.5, 2.0]])

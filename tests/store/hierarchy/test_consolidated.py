@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import zarr
 
-from napari_ngff.store.consolidated import consolidate, forget
+from napari_ngff.store.hierarchy.consolidated import consolidate, forget
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 

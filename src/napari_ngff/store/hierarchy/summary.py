@@ -6,14 +6,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.long_lists import limit_alike
+from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
+from napari_ngff.store.hierarchy.long_lists import limit_alike
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
-from napari_ngff.store.systems import scene_paths
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale, Omero
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["branches", "summary"]
 

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.stored_objects import join
-from napari_ngff.store.json_text import written_like
+from napari_ngff.store.hierarchy.json_text import written_like
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:

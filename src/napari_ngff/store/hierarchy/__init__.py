@@ -1,0 +1,1 @@
+"""Groups of a hierarchy: found, opened with their metadata, and edited."""
