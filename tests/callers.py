@@ -36,10 +36,10 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
+from napari_ngff.store.check.repair import put_back, repair
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.save_transform import save_transform
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.repair import put_back, repair
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.zip_source import ZipSource

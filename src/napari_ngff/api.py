@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
-from napari_ngff.store.check import walk
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.summary import branches
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
@@ -306,7 +306,7 @@ def check(
         Path of the group or array, and a problem. Valid is what has no problem whose
         severity is "error".
     """
-    return list(walk(open_node(source, **options), pixels=pixels))
+    return list(check_hierarchy(open_node(source, **options), pixels=pixels))
 
 
 def measure(

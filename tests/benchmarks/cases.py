@@ -260,9 +260,9 @@ def tree_yaozarrs(path: str) -> Any:
 def check_ours(path: str) -> Any:
     from napari_ngff import open_node
     from napari_ngff.metadata.model import Severity
-    from napari_ngff.store.check import walk
+    from napari_ngff.store.check.visit_groups import check_hierarchy
 
-    found = list(walk(open_node(path)))
+    found = list(check_hierarchy(open_node(path)))
     assert not [p for _, p in found if p.severity is Severity.ERROR]
     return found
 

@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from napari_ngff.store.repair import REPAIRS
+from napari_ngff.store.check.repair import REPAIRS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "napari_ngff"

@@ -15,7 +15,7 @@ from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import Severity
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
-from napari_ngff.store.check import walk
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -102,7 +102,7 @@ def saved(request, image):
 
 def test_our_own_rules_find_no_error(saved):
     image, _, _ = saved
-    found = [problem for _, problem in walk(open_node(image), pixels=True)]
+    found = [problem for _, problem in check_hierarchy(open_node(image), pixels=True)]
     assert [p for p in found if p.severity is Severity.ERROR] == []
 
 

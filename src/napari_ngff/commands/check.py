@@ -21,19 +21,19 @@ from napari_ngff.errors import (
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.parse import parse
 from napari_ngff.metadata.rules import check_attributes
-from napari_ngff.store.check import walk
+from napari_ngff.store.check.repair import REPAIRS, repair
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.repair import REPAIRS, repair
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.check import Finding
-    from napari_ngff.store.repair import Repaired
+    from napari_ngff.store.check.repair import Repaired
+    from napari_ngff.store.check.visit_groups import Finding
 
 __all__ = ["add_check"]
 
@@ -109,7 +109,7 @@ def inspect(
     repaired: list[Repaired] = []
     for code in options.fix:
         repaired += repair(open_node(path), code)
-    findings = list(walk(open_node(path), pixels=options.pixels))
+    findings = list(check_hierarchy(open_node(path), pixels=options.pixels))
     if not any(map(is_error, findings)):
         for replaced in repaired:
             replaced.settle()

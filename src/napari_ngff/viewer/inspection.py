@@ -16,11 +16,11 @@ from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.metadata.model import Consequence, Kind, Problem, Severity
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.check import walk
+from napari_ngff.store.check.repair import REPAIRS, put_back, repair
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
 from napari_ngff.store.hierarchy.summary import branches
-from napari_ngff.store.repair import REPAIRS, put_back, repair
 from napari_ngff.viewer.facts import facts_of, facts_of_array, sentences_of
 from napari_ngff.viewer.notices import counted
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.check import Finding
+    from napari_ngff.store.check.visit_groups import Finding
 
 __all__ = [
     "Details",
@@ -249,9 +249,9 @@ def judge(
         that have one are judged as well.
     """
     if cancel is not None or node.kind in SMALL:
-        return tuple(walk(node, cancel=cancel))
+        return tuple(check_hierarchy(node, cancel=cancel))
     asked = itertools.count()
-    found = [*walk(node, cancel=lambda: next(asked) > 0)]
+    found = [*check_hierarchy(node, cancel=lambda: next(asked) > 0)]
     for _, findings in judge_below(node, known):
         found += findings
     return tuple(dict.fromkeys(found))
@@ -358,10 +358,10 @@ def fix(entry: Entry, code: str) -> Details:
     Raises
     ------
     OMEZarrError, OSError
-        As of `napari_ngff.store.repair.repair`.
+        As of `napari_ngff.store.check.repair.repair`.
     """
     repaired = repair(entry.read(), code)
-    findings = tuple(walk(entry.read()))
+    findings = tuple(check_hierarchy(entry.read()))
     invalid = any(problem.severity is Severity.ERROR for _, problem in findings)
     if not invalid:
         for one in repaired:

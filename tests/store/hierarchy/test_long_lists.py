@@ -8,7 +8,7 @@ import pytest
 
 from hostile.cases import group, image
 from napari_ngff import open_node, open_pyramid
-from napari_ngff.store.check import walk
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.long_lists import MOST
 from napari_ngff.store.hierarchy.summary import summary
 
@@ -22,7 +22,7 @@ def change(folder, edit):
 
 
 def findings(node, code):
-    return [problem for _, problem in walk(node) if problem.code == code]
+    return [problem for _, problem in check_hierarchy(node) if problem.code == code]
 
 
 def repeat_steps(ome):
@@ -75,7 +75,7 @@ def test_a_check_tells_of_each_kind_no_more_than_anybody_reads(tmp_path):
     image(tmp_path / "a")
     change(tmp_path / "a", repeat_channels)
     node = open_node(str(tmp_path / "a"))
-    codes = [problem.code for _, problem in walk(node)]
+    codes = [problem.code for _, problem in check_hierarchy(node)]
     most = max(codes, key=codes.count)
     assert codes.count(most) == 101
     assert findings(node, most)[-1].text.startswith("More than 100 problems")

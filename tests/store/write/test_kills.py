@@ -42,7 +42,7 @@ from napari_ngff.labels.reduce import Reduction
 from napari_ngff.metadata.model import Severity
 from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.check import walk
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.write.zip_packing import pack
 
 pytestmark = pytest.mark.skipif(
@@ -221,7 +221,7 @@ class Trials:
     def errors(self):
         return [
             (path, p.code)
-            for path, p in walk(self.place.node())
+            for path, p in check_hierarchy(self.place.node())
             if p.severity is Severity.ERROR
         ]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Kind, Severity
-from napari_ngff.store.check import walk
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
 
@@ -42,7 +42,7 @@ def errors_of(source: Source, path: str) -> tuple[Problem, ...]:
         return ()
     return tuple(
         replace(problem, where=f"{place}:{problem.where}")
-        for place, problem in walk(group)
+        for place, problem in check_hierarchy(group)
         if problem.severity is Severity.ERROR
     )
 

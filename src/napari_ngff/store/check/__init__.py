@@ -1,11 +1,5 @@
-"""Whole hierarchies judged by the rules of the specification.
+"""Checks whole hierarchies by the rules of the specification, and repairs them.
 
-`napari_ngff.metadata.rules` judges one document; here is what needs several, or the
-metadata of arrays. No chunk is read.
+`napari_ngff.metadata.rules` checks one document; here is what needs several, or the
+metadata of arrays. Pixels are read only if they are asked for.
 """
-
-from __future__ import annotations
-
-from napari_ngff.store.check.walk import Finding, walk
-
-__all__ = ["Finding", "walk"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.store.check.rebuild_level import count_strangers
 from napari_ngff.store.pyramids.pyramid import LevelSource, Pyramid, open_pyramid
-from napari_ngff.store.rebuild import count_strangers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

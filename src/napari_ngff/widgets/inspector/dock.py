@@ -21,8 +21,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ngff.store.check.repair import REPAIRS
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.repair import REPAIRS
 from napari_ngff.viewer.frontend import attempt, run
 from napari_ngff.viewer.inspection import (
     Details,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
-    from napari_ngff.store.check import Finding
+    from napari_ngff.store.check.visit_groups import Finding
     from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["Inspector"]

@@ -22,7 +22,7 @@ from napari_ngff.viewer.inspection import repairs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.store.check import Finding
+    from napari_ngff.store.check.visit_groups import Finding
 
 __all__ = ["ProblemTable"]
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = ["Finding", "walk"]
+__all__ = ["Finding", "check_hierarchy"]
 
 OF_FILE = (CODE, "zarr-metadata")
 """Problems that opening finds in the file around the attributes."""
@@ -80,7 +80,7 @@ class Tour:
     pixels: bool
 
 
-def walk(
+def check_hierarchy(
     node: Node,
     *,
     progress: Callable[[str], None] | None = None,

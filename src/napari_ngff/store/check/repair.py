@@ -19,13 +19,13 @@ from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.rules import stated_version
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import join
-from napari_ngff.store.check import walk
 from napari_ngff.store.check.branches import label_paths
+from napari_ngff.store.check.rebuild_level import count_strangers, rebuild_level
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.consolidated import consolidate
 from napari_ngff.store.hierarchy.json_text import written_like
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.rebuild import count_strangers, rebuild_level
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.write_file import rename, written_aside
@@ -96,7 +96,7 @@ def repair(
     code
         One of `REPAIRS`.
     progress, cancel
-        As of `napari_ngff.store.check.walk`. What was repaired before it was
+        As of `check_hierarchy`. What was repaired before it was
         cancelled stays so.
 
     Returns
@@ -131,7 +131,7 @@ def repair(
         return rebuild_labels(node, progress, cancel)
     places = {
         labels_group(node, path) if code == "label-missing" else path: None
-        for path, problem in walk(node, progress=progress, cancel=cancel)
+        for path, problem in check_hierarchy(node, progress=progress, cancel=cancel)
         if problem.code == code
     }
     found = (correct(node, place, DOCUMENTS[code]) for place in places)
@@ -304,7 +304,7 @@ def rebuild_labels(
     node: Node, progress: Told | None, cancel: Callable[[], bool] | None
 ) -> tuple[Repaired, ...]:
     """Make the coarser levels of labels again where they hold strange ids."""
-    found = walk(node, progress=progress, cancel=cancel, pixels=True)
+    found = check_hierarchy(node, progress=progress, cancel=cancel, pixels=True)
     paths = dict.fromkeys(path for path, p in found if p.code == INTERPOLATED)
     done: list[Repaired] = []
     for path in paths:

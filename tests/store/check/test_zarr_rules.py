@@ -16,7 +16,7 @@ from napari_ngff.cli import main
 from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.plate.screen import Screen
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.check import walk
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack
 from plates import write_plate
@@ -25,7 +25,7 @@ from plates import write_plate
 def errors(path):
     return {
         (where, problem.code)
-        for where, problem in walk(open_node(str(path)))
+        for where, problem in check_hierarchy(open_node(str(path)))
         if str(problem.severity) == "error"
     }
 

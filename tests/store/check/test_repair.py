@@ -12,9 +12,9 @@ import zarr
 
 from napari_ngff import UnsupportedError, open_node
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.check import walk
-from napari_ngff.store.rebuild import count_strangers
-from napari_ngff.store.repair import REPAIRS, repair
+from napari_ngff.store.check.rebuild_level import count_strangers
+from napari_ngff.store.check.repair import REPAIRS, repair
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.samples import write_image, write_plate
@@ -41,7 +41,7 @@ def sample(samples, tmp_path):
 
 
 def codes_of(path, **options):
-    return {problem.code for _, problem in walk(open_node(path), **options)}
+    return {problem.code for _, problem in check_hierarchy(open_node(path), **options)}
 
 
 def document_of(folder):

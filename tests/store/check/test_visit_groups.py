@@ -19,13 +19,13 @@ import zarr
 from napari_ngff import open_node
 from napari_ngff.metadata.dump import VERSIONS
 from napari_ngff.metadata.model import Severity
-from napari_ngff.store.check import walk
+from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.samples import write_image, write_plate
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CORPORA = Path(os.environ.get("NGFF_CORPORA", ROOT / "../shared/corpora"))
 
 
@@ -50,7 +50,7 @@ def sample(samples, tmp_path):
 
 
 def found_in(path, **options):
-    found = walk(open_node(path), **options)
+    found = check_hierarchy(open_node(path), **options)
     return sorted({(where, problem.code) for where, problem in found})
 
 
@@ -236,12 +236,12 @@ def test_the_rules_of_the_version_decide(sample):
     path = sample("image", "0.6")
     replace_array(path / "1", dtype="uint8")
     edit_array(path / "0", lambda d: d.pop("dimension_names"))
-    problems = {p.code: p.severity for _, p in walk(open_node(path))}
+    problems = {p.code: p.severity for _, p in check_hierarchy(open_node(path))}
     assert problems == {"level-dtype": Severity.ERROR}
     shutil.rmtree(path)
     path = sample("image", "0.4")
     replace_array(path / "1", dtype="uint8")
-    problems = {p.code: p.severity for _, p in walk(open_node(path))}
+    problems = {p.code: p.severity for _, p in check_hierarchy(open_node(path))}
     assert problems == {"level-dtype": Severity.WARNING}
 
 
@@ -403,7 +403,7 @@ def test_each_document_is_read_once(sample, monkeypatch):
 
     node = open_node(path)
     monkeypatch.setattr(FolderSource, "get", counted)
-    assert list(walk(node)) == []
+    assert list(check_hierarchy(node)) == []
     keys = {str(p.relative_to(path)) for p in path.rglob("zarr.json")}
     assert set(reads) == keys - {"zarr.json"}
     assert set(reads.values()) == {1}
@@ -421,7 +421,7 @@ def test_a_remote_source_gives_the_same_in_the_same_order(sample):
     edit(path / "A/1/1/labels", drop_label)
     near = open_node(path)
     far = read_node(type(near.location)(SlowSource(str(path))))
-    assert list(walk(far)) == list(walk(near)) != []
+    assert list(check_hierarchy(far)) == list(check_hierarchy(near)) != []
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -464,7 +464,7 @@ def test_hierarchies_of_drafts_are_walked():
     roots = sorted((CORPORA / "rfc5-2d").rglob("*.zarr"))
     assert len(roots) > 5
     for path in roots:
-        codes = {problem.code for _, problem in walk(open_node(path))}
+        codes = {problem.code for _, problem in check_hierarchy(open_node(path))}
         assert "node-unreadable" not in codes
 
 
