@@ -173,11 +173,10 @@ def show_more_channels(viewer: Viewer) -> None:
 
 def view_region(viewer: Viewer) -> None:
     """Choose a region and a level, and view it in 3D."""
-    from napari_ngff.widgets.annotate.dock import AnnotateDock
     from napari_ngff.widgets.docking import ANNOTATE, show_dock
 
     use_workers()
-    show_dock(viewer, ANNOTATE, AnnotateDock).showVolume()
+    show_dock(viewer, ANNOTATE).showVolume()
 
 
 def measure_labels(viewer: Viewer) -> None:

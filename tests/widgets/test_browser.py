@@ -20,7 +20,8 @@ from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.dock import BrowserDock
-from napari_ngff.widgets.browser.host import NAME
+from napari_ngff.widgets.browser.host import show_browser
+from napari_ngff.widgets.docking import BROWSER, full_name
 from plates import write_plate
 
 pytestmark = pytest.mark.slow
@@ -91,7 +92,7 @@ def images(viewer):
 
 
 def test_it_opens_by_itself(viewer, dock):
-    assert list(viewer.window.dock_widgets) == [NAME]
+    assert list(viewer.window.dock_widgets) == [full_name(BROWSER)]
     assert dock.title.text() == "Tiny (plate)"
     assert len(dock.map.plate().wells) == 24
     until(lambda: len(dock.map.pictures()) == 23)
@@ -324,8 +325,7 @@ def test_files_are_not_read_in_the_main_thread(viewer, tmp_path, monkeypatch):
         return get(source, key, *part)
 
     monkeypatch.setattr(FolderSource, "get", noting)
-    dock = BrowserDock(viewer)
-    viewer.window.add_dock_widget(dock)
+    dock = show_browser(viewer)
     session_of(viewer).browse(node)
     until(lambda: len(dock.map.pictures()) == 384)
     dock.goToWell("B/3")

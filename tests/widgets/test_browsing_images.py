@@ -15,8 +15,7 @@ from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
-from napari_ngff.widgets.browser.host import browser_of
+from napari_ngff.widgets.browser.host import browser_of, show_browser
 from plates import write_plate
 
 LEFT = Qt.MouseButton.LeftButton
@@ -33,9 +32,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def dock(viewer):
-    widget = BrowserDock(viewer)
-    viewer.window.add_dock_widget(widget, name=TITLE, area="right")
-    return widget
+    return show_browser(viewer)
 
 
 def texts(dock):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from npe2 import PluginManager
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
@@ -11,14 +12,29 @@ from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 from napari_ngff.viewer import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from qtpy.QtCore import QSize
 
-__all__ = ["ANNOTATE", "Docking", "bring_forward", "full_name", "show_dock"]
+__all__ = [
+    "ANNOTATE",
+    "BROWSER",
+    "INSPECTOR",
+    "Docking",
+    "bring_forward",
+    "find_dock",
+    "full_name",
+    "show_dock",
+]
 
 ANNOTATE = "Annotate"
-"""The annotate dock, by its name in the manifest."""
+BROWSER = "Plate browser"
+INSPECTOR = "Inspector"
+# A dock is made by its command, so that one dock can show another without importing it.
+COMMANDS = {
+    ANNOTATE: "napari-ngff.annotate",
+    BROWSER: "napari-ngff.browser",
+    INSPECTOR: "napari-ngff.inspector",
+}
+"""Docks by their names in the manifest, and the commands there that make them."""
 
 
 class Docking(QObject):
@@ -143,27 +159,26 @@ def full_name(title: str) -> str:
     return f"{title} (OME-Zarr)"
 
 
-def show_dock(viewer: Any, title: str, make: Callable[[Any], QWidget]) -> Any:
-    """Show a dock of the manifest in the window of a viewer, in front of its tabs.
+def find_dock(viewer: Any, title: str) -> Any:
+    """Return the widget of a dock of ours in the window of a viewer; None for none."""
+    docks = viewer.window.dock_widgets if hasattr(viewer, "window") else {}
+    # The menu names the display name behind the title, a script that of the package.
+    names = full_name(title), f"{title} ({settings.PLUGIN})"
+    return next((docks[name] for name in names if name in docks), None)
 
-    Parameters
-    ----------
-    title
-        Its name in the manifest.
-    make
-        Makes what it holds, of the viewer, where it is not there yet.
+
+def show_dock(viewer: Any, title: str) -> Any:
+    """Show a dock of the manifest in the window of a viewer, in front of its tabs.
 
     Returns
     -------
     QWidget
-        What the dock holds.
+        The widget of the dock.
     """
-    docks = viewer.window.dock_widgets
-    # The menu names the display name behind the title, a script that of the package.
-    names = full_name(title), f"{title} ({settings.PLUGIN})"
-    widget = next((docks[name] for name in names if name in docks), None)
+    widget = find_dock(viewer, title)
     if widget is None:
-        widget = make(viewer)
+        commands = PluginManager.instance().commands
+        widget = commands.execute(COMMANDS[title], (viewer,))
         viewer.window.add_dock_widget(widget, name=full_name(title), area="right")
     bring_forward(widget)
     return widget

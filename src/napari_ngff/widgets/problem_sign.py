@@ -18,7 +18,7 @@ from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import counted, last_part
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.docking import show_dock
+from napari_ngff.widgets.docking import INSPECTOR, show_dock
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
@@ -33,9 +33,6 @@ __all__ = [
     "is_window_shown",
     "problem_sign_of",
 ]
-
-INSPECTOR = "Inspector"
-"""The dock, by its name in the manifest."""
 
 SETTLED = 500
 """Milliseconds after which a new window has drawn itself."""
@@ -245,11 +242,8 @@ class ProblemSign(QPushButton):
 
     def showFile(self, path: str) -> None:
         """Open the inspector where the problems of a file are."""
-        from napari_ngff.widgets.inspector.dock import PROBLEMS, Inspector
-
-        inspector = show_dock(self._viewer, INSPECTOR, Inspector)
-        inspector.showPath(self._found[path].place)
-        inspector.tabs.setCurrentIndex(PROBLEMS)
+        inspector = show_dock(self._viewer, INSPECTOR)
+        inspector.showProblems(self._found[path].place)
 
     def _on_file(self, action: Any) -> None:
         self.showFile(action.data())

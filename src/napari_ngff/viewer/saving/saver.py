@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -32,11 +32,11 @@ from napari_ngff.viewer.saving.signals import OFTEN, SaverSignals
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.saving.progress import Outcome
     from napari_ngff.labels.writer import LabelWriter
     from napari_ngff.metadata.model import LabelInfo
-    from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.description import Description, Said
 
 __all__ = ["Finish", "LayerSaver"]
@@ -50,6 +50,22 @@ COPY = (
     "{} is a copy of labels, and has no place in a file. Choose File ▸ Save Selected"
     " Layers..., or paint on the layer it was copied from."
 )
+
+
+class SavedLayer(Protocol):
+    """A layer of painted labels, as far as its saver knows it."""
+
+    canvas: Canvas
+    name: str
+
+    @property
+    def metadata(self) -> dict[str, Any]: ...
+
+    def restore(self, edits: Sequence[Edit], drawn: Canvas | None) -> None: ...
+
+    def show_saved(self) -> None: ...
+
+    def refresh(self) -> None: ...
 
 
 class LayerSaver(SaverSignals):
@@ -88,10 +104,10 @@ class LayerSaver(SaverSignals):
 
     def __init__(
         self,
-        layer: OMEZarrLabels,
+        layer: SavedLayer,
         journal: Journal,
         writer: LabelWriter | None = None,
-        create: Callable[[OMEZarrLabels], tuple[LabelWriter, Finish]] | None = None,
+        create: Callable[[Any], tuple[LabelWriter, Finish]] | None = None,
     ) -> None:
         self._layer = weakref.ref(layer)
         self._create = create
@@ -127,7 +143,7 @@ class LayerSaver(SaverSignals):
         """Whether the layer is a copy of labels, which has no place in a file."""
         return self.writer is None and self._create is None
 
-    def unsaved(self, layer: OMEZarrLabels) -> bool:
+    def unsaved(self, layer: SavedLayer) -> bool:
         """Whether the file is not what the layer shows, colours included."""
         self.journal.canvas = layer.canvas
         # Of new labels, classes and colours alone are nothing to save.
@@ -287,7 +303,7 @@ class LayerSaver(SaverSignals):
                 return SaveResult(outcome)
             return self._say(layer, outcome)
 
-    def _save(self, layer: OMEZarrLabels) -> Outcome:
+    def _save(self, layer: SavedLayer) -> Outcome:
         if self.writer is None:
             self._settle(self._created(layer))
         assert self.writer is not None
@@ -309,7 +325,7 @@ class LayerSaver(SaverSignals):
             return None
         return self._said.info(self.description.info)
 
-    def _put(self, layer: OMEZarrLabels) -> None:
+    def _put(self, layer: SavedLayer) -> None:
         """Let colours and properties go into an archive with the voxels.
 
         What cannot be written is told by `_say`, and keeps no voxel from being saved.
@@ -317,7 +333,7 @@ class LayerSaver(SaverSignals):
         with suppress(*UNSAID):
             self._describe(layer)
 
-    def _say(self, layer: OMEZarrLabels, outcome: Outcome) -> SaveResult:
+    def _say(self, layer: SavedLayer, outcome: Outcome) -> SaveResult:
         """Write colours and properties, where there are others than in the file."""
         assert self.writer is not None
         try:
@@ -328,7 +344,7 @@ class LayerSaver(SaverSignals):
         before = None if self.description is None else self.description.info
         return SaveResult(outcome, info=info, before=before)
 
-    def _describe(self, layer: OMEZarrLabels) -> LabelInfo | None:
+    def _describe(self, layer: SavedLayer) -> LabelInfo | None:
         """Put them where they belong; return them where there is such a place."""
         origin, info = layer.metadata.get(KEY), self.info
         # Without an origin the labels are new, and not registered yet.
@@ -342,7 +358,7 @@ class LayerSaver(SaverSignals):
             write_label_info(origin.node, new, self.writer.transaction)
         return info
 
-    def _created(self, layer: OMEZarrLabels) -> LabelWriter:
+    def _created(self, layer: SavedLayer) -> LabelWriter:
         if self._create is None:
             raise UnsupportedError(COPY.format(layer.name))
         writer, self._finish = self._create(layer)
@@ -386,7 +402,7 @@ class LayerSaver(SaverSignals):
         if not chosen:
             (self.saved if result.complete else self.failed).emit(result)
 
-    def _take_note(self, layer: OMEZarrLabels, result: SaveResult) -> None:
+    def _take_note(self, layer: SavedLayer, result: SaveResult) -> None:
         """Let the layer know what is in the file now."""
         if result.info is not None and self.description is not None:
             self.description.saved(result.info)

@@ -27,7 +27,14 @@ from napari_ngff.widgets.browser.controls import CanvasMode, WaitingClick, mode_
 from napari_ngff.widgets.browser.panel import BrowserPanel
 from napari_ngff.widgets.browser.tables import TableDrops
 from napari_ngff.widgets.browser.well_menu import WellMenu
-from napari_ngff.widgets.docking import ANNOTATE, Docking, bring_forward, show_dock
+from napari_ngff.widgets.docking import (
+    ANNOTATE,
+    INSPECTOR,
+    Docking,
+    bring_forward,
+    show_dock,
+)
+from napari_ngff.widgets.installation import install
 from napari_ngff.widgets.look import Look
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
@@ -39,16 +46,10 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = ["TITLE", "BrowserDock"]
-
-TITLE = "Plate browser"
-
+__all__ = ["BrowserDock"]
 
 MAP_KEY = "Ctrl+Shift+M"
 """Leads to the map from wherever the keys are."""
-
-INSPECT = "Inspector"
-"""The inspector, by its name in the manifest."""
 
 
 class BrowserDock(BrowserPanel):
@@ -57,9 +58,6 @@ class BrowserDock(BrowserPanel):
     def __init__(
         self, napari_viewer: ViewerModel, parent: QWidget | None = None
     ) -> None:
-        # Here, since what is installed opens this dock.
-        from napari_ngff.widgets.installation import install
-
         super().__init__(parent)
         install()
         self._viewer = napari_viewer
@@ -306,12 +304,10 @@ class BrowserDock(BrowserPanel):
             tables.measure(label, Scope.SELECTED, [self._asked.well])
 
     def _on_inspect(self) -> None:
-        from napari_ngff.widgets.inspector.dock import Inspector
-
         browser, asked = self._browser, self._asked
         if browser is not None:
             path = "/".join(part for part in (asked.well, asked.field) if part)
-            inspector = show_dock(self._viewer, INSPECT, Inspector)
+            inspector = show_dock(self._viewer, INSPECTOR)
             inspector.showPath(str(browser.node.location.joined(path)))
 
     def _on_copy(self) -> None:
@@ -320,10 +316,7 @@ class BrowserDock(BrowserPanel):
             clipboard.setText(self._browser.title(self._asked))
 
     def _on_annotate(self) -> None:
-        # Here, since that dock shows this one.
-        from napari_ngff.widgets.annotate.dock import AnnotateDock
-
-        show_dock(self._viewer, ANNOTATE, AnnotateDock)
+        show_dock(self._viewer, ANNOTATE)
 
     def _on_cancel(self) -> None:
         if self._browser is not None:

@@ -16,12 +16,9 @@ from napari_ngff.viewer.frontend import (
 )
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser.dock import TITLE, BrowserDock
-from napari_ngff.widgets.docking import bring_forward, full_name
+from napari_ngff.widgets.docking import BROWSER, find_dock, show_dock
 
 __all__ = ["browser_of", "install_browser", "show_browser"]
-
-NAME = full_name(TITLE)
 
 SETTLING = 3000
 """Milliseconds in which a new dock finds its width: styles and pages make it wider."""
@@ -61,7 +58,7 @@ def open_beside(viewer: Any) -> None:
 class ViewRefitting(QObject):
     """Keeps all in view while a new dock takes room from the canvas."""
 
-    def __init__(self, viewer: Any, dock: BrowserDock) -> None:
+    def __init__(self, viewer: Any, dock: QObject) -> None:
         super().__init__(dock)
         self._viewer = viewer
         viewer.canvas.events.size.connect(self._on_resized)
@@ -94,18 +91,11 @@ def window_alive(viewer: Any) -> bool:
     return window is not None and bool(isalive(window))  # type: ignore[no-untyped-call]
 
 
-def browser_of(viewer: Any) -> BrowserDock | None:
-    """Return the browser of a window that is there."""
-    docks = viewer.window.dock_widgets.values() if hasattr(viewer, "window") else ()
-    return next((one for one in docks if isinstance(one, BrowserDock)), None)
+def browser_of(viewer: Any) -> Any:
+    """Return the `BrowserDock` of a window that is there; None for none."""
+    return find_dock(viewer, BROWSER)
 
 
-def show_browser(viewer: Any) -> BrowserDock:
-    """Show the browser of a window; the one that is there, if there is one."""
-    dock = browser_of(viewer)
-    if dock is not None:
-        bring_forward(dock)
-        return dock
-    dock = BrowserDock(viewer)
-    viewer.window.add_dock_widget(dock, name=NAME, area="right")
-    return dock
+def show_browser(viewer: Any) -> Any:
+    """Show the `BrowserDock` of a window; the one that is there, if there is one."""
+    return show_dock(viewer, BROWSER)

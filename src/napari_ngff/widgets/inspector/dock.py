@@ -178,6 +178,11 @@ class Inspector(DropTarget):
         """Show what lies at a path or an address."""
         self._read(partial(open_node, path), self._on_opened, self._on_unreadable)
 
+    def showProblems(self, path: str) -> None:
+        """Show the problems of what lies at a path or an address."""
+        self.showPath(path)
+        self.tabs.setCurrentIndex(PROBLEMS)
+
     def reloadTree(self) -> None:
         """Read the hierarchy and the chosen place again."""
         root = self.model.root()
