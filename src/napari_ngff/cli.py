@@ -102,7 +102,7 @@ def _info(options: argparse.Namespace) -> None:
     try:
         node = open_node(options.path)
     except NotOMEZarrError:
-        from napari_ngff.viewer.browsing.folder import image_folder
+        from napari_ngff.store.hierarchy.image_folder import image_folder
 
         folder = image_folder(options.path)
         if folder is None or folder.first_image() is None or options.json:

@@ -13,7 +13,6 @@ from napari_ngff.labels.states import FieldStates
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.annotation import annotate
-from napari_ngff.viewer.browsing.well_states import count_states
 from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
@@ -163,7 +162,7 @@ def test_states_are_kept_and_lead_to_what_is_to_do(viewer, root):
     found.set_state("done")
     found.next_to_do()
     assert found.here == "A/2/0"
-    counted = count_states(found.browser)
+    counted = found.browser.count_states()
     assert {w: (dict(s.counts), s.total) for w, s in counted.items()} == {
         "A/1": ({"done": 1, "flagged": 1}, 2),
         "B/1": ({"done": 1}, 2),

@@ -13,7 +13,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import frontend, reader, settings
-from napari_ngff.viewer.browsing import display_parts
+from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -507,7 +507,7 @@ def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypat
     browser = session.browser
     browser.show_field("C/1")
     own = list(viewer.layers)
-    monkeypatch.setattr(display_parts, "id", lambda _: place, raising=False)
+    monkeypatch.setattr(layer_slots, "id", lambda _: place, raising=False)
     browser.pin("A/2")
     assert not any(map(browser.owns, viewer.layers[len(own) :]))
     browser.unpin_all()

@@ -15,9 +15,7 @@ from napari_ngff import open_node
 from napari_ngff.labels.states import FieldStates
 from napari_ngff.plate.tables.measuring import measure
 from napari_ngff.plate.tables.table import tabulate
-from napari_ngff.viewer.browsing.features import join_features, part_features
-from napari_ngff.viewer.browsing.joined_tables import TableColumn
-from napari_ngff.viewer.browsing.map_values import color_categories
+from napari_ngff.viewer.browsing.joined_tables import TableColumn, color_categories
 from napari_ngff.viewer.browsing.table_offers import (
     Offer,
     Scope,
@@ -25,6 +23,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     find_offers,
 )
 from napari_ngff.viewer.browsing.tables import Tables
+from napari_ngff.viewer.painting.measuring import join_features, part_features
 from napari_ngff.viewer.session import session_of
 from plates import write_group, write_image, write_plate
 

@@ -32,8 +32,8 @@ from contrast import (
 from mouse import pump, until
 from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.layout import map_plate
-from napari_ngff.viewer.browsing.map_values import colors as map_colors
-from napari_ngff.viewer.browsing.well_states import WellStates
+from napari_ngff.viewer.browsing.field_labels import WellStates
+from napari_ngff.viewer.browsing.joined_tables import colors as map_colors
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of

@@ -11,7 +11,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from mouse import drop_on_canvas, pump, until
-from napari_ngff.viewer.browsing.overview_names import KEY
+from napari_ngff.viewer.browsing.canvas_controls import NAMES_KEY
 from napari_ngff.widgets.browser.host import browser_of
 from plates import write_plate
 
@@ -144,7 +144,7 @@ def compare(viewer, dock, wells):
         if not number:
             until(lambda: dock.browser().position is not None)
     until(lambda: len(dock.browser().pinned) == 3)
-    until(lambda: len(viewer.scene.overlays[KEY].names.images) == 4)
+    until(lambda: len(viewer.scene.overlays[NAMES_KEY].names.images) == 4)
     pump()
     images = [layer for layer in viewer.layers if layer._type_string == "image"]
     assert len(images) == 4

@@ -10,8 +10,8 @@ import zarr
 from test_browsing_images import click
 
 from mouse import until
-from napari_ngff.viewer.browsing import folder as folders
-from napari_ngff.viewer.browsing.folder import image_folder
+from napari_ngff.store.hierarchy import image_folder as folders
+from napari_ngff.store.hierarchy.image_folder import image_folder
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.reader import get_reader
 from napari_ngff.viewer.session import session_of

@@ -12,7 +12,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from mouse import RIGHT, camera, canvas, click, drop_on_canvas, on_canvas, pump, until
-from napari_ngff.viewer.browsing.overview_names import KEY, names_of
+from napari_ngff.viewer.browsing.canvas_controls import NAMES_KEY, names_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
 from plates import write_image, write_plate
@@ -49,7 +49,7 @@ def middle(dock, well, part=(0.25, 0.25)):
 
 
 def visual(viewer):
-    overlay = viewer.scene.overlays[KEY]
+    overlay = viewer.scene.overlays[NAMES_KEY]
     return canvas(viewer)._viewer_overlay_to_visual[overlay][0]
 
 
@@ -84,7 +84,10 @@ def test_wells_have_names_and_gaps(viewer, dock):
 def test_a_plate_has_names_as_soon_as_it_is_open(viewer, tmp_path):
     where = write_plate(tmp_path / "p.ome.zarr", grid=(2, 3), fields=1)
     viewer.open(str(where), plugin="napari-ngff")
-    assert [one.text for one in viewer.scene.overlays[KEY].names.rows] == ["A", "B"]
+    assert [one.text for one in viewer.scene.overlays[NAMES_KEY].names.rows] == [
+        "A",
+        "B",
+    ]
     assert visual(viewer).node.visible
     until(lambda: browser_of(viewer) is not None)
 
@@ -93,7 +96,7 @@ def test_a_plate_has_names_as_soon_as_it_is_open(viewer, tmp_path):
 def test_a_field_has_no_names_of_wells(viewer, dock):
     dock.browser().show_field("A/1")
     until(lambda: dock.browser().position is not None)
-    until(lambda: not len(viewer.scene.overlays[KEY].names.wells))
+    until(lambda: not len(viewer.scene.overlays[NAMES_KEY].names.wells))
     assert not visual(viewer).wells.visible
     assert not visual(viewer).gaps.visible
 
@@ -162,15 +165,15 @@ def test_the_menu_of_the_map_compares_and_inspects(viewer, dock):
     ask("B/2")
     choose(dock, "Compare")
     until(lambda: [one.well for one in dock.browser().pinned] == ["B/2"])
-    until(lambda: len(viewer.scene.overlays[KEY].names.images) == 2)
-    names = viewer.scene.overlays[KEY].names.images
+    until(lambda: len(viewer.scene.overlays[NAMES_KEY].names.images) == 2)
+    names = viewer.scene.overlays[NAMES_KEY].names.images
     assert "1" in names[0].text
     assert "2" in names[1].text
     assert names[1].x > names[0].x
     ask("B/2")
     choose(dock, "Stop comparing")
     until(lambda: not dock.browser().pinned)
-    until(lambda: not viewer.scene.overlays[KEY].names.images)
+    until(lambda: not viewer.scene.overlays[NAMES_KEY].names.images)
     ask("B/2")
     choose(dock, "Inspect")
     docks = viewer.window.dock_widgets.values
@@ -270,4 +273,4 @@ def test_another_browser_gives_the_mouse_back(viewer, dock):
     session_of(viewer).browser.close()
     callbacks = viewer.mouse_double_click_callbacks
     assert [one.__name__ for one in callbacks] == ["double_click_to_zoom"]
-    assert not viewer.scene.overlays[KEY].visible
+    assert not viewer.scene.overlays[NAMES_KEY].visible

@@ -20,7 +20,7 @@ from qtpy.QtTest import QTest
 from mouse import LEFT, NONE, canvas, drag, on_canvas, pump, send, until
 from napari_ngff.labels.states import FieldStates
 from napari_ngff.metadata.model import Kind
-from napari_ngff.viewer.browsing import slots
+from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -114,9 +114,9 @@ class Walker:
     def settle(self):
         """Wait until what was asked for is shown, and all saves have ended."""
         display = self.browser._display
-        until(lambda: display.actions._steps is None and display._requests.open is None)
+        until(lambda: display._task._steps is None and display._requests.open is None)
         pins = self.browser._pins
-        until(lambda: pins._actions._steps is None and not pins._wanted)
+        until(lambda: pins._task._steps is None and not pins._wanted)
         until(lambda: not self.is_saving())
         pump(30)
 
@@ -381,7 +381,7 @@ def test_a_stroke_while_fields_are_exchanged_is_refused_aloud(
     walker.settle()
     walker.paint()
     low, high = walker.ensure_labels().extent.world[:, -2:]
-    refused, exchange = FIRST + 999, slots.LayerSlots._exchange
+    refused, exchange = FIRST + 999, layer_slots.LayerSlots._exchange
 
     def exchange_and_paint(*arguments):
         steps = exchange(*arguments)
@@ -390,7 +390,7 @@ def test_a_stroke_while_fields_are_exchanged_is_refused_aloud(
         drag(viewer, [low + (high - low) * at for at in (0.5, 0.6)], pause=0)
         yield from steps
 
-    monkeypatch.setattr(slots.LayerSlots, "_exchange", exchange_and_paint)
+    monkeypatch.setattr(layer_slots.LayerSlots, "_exchange", exchange_and_paint)
     browser.show_field("C/3", "0")
     walker.settle()
     monkeypatch.undo()

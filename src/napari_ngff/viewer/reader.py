@@ -73,7 +73,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
 
 def folder_reader(paths: Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
     """Have the images in a plain folder listed; None where there is nothing to list."""
-    from napari_ngff.viewer.browsing.folder import image_folder
+    from napari_ngff.store.hierarchy.image_folder import image_folder
 
     viewer = current_viewer()
     if viewer is None or len(paths) != 1:

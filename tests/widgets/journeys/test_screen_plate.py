@@ -7,7 +7,7 @@ import pytest
 from napari.layers import Image
 from qtpy.QtCore import QPoint
 
-from napari_ngff.viewer.browsing.overview_names import KEY
+from napari_ngff.viewer.browsing.canvas_controls import NAMES_KEY
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
@@ -94,6 +94,6 @@ def compare(person, dock):
         hold = "shift" if number else None
         person.click(dock.map.viewport(), place, holding=hold)
         person.sees(lambda: browser.position and browser.position.well == "A/2")
-    person.sees(lambda: len(viewer.scene.overlays[KEY].names.images) == 2)
+    person.sees(lambda: len(viewer.scene.overlays[NAMES_KEY].names.images) == 2)
     person.sees(lambda: not dock.cancel.isVisible())
     person.step("compared")

@@ -18,9 +18,10 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.layout import MapWell, PlateMap, map_plate
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.annotation_states import AnnotationStates
 from napari_ngff.viewer.browsing.camera import camera_of
+from napari_ngff.viewer.browsing.canvas_controls import Whereabouts
 from napari_ngff.viewer.browsing.display import Display
+from napari_ngff.viewer.browsing.field_labels import AnnotationStates, WellStates
 from napari_ngff.viewer.browsing.pins import Pins
 from napari_ngff.viewer.browsing.positions import (
     FieldPlace,
@@ -30,7 +31,6 @@ from napari_ngff.viewer.browsing.positions import (
     label_classes,
     label_names,
 )
-from napari_ngff.viewer.browsing.whereabouts import Whereabouts
 from napari_ngff.viewer.notices import last_part, shorten
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.classes import LabelClass
     from napari_ngff.metadata.model import Acquisition
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.browsing.canvas_clicks import CanvasClicks
-    from napari_ngff.viewer.browsing.places import Corners
+    from napari_ngff.viewer.browsing.camera import Corners
+    from napari_ngff.viewer.browsing.canvas_controls import CanvasClicks
     from napari_ngff.viewer.groups import Group
 
 __all__ = ["Browser", "FieldPlace", "Position", "WellFields"]
@@ -207,6 +207,27 @@ class Browser:
     ) -> tuple[LabelClass, ...]:
         """Read the classes of labels from the first of some images that has any."""
         return label_classes(self._display.opener.arrangements, places, name)
+
+    def count_states(self) -> dict[str, WellStates]:
+        """Read how many fields of each well are annotated, in progress, or flagged.
+
+        Wells of which all fields are to do are left out, and not read.
+
+        Raises
+        ------
+        CorruptDataError, OSError
+            Where the states cannot be read.
+        """
+        found = {}
+        for path, counts in self.states.count_by_well().items():
+            if self.well_at(path) is None:
+                continue
+            try:
+                total = len(self.positions_of(path))
+            except (OMEZarrError, OSError):
+                total = sum(counts.values())
+            found[path] = WellStates(counts, total)
+        return found
 
     # Actions.
 

@@ -14,38 +14,38 @@ from napari_ngff.viewer.browsing.camera import (
     OVERVIEW_MARGIN,
     camera_of,
     canvas_of,
+    cells_of,
+    corners_of,
     fit,
     follow,
+    image_at,
     is_whole,
     place_of,
     size_of,
 )
-from napari_ngff.viewer.browsing.display_parts import (
-    ExpectedLayers,
-    FieldExtras,
-    Misfits,
-)
 from napari_ngff.viewer.browsing.field_labels import (
     image_address,
     label_name,
+    save_before_leaving,
 )
-from napari_ngff.viewer.browsing.field_notices import FieldNotices
-from napari_ngff.viewer.browsing.leaving import save_before_leaving
-from napari_ngff.viewer.browsing.opener import Opener
-from napari_ngff.viewer.browsing.places import cells_of, corners_of, image_at
-from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.browsing.prefetching import prefetch, views_of
-from napari_ngff.viewer.browsing.preparation import Preparation
-from napari_ngff.viewer.browsing.requests import Requests
-from napari_ngff.viewer.browsing.route import Route
-from napari_ngff.viewer.browsing.slots import (
+from napari_ngff.viewer.browsing.layer_slots import (
+    ExpectedLayers,
+    FieldExtras,
     LayerSlots,
+)
+from napari_ngff.viewer.browsing.positions import Position, Route
+from napari_ngff.viewer.browsing.preparation import (
+    Opener,
+    Preparation,
     Prepared,
+    prefetch,
     prepare,
+    views_of,
     with_channels,
     with_labels_in_use,
 )
-from napari_ngff.viewer.browsing.streaming import Stream, reread
+from napari_ngff.viewer.browsing.requests import FieldNotices, Requests
+from napari_ngff.viewer.browsing.streaming import Misfits, Stream, reread
 from napari_ngff.viewer.latest_task import LayerTask
 
 if TYPE_CHECKING:
@@ -58,12 +58,10 @@ if TYPE_CHECKING:
     from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.tiles import WellCells
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.browsing.display_parts import Observer
+    from napari_ngff.viewer.browsing.camera import Corners
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
-    from napari_ngff.viewer.browsing.places import Corners
-    from napari_ngff.viewer.browsing.prefetching import LayerView
-    from napari_ngff.viewer.browsing.requests import Request
-    from napari_ngff.viewer.browsing.slots import Slot
+    from napari_ngff.viewer.browsing.preparation import LayerView, Slot
+    from napari_ngff.viewer.browsing.requests import Observer, Request
     from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.latest_task import TaskTurn
     from napari_ngff.viewer.saving.report import SaveResult
@@ -121,7 +119,7 @@ class Display:
         self.labels: str | None = None
         self.opener = Opener(node, frontend.ErrorReport())
         self.notices = FieldNotices(observer.title)
-        self.route = Route(self.opener.arrangements.screen, self.notices)
+        self.route = Route(self.opener.arrangements.screen, self.notices.show_skipped)
         self._task = LayerTask(self._busy, self._hold_drawing, self._is_open)
         self._slots = LayerSlots()
         self._saved_images: list[str] = []  # addresses, in the order of saves
@@ -536,7 +534,7 @@ class Display:
         if joined and str(joined[0].arrangements.screen.node) == str(self._node):
             # What was read there needs not be read again.
             self.opener.arrangements = joined[0].arrangements
-            self.route = Route(joined[0].arrangements.screen, self.notices)
+            self.route = Route(joined[0].arrangements.screen, self.notices.show_skipped)
         self._mosaics = joined
         self.shown = tuple(wells or (well.path for well in self._wells))
         image = groups[0].image if len(groups) == 1 and not joined else None

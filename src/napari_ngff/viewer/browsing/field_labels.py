@@ -1,10 +1,20 @@
-"""Labels that the user paints in one field after another, under the same layer."""
+"""Labels of one field after another: which are painted on, saved, and done."""
 
 from __future__ import annotations
 
+import threading
+import weakref
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from napari.utils.notifications import show_error
+from psygnal import Signal
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.labels.classes import STATES
+from napari_ngff.labels.states import TODO, FieldStates
+from napari_ngff.viewer import frontend, settings
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
@@ -14,16 +24,25 @@ from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saving.attachment import renamed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from napari.components import ViewerModel
     from napari.layers import Layer
 
     from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+    from napari_ngff.viewer.saving.report import SaveResult
+    from napari_ngff.viewer.saving.saver import LayerSaver
 
 __all__ = [
+    "AnnotationStates",
     "LabelsInUse",
+    "WellStates",
     "image_address",
     "label_name",
     "labels_in_use",
+    "save_before_leaving",
 ]
 
 
@@ -116,3 +135,212 @@ def _level_of(layer: OMEZarrLabels, image: Layer | None) -> int:
     size = tuple(layer.canvas.shape[-2:])
     sizes = [tuple(map(int, shape[-2:])) for shape in image.level_shapes]
     return sizes.index(size) if size in sizes else 0
+
+
+def save_before_leaving(
+    viewer: ViewerModel, layers: Sequence[Any], answer: Callable[[bool], None]
+) -> None:
+    """Save labels, or ask what to do with them; no stroke is left in the wrong field.
+
+    With the preference *Save automatically when moving on* they are saved in silence.
+    Without it, or where that fails, the user is asked.
+
+    Parameters
+    ----------
+    viewer
+        Has the layers.
+    layers
+        Of labels.
+    answer
+        Called in the main thread, at once or later: whether the field may be left.
+    """
+    drawn = [layer for layer in layers if getattr(layer, "painting", False)]
+    if drawn and frontend.can_ask(viewer):
+        # The stroke that is being drawn belongs to the image on screen, to its end.
+        call_after_stroke(
+            drawn[0], partial(save_before_leaving, viewer, layers, answer)
+        )
+        return
+    painted = [layer for layer in layers if getattr(layer, "saver", None) is not None]
+    savers = [layer.saver for layer in painted]
+    unsaved = [layer for layer in painted if layer.unsaved]
+    if not (unsaved and settings.saves_when_moving_on()):
+        call_after_saves(savers, lambda: answer(frontend.settle(viewer, layers)))
+        return
+    saved_until = {layer: layer.canvas.version for layer in unsaved}
+
+    def check_saved() -> None:
+        failed = [layer for layer in unsaved if layer.unsaved]
+        if any(layer.canvas.version != saved_until[layer] for layer in failed):
+            save_before_leaving(viewer, layers, answer)  # painted on meanwhile
+        elif failed and not frontend.can_ask(viewer):
+            names = ", ".join(layer.name for layer in failed)
+            reason = "Fix the problem, or remove these labels to continue."
+            frontend.show((f"{names}: {reason}",), "Labels not saved: the field stays.")
+            answer(False)
+        else:
+            answer(frontend.settle(viewer, layers))
+
+    for saver in (layer.saver for layer in unsaved):
+        saver.save(quiet=True)
+    call_after_saves(savers, check_saved)
+
+
+def call_after_stroke(layer: CanvasLabels, done: Callable[[], None]) -> None:
+    """Call a function in the main thread when a stroke has ended."""
+
+    def check_ended() -> None:
+        layer.stroke_ended.disconnect(check_ended)
+        # Not yet: napari is still busy with the stroke.
+        frontend.run(lambda: None, lambda _: done())
+
+    layer.stroke_ended.connect(check_ended)
+
+
+def call_after_saves(savers: Sequence[LayerSaver], done: Callable[[], None]) -> None:
+    """Call a function when no save of some layers is running, at once if none is."""
+
+    def check_ended(_: SaveResult | None = None) -> None:
+        if not any(saver.running for saver in savers):
+            for saver in savers:
+                saver.saved.disconnect(check_ended, missing_ok=True)
+                saver.failed.disconnect(check_ended, missing_ok=True)
+            done()
+
+    for saver in savers:
+        saver.saved.connect(check_ended)
+        saver.failed.connect(check_ended)
+    check_ended()
+
+
+BEGUN = "in progress"
+
+
+class AnnotationStates:
+    """States of the fields of a plate, a well or a collection; written in workers.
+
+    Parameters
+    ----------
+    node
+        Its group.
+    """
+
+    changed = Signal()
+    """Emitted in the main thread when the states were read, or one of them changed."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._states: FieldStates | None = None
+        self._reading = threading.Lock()
+
+    def read(self) -> FieldStates:
+        """Read the states once.
+
+        Raises
+        ------
+        CorruptDataError, OSError
+            Where they cannot be read.
+        """
+        with self._reading:  # several workers may come first
+            if self._states is None:
+                self._states = FieldStates(self._node)
+            return self._states
+
+    def read_soon(self) -> None:
+        """Read the states in a worker; whoever needs them first is told of errors."""
+        states = weakref.ref(self)
+
+        def read() -> bool:
+            known = states()
+            try:
+                return known is not None and known.read().any
+            except (OMEZarrError, OSError):
+                return False  # whoever sets a state is told
+
+        def done(any_known: bool) -> None:
+            known = states()
+            if any_known and known is not None:
+                known.changed.emit()
+
+        frontend.run(read, done)
+
+    def state(self, key: str) -> str:
+        """Return the state of a field; "to do" until the states are read."""
+        return TODO if self._states is None else self._states.state(key)
+
+    def count(self, keys: Sequence[str]) -> dict[str, int]:
+        """Count fields by state."""
+        states = [self.state(key) for key in keys]
+        return {state: states.count(state) for state in STATES}
+
+    def count_by_well(self) -> dict[str, dict[str, int]]:
+        """Read the number of fields by state, of each well that is begun.
+
+        Raises
+        ------
+        CorruptDataError, OSError
+            Where the states cannot be read.
+        """
+        counts: dict[str, dict[str, int]] = {}
+        for key, state in self.read().states().items():
+            well, _, field = key.rpartition("/")
+            if field and state != TODO:
+                of_well = counts.setdefault(well, {})
+                of_well[state] = of_well.get(state, 0) + 1
+        return counts
+
+    def next_to_do(self, keys: Sequence[str], after: str = "") -> str | None:
+        """Find the next field that nobody has begun, from one on and around."""
+        return self.read().next_to_do(keys, after)
+
+    def begin(self, key: str) -> None:
+        """Note that a field is in progress, unless it has another state."""
+        self._write(key, BEGUN, only_from=TODO)
+
+    def set(self, key: str, state: str) -> None:
+        """Note the state of a field; what cannot be written is reported."""
+        self._write(key, state)
+
+    def _write(self, key: str, state: str, only_from: str | None = None) -> None:
+        def work() -> Exception | None:
+            try:
+                states = self.read()
+                if only_from in (None, states.state(key)):
+                    states.set(key, state)
+            except (OMEZarrError, OSError, ValueError) as error:
+                return error
+            return None
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                show_error(f"The state is not saved.\nField {key}: {error}")
+            self.changed.emit()
+
+        frontend.run(work, done)
+
+
+@dataclass(frozen=True, slots=True)
+class WellStates:
+    """The states of the fields of one well.
+
+    Attributes
+    ----------
+    counts
+        Number of fields by state; without those to do.
+    total
+        Number of fields of the well.
+    """
+
+    counts: Mapping[str, int]
+    total: int
+
+    def share(self, state: str) -> float:
+        """Give the part of the fields that is in a state, 0-1."""
+        return self.counts.get(state, 0) / max(1, self.total)
+
+    @property
+    def text(self) -> str:
+        """What people read."""
+        parts = [f"{count} {state}" for state, count in self.counts.items()]
+        fields = "1 field" if self.total == 1 else f"{self.total} fields"
+        return f"{fields}: {', '.join(parts)}"

@@ -1,28 +1,234 @@
-"""Several tables of one plate, joined by their wells: columns, conditions, colours."""
+"""Several tables of one plate, joined by their wells: columns, filters, colours."""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fnmatch import fnmatchcase
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from napari_ngff.labels.classes import PALETTE
+from napari_ngff.plate.layout import letters_index
 from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
 from napari_ngff.plate.tables.table import AGGREGATIONS, CATEGORY, LABEL, WELL, Table
-from napari_ngff.viewer.browsing.map_values import (
-    MOST_CATEGORIES,
-    Coloring,
-    color_categories,
-    color_numbers,
-)
 from napari_ngff.viewer.browsing.table_offers import Offer, TableOrigin
-from napari_ngff.viewer.browsing.well_filter import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from napari_ngff.plate.layout import PlateMap
+    from napari_ngff.plate.layout import MapWell, PlateMap
     from napari_ngff.plate.tables.conditions import ColumnCondition
 
-__all__ = ["JoinedTables", "TableColumn", "WellDetails"]
+__all__ = [
+    "CATEGORY_COLORS",
+    "MOST_CATEGORIES",
+    "Coloring",
+    "JoinedTables",
+    "TableColumn",
+    "WellDetails",
+    "color_categories",
+    "color_numbers",
+    "colors",
+    "matching",
+    "suits_log",
+]
+
+CATEGORY_COLORS = tuple(color[:3] for color in (*PALETTE[:7], PALETTE[8]))
+"""Of categories, for all eyes; without the pale grey, which is that of no well."""
+
+
+PATTERNS = 3
+"""In so many ways the same colours are drawn, when there are more categories."""
+
+
+MOST_CATEGORIES = PATTERNS * len(CATEGORY_COLORS)
+"""More are drawn as one: "other"."""
+
+
+LOG_SPAN = 100
+"""Numbers of a wider span have a logarithmic scale, if most of them are small."""
+
+
+SMALL = 0.1
+"""Half of the numbers lie below this part of the largest where a log scale suits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coloring:
+    """Values for the map.
+
+    Attributes
+    ----------
+    values
+        By path of the well; None where there is none. Of categories: their index.
+    limits
+        Values of the first and the last colour.
+    title
+        What they are.
+    is_log
+        Whether equal factors, not equal differences, have colours equally far apart.
+    categories
+        Their names, in order; () for numbers.
+    """
+
+    values: Mapping[str, float | None]
+    limits: tuple[float, float]
+    title: str
+    is_log: bool = False
+    categories: tuple[str, ...] = ()
+
+
+def color_numbers(
+    values: Mapping[str, float | None],
+    title: str,
+    limits: tuple[float, float] | None = None,
+    is_log: bool | None = None,
+) -> Coloring:
+    """Colour wells by numbers.
+
+    Parameters
+    ----------
+    limits
+        Values of the first and the last colour; None for all there are.
+    is_log
+        None for what suits, see `suits_log`. Never where no number is positive.
+    """
+    known = [v for v in values.values() if v is not None and math.isfinite(v)]
+    positive = [v for v in known if v > 0]
+    log = bool(positive) and (suits_log(known) if is_log is None else is_log)
+    used = positive if log else known
+    found = (min(used), max(used)) if used else (0.0, 1.0)
+    if limits is not None and not (log and limits[0] <= 0):
+        found = limits
+    return Coloring(values, found, title, log)
+
+
+def suits_log(values: Iterable[float]) -> bool:
+    """Tell whether numbers are better seen on a logarithmic scale, as doses are.
+
+    None may be negative, the positive ones have to span more than `LOG_SPAN`, and half
+    of them to be small beside the largest.
+    """
+    known = list(values)
+    positive = [value for value in known if value > 0]
+    if not positive or min(known) < 0:
+        return False
+    spread = max(positive) > LOG_SPAN * min(positive)
+    return spread and median(positive) <= SMALL * max(positive)
+
+
+def color_categories(
+    texts: Mapping[str, str | None], names: Iterable[str], title: str
+) -> Coloring:
+    """Colour wells by what their texts are.
+
+    Parameters
+    ----------
+    texts
+        By path of the well.
+    names
+        All texts there are, also in wells that a filter leaves out: colours stay.
+    """
+    ordered = sorted(set(names), key=natural_key)
+    shown = ordered
+    if len(ordered) > MOST_CATEGORIES:
+        shown = [*ordered[: MOST_CATEGORIES - 1]]
+        shown.append(f"other ({len(ordered) - len(shown)})")
+    places = {name: min(i, len(shown) - 1) for i, name in enumerate(ordered)}
+    values = {
+        path: None if text is None else float(places[text])
+        for path, text in texts.items()
+    }
+    return Coloring(values, (0.0, max(1.0, len(shown) - 1)), title, False, tuple(shown))
+
+
+def natural_key(text: str) -> tuple[tuple[int, int | str], ...]:
+    """Order texts as people do: "dose 2" before "dose 10"."""
+    return tuple(
+        (0, int(part)) if part.isdecimal() else (1, part.casefold())
+        for part in re.split(r"(\d+)", text)
+        if part
+    )
+
+
+def colors() -> np.ndarray[Any, Any]:
+    """Give colours from low to high that all eyes tell apart.
+
+    Returns
+    -------
+    numpy.ndarray
+        uint8, 256 rows of red, green, blue.
+    """
+    from napari.utils.colormaps import ensure_colormap
+
+    ramp = ensure_colormap("viridis").map(np.linspace(0, 1, 256))
+    rounded: np.ndarray[Any, Any] = np.rint(255 * ramp[:, :3]).astype(np.uint8)
+    return rounded
+
+
+NAME = re.compile(r"([A-Z]{1,2})-?0*(\d+)")
+
+
+def matching(plate: PlateMap, text: str) -> frozenset[str] | None:
+    """Find the wells that one of the words of a text means.
+
+    Parameters
+    ----------
+    plate
+        The map.
+    text
+        Words, parted by spaces or commas, in upper or lower case: a well ("B3",
+        "b03"), a row ("B"), a column ("3"), a block ("A1:C4"), or a pattern over
+        names ("B*", "?0[1-3]").
+
+    Returns
+    -------
+    frozenset or None
+        Paths of the wells; None where the text is blank, which means all of them.
+    """
+    words = text.upper().replace(",", " ").split()
+    if not words:
+        return None
+    return frozenset(
+        well.path
+        for well in plate.wells
+        if any(means(word, well, plate) for word in words)
+    )
+
+
+def means(word: str, well: MapWell, plate: PlateMap) -> bool:
+    """Tell whether one word means a well."""
+    first, colon, last = word.partition(":")
+    if colon:
+        corners = place_of_name(first), place_of_name(last)
+        if None in corners:
+            return False
+        (top, left), (bottom, right) = corners  # type: ignore[misc]
+        rows, columns = sorted((top, bottom)), sorted((left, right))
+        return (
+            rows[0] <= well.row <= rows[1] and columns[0] <= well.column <= columns[1]
+        )
+    name = well.name.upper()
+    row, column = plate.rows[well.row].upper(), plate.columns[well.column].upper()
+    return (
+        word in (row, column, name)
+        or word.lstrip("0") == column.lstrip("0") != ""
+        or place_of_name(word) == (well.row, well.column)
+        or fnmatchcase(name, word)
+        or fnmatchcase(f"{row}{column.zfill(2)}", word)  # "B03", as many write it
+    )
+
+
+def place_of_name(name: str) -> tuple[int, int] | None:
+    """0-based row and column of a name such as "B03"; None for others."""
+    match = NAME.fullmatch(name)
+    row = letters_index(match[1]) if match is not None else None
+    return None if match is None or row is None else (row, int(match[2]) - 1)
+
 
 WellDetails = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 """Title of each table, and the name and text of each of its columns."""

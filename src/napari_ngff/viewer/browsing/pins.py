@@ -11,7 +11,7 @@ import numpy as np
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer.browsing.camera import CameraView, fit
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.browsing.slots import prepare
+from napari_ngff.viewer.browsing.preparation import prepare
 from napari_ngff.viewer.latest_task import LayerTask
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.picture import KEY
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.viewer.browsing.display import Display
-    from napari_ngff.viewer.browsing.slots import Prepared
+    from napari_ngff.viewer.browsing.preparation import Prepared
     from napari_ngff.viewer.latest_task import TaskTurn
 
 __all__ = ["Pins"]

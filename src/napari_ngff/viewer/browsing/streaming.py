@@ -7,10 +7,11 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
+from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.viewer import frontend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import FrameType
 
     from napari.layers import Layer
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tiles import WellCells
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["Stream", "reread"]
+__all__ = ["Misfits", "Stream", "reread"]
 
 TURN = 0.4
 """Seconds of drawing after which what is there is shown."""
 
+
 SLICING = "set_view_slice"
 """Name of the method of napari 0.9 that all slicing in the main thread goes through."""
+
 
 Asked = tuple[int, "Box"]
 """Id of a level, and a rectangle of it."""
@@ -183,3 +186,31 @@ def at_once() -> bool:
     ran: list[bool] = []
     frontend.run(lambda: True, ran.append)
     return bool(ran)
+
+
+Misfit = tuple[int | None, str, str | None]
+"""Acquisition, labels and well."""
+
+
+class Misfits:
+    """Remembers for which wells room was made; once for each."""
+
+    def __init__(self) -> None:
+        self._tried: set[Misfit] = set()
+
+    def try_new(self, mosaics: Sequence[WellCells]) -> bool:
+        """Tell whether room has to be made for wells, which count as tried then."""
+        new = {misfit for misfit, _ in _misfits_of(mosaics)} - self._tried
+        self._tried |= new
+        return bool(new)
+
+    def problems(self, mosaics: Sequence[WellCells]) -> dict[str | None, str]:
+        """Tell why wells are not shown whole that there still is no room for."""
+        misfits = _misfits_of(mosaics)
+        return {misfit[2]: why for misfit, why in misfits if misfit in self._tried}
+
+
+def _misfits_of(mosaics: Iterable[WellCells]) -> Iterator[tuple[Misfit, str]]:
+    for tiles in mosaics:
+        for well, why in list(tiles.misfits.items()):
+            yield (tiles.acquisition, tiles.inside, well), why

@@ -15,19 +15,15 @@ from psygnal import Signal
 
 from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.measuring import FieldPath
-from napari_ngff.plate.tables.table import AGGREGATIONS, WELL, Table
+from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, Table
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.features import (
-    join_table,
-    labels_shown,
-    names_shown,
-)
 from napari_ngff.viewer.browsing.joined_tables import (
+    Coloring,
     JoinedTables,
     TableColumn,
     WellDetails,
+    color_numbers,
 )
-from napari_ngff.viewer.browsing.map_values import Coloring, color_numbers
 from napari_ngff.viewer.browsing.table_offers import (
     Gathered,
     Offer,
@@ -38,19 +34,24 @@ from napari_ngff.viewer.browsing.table_offers import (
     read_offer,
 )
 from napari_ngff.viewer.latest_task import LatestTask
+from napari_ngff.viewer.painting.measuring import join_features, part_features
+from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari.components import ViewerModel
+    from napari.layers import Labels
 
+    from napari_ngff.plate.tables.table import Table
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.latest_task import TaskTurn
 
-__all__ = ["Tables"]
+__all__ = ["Tables", "join_table", "labels_shown", "names_shown"]
 
 CHANGING = (TableOrigin.PLATE, TableOrigin.IMAGES, TableOrigin.COUNT)
 """What is read anew when it is chosen again; that takes its time."""
+
 
 UNSAVED = "Unsaved edits are not measured; save them first."
 
@@ -392,3 +393,57 @@ class Tables:
         names = names_shown(self._viewer(), self.browser)
         if not set(names) <= set(self.labels):
             self._offer([Offer(TableOrigin.COUNT, name) for name in names])
+
+
+def labels_shown(
+    viewer: ViewerModel | None, browser: Browser, name: str = ""
+) -> list[tuple[Labels, FieldPath]]:
+    """Find the labels of what is shown, each with the field that it belongs to.
+
+    They belong to several fields where several acquisitions are shown.
+
+    Parameters
+    ----------
+    name
+        Of the labels; "" for any.
+    """
+    position = browser.position
+    if viewer is None or position is None:
+        return []
+    found: list[tuple[Labels, FieldPath]] = []
+    root = browser.node.location.joined(position.well or "").path
+    for layer in viewer.layers:
+        origin = layer.metadata.get(KEY)
+        mine = layer._type_string == "labels" and browser.owns(layer)
+        if mine and isinstance(origin, LayerOrigin):
+            picture = origin.picture
+            image = picture.image if picture is not None else None
+            image_path = image.node.location.path if image is not None else ""
+            field = image_path.removeprefix(root).strip("/") or position.field
+            if name in ("", origin.node.name):
+                found.append((layer, FieldPath(position.well, field)))
+    return found
+
+
+def names_shown(viewer: ViewerModel | None, browser: Browser) -> tuple[str, ...]:
+    """List the names of the labels that are shown, but for those of sidecars: these are
+    not in the fields, where labels to measure are looked for.
+    """
+    root = browser.node.location.source.name
+    nodes = [layer.metadata[KEY].node for layer, _ in labels_shown(viewer, browser)]
+    names = (n.name for n in nodes if n.location.source.name == root)
+    return tuple(dict.fromkeys(names))
+
+
+def join_table(
+    viewer: ViewerModel | None, browser: Browser, table: Table | None
+) -> None:
+    """Show what a table says of the objects of the labels that are shown."""
+    is_told = table is not None and LABEL in table.frame.columns
+    for layer, place in labels_shown(viewer, browser):
+        part_features(layer)
+        origin = layer.metadata[KEY]
+        if table is not None and is_told and table.region in ("", origin.node.name):
+            rows = table.of_field(place.well or "", place.field)
+            if len(rows):
+                join_features(layer, rows)

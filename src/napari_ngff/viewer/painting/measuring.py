@@ -1,4 +1,4 @@
-"""Measures the labels of one layer, in a worker."""
+"""Measures the labels of one layer, and shows tables as its features."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measuring import measure
-from napari_ngff.plate.tables.table import WELL, tabulate
+from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, tabulate
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.features import join_features
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.saving.description import INDEX, JOINED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from napari.layers import Layer
+    from napari.layers import Labels, Layer
 
+    from napari_ngff.plate.tables.table import Table
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["LayerMeasuring", "nodes_of"]
+__all__ = ["LayerMeasuring", "join_features", "nodes_of", "part_features"]
 
 
 class LayerMeasuring:
@@ -128,3 +129,56 @@ def nodes_of(layer: Layer) -> tuple[Node, Node]:
         msg = f"The image of {layer.name} was not found: {error}"
         raise UnsupportedError(msg) from error
     return image, picture.node
+
+
+def join_features(layer: Labels, table: Table) -> None:
+    """Show the columns of a table as features of labels, by their ids.
+
+    What was joined before goes. Joined columns are seen in the window alone: they are
+    no properties of the labels, and saving leaves them out. A column that the labels
+    have of their own gets the name of the table behind its name.
+
+    Parameters
+    ----------
+    layer
+        Of labels.
+    table
+        Rows of its objects; of several with one id the first counts.
+    """
+    features = own_features(layer)
+    rows = table.frame.drop(columns=[WELL, FIELD], errors="ignore")
+    rows = rows.drop_duplicates(LABEL).rename(columns={LABEL: INDEX})
+    taken = {
+        c: f"{c} ({table.name})" for c in rows.columns if c in features and c != INDEX
+    }
+    rows = rows.rename(columns=taken)
+    names = [column for column in rows.columns if column != INDEX]
+    if INDEX not in features:
+        # Without it the row is the label, as napari has it.
+        features = features.assign(**{INDEX: range(len(features))})
+    if rows[INDEX].dtype == "uint64":  # ids that int64 cannot hold
+        features = features[features[INDEX] >= 0].astype({INDEX: "uint64"})
+    _set(layer, features.merge(rows, on=INDEX, how="outer"), names)
+
+
+def part_features(layer: Labels) -> None:
+    """Take away what was joined."""
+    if layer.metadata.get(JOINED):
+        _set(layer, own_features(layer), [])
+
+
+def own_features(layer: Labels) -> Any:
+    """Give the features of a layer without those that were joined."""
+    joined = layer.metadata.get(JOINED, ())
+    return layer.features.drop(columns=list(joined), errors="ignore")
+
+
+def _set(layer: Labels, frame: Any, joined: list[str]) -> None:
+    """Set features; that is no change of the labels that would have to be saved."""
+    saver = getattr(layer, "saver", None)
+    description = saver.description if saver is not None else None
+    clean = description is not None and not description.changed
+    layer.metadata[JOINED] = tuple(joined)
+    layer.features = frame
+    if description is not None and clean:
+        description.overlook()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
@@ -12,12 +11,11 @@ from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[
 from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.previews.cache import PreviewCache
 from napari_ngff.plate.previews.preview import PreviewReader
+from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
 from napari_ngff.viewer.browsing.browser import WellFields
-from napari_ngff.viewer.browsing.folder import BROWSED, find_images
+from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.table_offers import Scope
-from napari_ngff.viewer.browsing.well_states import WellStates, count_states
-from napari_ngff.viewer.browsing.whereabouts import FIELD_KEYS
 from napari_ngff.viewer.inspection import node_of
 from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.viewer.notices import shortened
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
+    from napari_ngff.viewer.browsing.field_labels import WellStates
 
 __all__ = ["BrowserDock"]
 
@@ -426,8 +425,7 @@ class BrowserDock(BrowserPanel):
         """Read the states of annotation in a worker, and show them on the map."""
         browser = self._browser
         if browser is not None and isalive(self):  # type: ignore[no-untyped-call]
-            work = partial(count_states, browser)
-            self._tasks.start("states", work, self._on_states)
+            self._tasks.start("states", browser.count_states, self._on_states)
 
     def _on_states(self, found: dict[str, WellStates] | str) -> None:
         self.map.setStates({} if isinstance(found, str) else found)

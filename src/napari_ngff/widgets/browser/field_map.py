@@ -8,7 +8,7 @@ from qtpy.QtCore import QRect, QSize, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QIcon, QPainter, QPixmap
 from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem, QToolTip, QWidget
 
-from napari_ngff.viewer.browsing.whereabouts import FIELD_KEYS
+from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
 from napari_ngff.widgets.browser.map_painting import cross, fitted, outline
 from napari_ngff.widgets.colors import ThemeColors
 

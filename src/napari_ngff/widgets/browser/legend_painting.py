@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QRect, Qt
 from qtpy.QtGui import QBrush, QColor, QPainter
 
-from napari_ngff.viewer.browsing.map_values import CATEGORY_COLORS
+from napari_ngff.viewer.browsing.joined_tables import CATEGORY_COLORS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from qtpy.QtGui import QImage
 
-    from napari_ngff.viewer.browsing.well_states import WellStates
+    from napari_ngff.viewer.browsing.field_labels import WellStates
     from napari_ngff.widgets.browser.legend_painting import CategoryScale, ColorScale
     from napari_ngff.widgets.colors import ThemeColors
 

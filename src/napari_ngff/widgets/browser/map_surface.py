@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from qtpy.QtGui import QImage, QPaintEvent, QResizeEvent, QWheelEvent
 
     from napari_ngff.plate.layout import MapWell, PlateMap
-    from napari_ngff.viewer.browsing.well_states import WellStates
+    from napari_ngff.viewer.browsing.field_labels import WellStates
 
 __all__ = ["MapSurface"]
 

@@ -13,7 +13,7 @@ from vispy.scene import Node
 from vispy.scene.visuals import Line
 from vispy.visuals.transforms import STTransform
 
-from napari_ngff.viewer.browsing.overview_names import (
+from napari_ngff.viewer.browsing.canvas_controls import (
     NamesOverlay,
     OverviewNames,
     PlacedName,

@@ -24,7 +24,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.plate.tables.files import SUFFIXES
-from napari_ngff.viewer.browsing.map_values import colors
+from napari_ngff.viewer.browsing.joined_tables import colors
 from napari_ngff.viewer.browsing.table_offers import Scope
 from napari_ngff.viewer.browsing.tables import Tables
 from napari_ngff.viewer.napari_private import qt_viewer_of

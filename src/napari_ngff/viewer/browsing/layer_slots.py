@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import weakref
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import numpy as np
 from napari.utils.notifications import show_warning
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
-from napari_ngff.viewer.browsing.swap import swap
-from napari_ngff.viewer.layers import MOST_CHANNELS, image_layers, layers_of
+from napari_ngff.viewer.layers import MOST_CHANNELS
 from napari_ngff.viewer.painting.classes import classes_of_layer
-from napari_ngff.viewer.painting.new_labels import label_data
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer.painting.painted import as_layer, exchange
 from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 
 if TYPE_CHECKING:
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.plate.tiles import WellCells
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
+    from napari_ngff.viewer.browsing.positions import Position
+    from napari_ngff.viewer.browsing.preparation import Prepared, Slot
     from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.painting.classes import Classes
     from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["LayerSlots", "Prepared", "Slot", "prepare"]
-
-Slot = tuple[int, str, int | str]
-"""Which of the groups; "image" or "labels"; number of the channel or name of labels."""
+__all__ = ["ExpectedLayers", "FieldExtras", "LayerSlots", "swap"]
 
 LOOK = (
     "name",
@@ -51,77 +51,15 @@ LOOK = (
 )
 """What labels keep when others take their place."""
 
+
 OTHER_CLASSES = (
     "Other classes in this field.\nLabel {} is '{}' here and '{}' in the field before."
     " Each field keeps its classes."
 )
 
+
 CONTRAST = ("contrast_limits_range", "contrast_limits", "colormap", "gamma")
 """What channels keep, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What is to be shown next, ready to become layers.
-
-    Attributes
-    ----------
-    layers
-        By slot, in the order of the layers.
-    messages
-        For the user: what had to be left out.
-    groups
-        How many there are, with those of which nothing is shown here.
-    coarser
-        For the user: why images are shown at a lower resolution than they have.
-    """
-
-    layers: dict[Slot, LayerData] = field(default_factory=dict)
-    messages: tuple[str, ...] = ()
-    groups: int = 1
-    coarser: tuple[str, ...] = ()
-
-    @property
-    def images(self) -> set[str]:
-        """Addresses of the images that are shown."""
-        origins = [
-            data[1]["metadata"].get(KEY)
-            for slot, data in self.layers.items()
-            if slot[1] == "image"
-        ]
-        return {str(one.node) for one in origins if isinstance(one, LayerOrigin)}
-
-
-def prepare(groups: Sequence[Group | None], *, estimate: bool) -> Prepared:
-    """Prepare groups, each shown over the one before; None where nothing is."""
-    layers: dict[Slot, LayerData] = {}
-    messages: list[str] = []
-    coarser: list[str] = []
-    for number, group in enumerate(groups):
-        if group is None:
-            continue
-        if group.image is not None:
-            coarser += missing_levels(group.image)
-        images, labels, left = layers_of(group, estimate=estimate)
-        messages += left
-        for data in images:
-            layers[(number, "image", data[1]["metadata"][KEY].channel or 0)] = data
-        for data in labels:
-            layers[(number, "labels", data[1]["name"])] = data
-    return Prepared(layers, tuple(messages), len(groups), tuple(coarser))
-
-
-def missing_levels(image: Picture) -> list[str]:
-    """Tell why levels finer than all that are shown cannot be read."""
-    stated = image.node.metadata.image
-    if stated is None or is_joined(image):
-        return []
-    shown = {level.path for level in image.pyramid.multiscale.levels}
-    finest = stated.multiscales[0].levels[0].path
-    if finest in shown:
-        return []
-    where = f"{image.node.location.key(finest)}:"
-    return [p.text for p in image.pyramid.problems if p.where == where]
 
 
 class LayerSlots:
@@ -398,35 +336,169 @@ def _dress(layer: Layer, look: dict[str, Any]) -> None:
         setattr(layer, name, look[name])
 
 
-def with_channels(prepared: Prepared, added: Iterable[Slot]) -> Prepared:
-    """Add channels beyond the first where an image has them; reads nothing."""
-    layers = dict(prepared.layers)
-    for slot in added:
-        image = next((d for s, d in layers.items() if s[:2] == slot[:2]), None)
-        origin = None if image is None else image[1]["metadata"][KEY]
-        if slot in layers or origin is None or origin.picture is None:
-            continue
-        for data in image_layers(origin.picture, shown=[int(slot[2])]):
-            layers[slot] = data
-    return replace(prepared, layers=layers)
+PLACEMENT = ("scale", "translate", "axis_labels", "units")
 
 
-def with_labels_in_use(
-    prepared: Prepared, in_use: Mapping[Slot, LabelsInUse]
-) -> Prepared:
-    """Add empty labels of the same names where the next field has none of them.
+NEEDLESS = {
+    "_on_colormap_change": "compiles the shader of labels again",
+    "_on_layers_change": "looks for the extent and the sliders of all layers",
+    "_update_level_labels": "lays out the controls again",
+}
+"""What napari does when the data of a layer change, though nothing comes of it where
+they are as large and of the type of those before."""
 
-    Reads metadata of the field; nothing is written before somebody paints.
+
+def swap(layer: Layer, data: LayerData) -> bool:
+    """Let a layer show something else; False where it cannot.
+
+    What is as large is shown in the part and at the level of what was there before:
+    napari begins with the coarsest level each time, and draws twice.
     """
-    layers, messages = dict(prepared.layers), prepared.messages
-    for slot, labels in in_use.items():
-        group = slot[0]
-        image = next((d for s, d in layers.items() if s[:2] == (group, "image")), None)
-        if slot in layers or image is None:
-            continue
-        try:
-            layers[slot] = label_data(image, labels.choices)
-        except (OMEZarrError, OSError, ValueError) as error:
-            reason = f"No labels '{labels.choices.name}' in this field. {error}"
-            messages = (*messages, reason)
-    return replace(prepared, layers=layers, messages=messages)
+    levels, keywords, _ = data
+    levels = levels if isinstance(levels, list) else [levels]
+    if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
+        return False
+    sizes = [_size(level) for level in levels]
+    alike = sizes == [_size(level) for level in _levels(layer)]
+    corners, level = layer.corner_pixels, getattr(layer, "data_level", 0)
+    locked = getattr(layer, "locked_data_level", None)
+    # Each change would read, scale and upload the picture again.
+    with getattr(layer, "_block_refresh", nullcontext)():
+        with _unheard(layer) if alike else nullcontext():
+            if not _exchanged(layer, data, levels):
+                return False
+        moved = _placed(layer, keywords)
+        if locked is not None:
+            layer.locked_data_level = locked
+        elif alike and layer.multiscale:
+            layer.corner_pixels = corners
+            layer.data_level = level
+    stays = alike and not moved
+    layer.refresh(extent=not stays)
+    if not (layer.visible or stays):
+        # What is hidden keeps its old extent, and with it the home of the camera,
+        # until it is placed anew (napari 0.9, unless it slices asynchronously).
+        layer.scale = layer.scale
+    return True
+
+
+def _exchanged(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:
+    if layer._type_string == "labels":
+        return exchange(layer, data)
+    layer.metadata[KEY] = data[1]["metadata"][KEY]
+    layer.data = levels if layer.multiscale else levels[0]
+    return True
+
+
+def _levels(layer: Layer) -> Sequence[Any]:
+    found: Sequence[Any] = layer.data if layer.multiscale else [layer.data]
+    return found
+
+
+def _size(level: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    return tuple(level.shape), np.dtype(level.dtype)
+
+
+def _unheard(layer: Layer) -> ExitStack:
+    """Let nobody do what is needless when the data of a layer change."""
+    changed = layer.events.data
+    stack = ExitStack()
+    for callback in changed.callbacks:
+        if isinstance(callback, tuple) and callback[1] in NEEDLESS:
+            method = getattr(callback[0](), callback[1], None)
+            if method is not None:
+                stack.enter_context(changed.blocker(method))
+    return stack
+
+
+def _placed(layer: Layer, keywords: dict[str, Any]) -> bool:
+    """Put a layer where it belongs; tells whether it was elsewhere."""
+    moved = False
+    for name in PLACEMENT:
+        value = keywords.get(name)
+        if value is not None and not _equal(getattr(layer, name), value):
+            setattr(layer, name, value)
+            moved = True
+    affine = keywords.get("affine", np.eye(layer.ndim + 1))
+    if not np.array_equal(layer.affine.affine_matrix, affine):
+        layer.affine = affine
+        moved = True
+    return moved
+
+
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, np.ndarray):
+        return bool(np.array_equal(first, np.asarray(second, float)))
+    return tuple(map(str, first)) == tuple(map(str, second))
+
+
+class ExpectedLayers:
+    """Tells which layers show them."""
+
+    def __init__(self) -> None:
+        # By identity; they are kept, so that no other picture can get theirs.
+        self._pictures: dict[int, tuple[Picture, int, str]] = {}
+
+    def clear(self) -> None:
+        """Await no more layers."""
+        self._pictures.clear()
+
+    def add(self, groups: Sequence[Group]) -> list[WellCells]:
+        """Await the layers of groups; return the wells of those that are mosaics."""
+        joined = []
+        for number, group in enumerate(groups):
+            for picture in (group.image, *group.labels):
+                if picture is None:
+                    continue
+                kind = "image" if picture is group.image else "labels"
+                self._pictures[id(picture)] = picture, number, kind
+                level = picture.pyramid.levels[0]
+                if isinstance(level, MosaicLevel):
+                    joined.append(level.tiles)
+        return joined
+
+    def slot(self, layer: Layer) -> Slot | None:
+        """Tell what a layer shows of them; None where it shows none."""
+        origin = layer.metadata.get(KEY)
+        picture = origin.picture if isinstance(origin, LayerOrigin) else None
+        expected = self._pictures.get(id(picture))
+        if expected is None or picture is None:
+            return None
+        _, number, kind = expected
+        return number, kind, picture.name if kind == "labels" else origin.channel or 0
+
+
+class FieldExtras:
+    """Points, shapes, copies and results of plugins, each with the field it lies on.
+
+    They are in memory alone, so none is removed. What the user opened from a file has
+    a path, and is none of them.
+    """
+
+    def __init__(self) -> None:
+        self._positions: weakref.WeakKeyDictionary[Layer, Position]
+        self._positions = weakref.WeakKeyDictionary()
+        self._hidden: weakref.WeakSet[Layer] = weakref.WeakSet()
+
+    def add(self, layer: Layer, position: Position | None) -> None:
+        """Note a layer that was added while a field is on screen."""
+        if position is not None and layer.source.path is None:
+            self._positions[layer] = position
+
+    def discard(self, layers: Iterable[Layer]) -> None:
+        """Forget layers that belong to the field itself, or to one beside it."""
+        for layer in layers:
+            self._positions.pop(layer, None)
+
+    def show_those_of(self, viewer: ViewerModel, position: Position | None) -> None:
+        """Show the layers of a field, and hide those of others."""
+        for layer, own in list(self._positions.items()):
+            if layer not in viewer.layers:
+                continue
+            if own == position and layer in self._hidden:
+                layer.visible = True
+                self._hidden.discard(layer)
+            elif own != position and layer.visible:
+                layer.visible = False
+                self._hidden.add(layer)
+                viewer.layers.selection.discard(layer)

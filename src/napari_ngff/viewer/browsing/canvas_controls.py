@@ -1,0 +1,452 @@
+"""Tells where one is on a plate, and takes the keys that lead elsewhere.
+
+Arrows go to the neighbouring well, ``,`` and ``.`` to the field before and after: keys
+that neither napari (0.8, 0.9) nor painting uses, but for left and right, which move
+the slider. They still do while a layer is selected that is not the browser's.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.components.overlays import SceneOverlay
+from napari.layers.base._base_constants import Blending
+from psygnal import Signal
+
+from napari_ngff.metadata.model import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from napari.components import ViewerModel
+
+    from napari_ngff.plate.layout import MapWell, PlateMap
+    from napari_ngff.viewer.browsing.camera import Corners
+    from napari_ngff.viewer.browsing.positions import BrowsedImages, Position
+
+
+__all__ = [
+    "FIELD_KEYS",
+    "WELL_KEYS",
+    "CanvasClicks",
+    "NamesDrawing",
+    "NamesOverlay",
+    "OverviewNames",
+    "PlacedName",
+    "Whereabouts",
+    "allow_names",
+    "names_of",
+]
+
+STILL = 4
+"""Pixels by which the mouse may move in a click."""
+
+
+LEFT, RIGHT = 1, 2
+
+
+class CanvasClicks:
+    """Watches the mouse on the canvas of a viewer, for one browser."""
+
+    clicked = Signal(object)
+    """Emitted with the `Position` in the overview that was clicked."""
+    menu_wanted = Signal(object)
+    """Emitted with what was clicked by the right button: in the overview, or the field
+    that is shown."""
+
+    def __init__(self, viewer: ViewerModel, browser: BrowsedImages) -> None:
+        self._viewer = weakref.ref(viewer)
+        self._browser = weakref.ref(browser)
+        self._press = _weakly(self._on_press)
+        self._double = _weakly(self._on_double)
+        viewer.mouse_drag_callbacks.append(self._press)
+        # A double click zooms in napari, and would do so on the field it opens.
+        self._others = list(viewer.mouse_double_click_callbacks)
+        viewer.mouse_double_click_callbacks[:] = [self._double]
+
+    def close(self) -> None:
+        """Leave the viewer as it was."""
+        viewer = self._viewer()
+        if viewer is None:
+            return
+        if self._press in viewer.mouse_drag_callbacks:
+            viewer.mouse_drag_callbacks.remove(self._press)
+        doubles = viewer.mouse_double_click_callbacks
+        if self._double in doubles:
+            index = doubles.index(self._double)
+            doubles[index : index + 1] = self._others
+
+    def _place(self, event: Any) -> Position | None:
+        """Find what is under the mouse; None where a click is not for us."""
+        viewer, browser = self._viewer(), self._browser()
+        if viewer is None or browser is None or viewer.dims.ndisplay != 2:
+            return None
+        active = viewer.layers.selection.active
+        if event.modifiers or (active is not None and active.mode != "pan_zoom"):
+            return None
+        return browser.position_at(event.position)
+
+    def _on_press(self, viewer: Any, event: Any) -> Iterator[None] | None:
+        browser = self._browser()
+        position = self._place(event)
+        if browser is not None and position is None and event.button == RIGHT:
+            active = viewer.layers.selection.active
+            if active is None or active.mode == "pan_zoom":
+                position = browser.position
+        return None if position is None else self._watch(position, event)
+
+    def _watch(self, place: Position, event: Any) -> Iterator[None]:
+        start, button = tuple(event.pos), event.button
+        yield
+        while event.type == "mouse_move":
+            moved = (abs(a - b) for a, b in zip(event.pos, start, strict=True))
+            if max(moved) > STILL:
+                return
+            yield
+        if button == LEFT:
+            self.clicked.emit(place)
+        elif button == RIGHT:
+            self.menu_wanted.emit(place)
+
+    def _on_double(self, viewer: Any, event: Any) -> None:
+        """Open the field of an overview; else do as napari does."""
+        position = self._place(event)
+        if position is not None and position.well is not None:
+            browser = self._browser()
+            if browser is not None:
+                browser.show_field(position.well, position.field or None)
+            return
+        for callback in self._others:
+            callback(viewer, event)
+
+
+NAMES_KEY = "ome_zarr_names"
+
+
+ROOMY = 44
+"""Pixels of a well from which on its name is written into it."""
+
+
+WIDE, HIGH = 30, 18
+"""Pixels that the name of a column, and of a row, need."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedName:
+    """A name and its place in the world."""
+
+    text: str
+    y: float
+    x: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OverviewNames:
+    """All names, and the lines that part the wells.
+
+    Attributes
+    ----------
+    rows, columns
+        Left of the first well and above it.
+    wells
+        At the upper left corner of each.
+    images
+        At the upper left corner of compared images.
+    lines
+        World coordinates, x and y, of two ends each: shape (lines, 2, 2).
+    cell
+        Height and width of a well in the world.
+    """
+
+    rows: tuple[PlacedName, ...] = ()
+    columns: tuple[PlacedName, ...] = ()
+    wells: tuple[PlacedName, ...] = ()
+    images: tuple[PlacedName, ...] = ()
+    lines: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros((0, 2, 2)))
+    cell: tuple[float, float] = (1.0, 1.0)
+
+    def seen_at(
+        self, zoom: float
+    ) -> tuple[tuple[PlacedName, ...], tuple[PlacedName, ...], bool]:
+        """Give the rows and columns that have room, and whether wells have.
+
+        Parameters
+        ----------
+        zoom
+            Pixels of the screen per unit of the world.
+        """
+        height, width = (max(size * zoom, 1e-9) for size in self.cell)
+        rows = self.rows[:: max(1, int(np.ceil(HIGH / height)))]
+        columns = self.columns[:: max(1, int(np.ceil(WIDE / width)))]
+        return rows, columns, min(height, width) >= ROOMY
+
+
+class NamesOverlay(SceneOverlay):  # type: ignore[misc]
+    """What napari draws them by; `widgets.browser.names_visual` is its visual."""
+
+    blending: Blending = Blending.TRANSLUCENT_NO_DEPTH
+    names: Any = None
+
+
+class NamesDrawing:
+    """Keeps the names over what a browser shows as they should be.
+
+    Nothing is drawn before `allow_names`, since napari would not know how.
+    """
+
+    def __init__(self, viewer: ViewerModel, browser: BrowsedImages) -> None:
+        self._viewer = weakref.ref(viewer)
+        self._browser = weakref.ref(browser)
+        browser.layers_changed.connect(self.update)
+        # Of layers that a reader made the browser learns when they come; last of all,
+        # since the display takes them first.
+        viewer.layers.events.inserted.connect(self._on_inserted, position="last")
+
+    def _on_inserted(self, event: Any = None) -> None:
+        self.update()
+
+    def update(self) -> None:
+        """Write what fits what is shown now."""
+        browser, overlay = self._browser(), self._overlay()
+        if browser is not None and overlay is not None:
+            overlay.names = names_of(browser)
+            overlay.visible = True
+
+    def close(self) -> None:
+        """Write nothing any more."""
+        browser = self._browser()
+        if browser is not None:
+            browser.layers_changed.disconnect(self.update, missing_ok=True)
+        viewer, overlay = self._viewer(), self._overlay()
+        if viewer is not None:
+            viewer.layers.events.inserted.disconnect(self._on_inserted)
+        if overlay is not None:
+            overlay.names, overlay.visible = None, False
+
+    def _overlay(self) -> NamesOverlay | None:
+        scene = getattr(self._viewer(), "scene", None)
+        if scene is None or not _allowed:
+            return None
+        if NAMES_KEY not in scene.overlays:
+            scene.overlays[NAMES_KEY] = NamesOverlay()
+        found: NamesOverlay = scene.overlays[NAMES_KEY]
+        return found
+
+
+_allowed: list[bool] = []
+
+
+def allow_names() -> None:
+    """Let names be drawn: napari has a visual for `NamesOverlay`."""
+    _allowed[:] = [True]
+
+
+def names_of(browser: BrowsedImages) -> OverviewNames:
+    """Find what to write over what a browser shows; reads nothing."""
+    compared = browser.compared()
+    images = tuple(PlacedName(title, y, x) for title, (y, x) in compared)
+    cells = browser.well_cells() if browser.kind is Kind.PLATE else {}
+    if len(cells) < 2:
+        return OverviewNames(images=images)
+    wells = [w for w in browser.map.wells if w.path in cells]
+    top = min(corners[0][0] for corners in cells.values())
+    left_edge = min(corners[0][1] for corners in cells.values())
+    (first, second) = next(iter(cells.values()))
+    names = (PlacedName(w.name, *cells[w.path][0]) for w in wells)
+    return OverviewNames(
+        headers(browser.map, wells, cells, 0, left_edge),
+        headers(browser.map, wells, cells, 1, top),
+        tuple(names),
+        images,
+        lines_between(cells),
+        (abs(second[0] - first[0]), abs(second[1] - first[1])),
+    )
+
+
+def headers(
+    plate: PlateMap,
+    wells: Sequence[MapWell],
+    cells: Mapping[str, Corners],
+    axis: int,
+    edge: float,
+) -> tuple[PlacedName, ...]:
+    """Name the rows (axis 0) or columns (1); none where they are not in line."""
+    found: dict[float, set[str]] = {}
+    for well in wells:
+        low, high = (corner[axis] for corner in cells[well.path])
+        name = plate.rows[well.row] if axis == 0 else plate.columns[well.column]
+        found.setdefault((low + high) / 2, set()).add(name)
+    if any(len(names) > 1 for names in found.values()):
+        return ()
+    lined = sorted((middle, names.pop()) for middle, names in found.items())
+    if axis == 0:
+        return tuple(PlacedName(name, middle, edge) for middle, name in lined)
+    return tuple(PlacedName(name, edge, middle) for middle, name in lined)
+
+
+def lines_between(cells: Mapping[str, Corners]) -> np.ndarray[Any, Any]:
+    """Give the lines between neighbouring wells, each as long as all of them."""
+    corners = np.array(list(cells.values()))  # wells, corners, (y, x)
+    low, high = corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
+    lines = []
+    for axis in (0, 1):
+        edges = np.unique(np.round(corners[:, :, axis], 9))
+        for edge in edges[1:-1]:
+            line = np.array([low, high])
+            line[:, axis] = edge
+            lines.append(line[:, ::-1])
+    return np.array(lines) if lines else np.zeros((0, 2, 2))
+
+
+WELL_KEYS = {"Left": (0, -1), "Right": (0, 1), "Up": (-1, 0), "Down": (1, 0)}
+"""Rows and columns by key."""
+
+
+FIELD_KEYS = {",": -1, ".": 1}
+
+
+AT_FIRST, CORNER = "bottom_right", "top_left"
+"""Where napari 0.9 has its text, under notices and the scale bar; and where ours is."""
+
+
+class Whereabouts:
+    """Connects a browser to the overlay, the status line and the keys of its viewer."""
+
+    def __init__(self, viewer: ViewerModel, browser: BrowsedImages) -> None:
+        self._viewer = weakref.ref(viewer)
+        self._browser = weakref.ref(browser)
+        self._title = ""
+        self._shown = ""
+        self.clicks = CanvasClicks(viewer, browser)
+        self._names = NamesDrawing(viewer, browser)
+        self._move = _weakly(self._moved)
+        viewer.mouse_move_callbacks.append(self._move)
+        viewer.events.status.connect(self._on_status)
+        self._bound = [
+            *((key, _weakly(self._go_well), steps) for key, steps in WELL_KEYS.items()),
+            *((key, _weakly(self._go_field), (n,)) for key, n in FIELD_KEYS.items()),
+        ]
+        for key, go, steps in self._bound:
+            viewer.bind_key(key, _pressed(go, steps), overwrite=True)
+
+    def close(self) -> None:
+        """Leave the viewer as it was."""
+        self.clicks.close()
+        self._names.close()
+        viewer = self._viewer()
+        if viewer is None:
+            return
+        if self._move in viewer.mouse_move_callbacks:
+            viewer.mouse_move_callbacks.remove(self._move)
+        viewer.events.status.disconnect(self._on_status)
+        for key, _, _ in self._bound:
+            viewer.bind_key(key, None)
+        self.say("")
+
+    def say(self, title: str) -> None:
+        """Show a title; "" for none."""
+        self._title = title
+        self._write(title)
+
+    def look(self) -> None:
+        """Let the status line say what is under the cursor now, though it rests."""
+        viewer = self._viewer()
+        if viewer is None:
+            return
+        if viewer.mouse_over_canvas and len(viewer.layers.selection) == 1:
+            viewer.update_status_from_cursor()
+        else:
+            # With other selections napari 0.9 would copy its list of layers, and keep
+            # 3 KB of that for ever.
+            viewer.status = "Ready"
+        self._on_status()  # nobody hears of a status like the one before
+
+    def _write(self, text: str) -> None:
+        viewer = self._viewer()
+        if viewer is None:
+            return
+        overlay = _overlay(viewer)
+        if overlay.text not in ("", self._shown):
+            return  # the user's own
+        self._shown = text
+        if overlay.position == AT_FIRST:
+            overlay.position = CORNER
+        overlay.text = text
+        overlay.visible = bool(text)
+        _settle(viewer)
+
+    def _here(self) -> str:
+        """Say what is under the cursor, or else what is shown."""
+        viewer, browser = self._viewer(), self._browser()
+        if viewer is None or browser is None:
+            return ""
+        position = browser.position_at(viewer.cursor.position)
+        return self._title if position is None else browser.title(position)
+
+    def _moved(self, viewer: Any, event: Any) -> None:
+        self._write(self._here())
+
+    def _on_status(self, event: Any = None) -> None:
+        viewer, title = self._viewer(), self._shown
+        if viewer is None or not title:
+            return
+        status = viewer.status
+        if isinstance(status, dict):
+            coordinates = status.get("coordinates", "")
+            if not coordinates.startswith(title):
+                viewer.status = {**status, "coordinates": f"{title}  {coordinates}"}
+        elif not status.startswith(title):
+            viewer.status = f"{title}  {status}"
+
+    def _go_well(self, viewer: Any, rows: int, columns: int) -> None:
+        browser = self._browser()
+        if browser is None:
+            return
+        active = viewer.layers.selection.active
+        if active is not None and not browser.owns(active):
+            if columns:
+                axis = viewer.dims.last_used
+                step = viewer.dims.current_step[axis] + columns
+                viewer.dims.set_current_step(axis, step)
+            return
+        browser.step_well(rows, columns)
+
+    def _go_field(self, viewer: Any, step: int) -> None:
+        browser = self._browser()
+        if browser is not None:
+            browser.step_field(step)
+
+
+def _overlay(viewer: Any) -> Any:
+    # napari 0.9 moved it, and deprecates where it was.
+    canvas = getattr(viewer, "canvas", None)
+    overlays = getattr(canvas, "overlays", None)
+    return viewer.text_overlay if overlays is None else overlays.text
+
+
+def _settle(viewer: Any) -> None:
+    """Let overlays be placed before they are drawn; napari 0.9 would draw once more."""
+    tiling = getattr(getattr(viewer, "canvas", None), "overlay_tiling", None)
+    if tiling is not None:
+        tiling.events(type_name="placed")
+
+
+def _weakly(method: Any) -> Callable[..., Any]:
+    """Call a method as long as its object lives; napari would keep that for ever."""
+    reference = weakref.WeakMethod(method)
+
+    def call(*arguments: Any) -> Any:
+        bound = reference()
+        return None if bound is None else bound(*arguments)
+
+    return call
+
+
+def _pressed(go: Callable[..., None], steps: tuple[int, ...]) -> Callable[[Any], None]:
+    def press(viewer: Any) -> None:
+        go(viewer, *steps)
+
+    return press
