@@ -1,5 +1,6 @@
 """Objects of a bucket: put whole, on a condition, documents last."""
 
+import errno
 import subprocess
 import sys
 import threading
@@ -94,6 +95,29 @@ def test_a_bucket_that_may_be_written_is_told(image, files):
         assert wanted in why_not_written(source)
     files.invalidate_cache()
     assert not files.exists("nobody")
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [
+        (OSError(errno.EBUSY, "slow down"), ""),
+        (ConnectionResetError("gone"), ""),
+        (TimeoutError(), ""),
+        (PermissionError("access denied"), "cannot be written"),
+        (OSError(errno.EPERM, "method not allowed"), "cannot be written"),
+    ],
+)
+def test_a_server_that_is_busy_makes_no_bucket_read_only(
+    image, monkeypatch, error, wanted
+):
+    source = RemoteSource(ADDRESS)
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(source.files, "call_s3", fail)
+    assert wanted in why_not_written(source)
+    assert bool(why_not_written(source)) is bool(wanted)
 
 
 def test_the_main_thread_waits_for_no_server(image, monkeypatch):

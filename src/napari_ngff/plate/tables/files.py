@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -21,7 +22,6 @@ from napari_ngff.store.arrays.zarr_adapter import SourceStore
 from napari_ngff.store.write.write_file import require_writable, written_aside
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping
 
     from napari_ngff.metadata.model import JSON
@@ -309,19 +309,25 @@ def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def _places(where: Path) -> Iterator[None]:
-    """Say what is wrong with the place of a table where it cannot be written.
+    """Name the place of a table where it cannot be written.
 
     Raises
     ------
+    UnsupportedError
+        Where a folder is in its place, or there is no folder for it.
     OSError
-        Of the same kind, with a sentence for the user.
+        Where the system refuses it.
     """
+    reason = "it is a folder" if where.is_dir() else ""
+    if not where.parent.is_dir():
+        reason = f"there is no folder {where.parent}"
+    if reason:
+        msg = f"{where} cannot be written: {reason}."
+        raise UnsupportedError(msg, remedy="Choose another place.")
     try:
-        if where.is_dir():
-            raise IsADirectoryError("it is a folder")
-        if not where.parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {where.parent}")
         yield
     except OSError as error:
-        msg = f"{where} cannot be written: {error.strerror or error}."
-        raise type(error)(f"{msg} Choose another place.") from error
+        # Of the temporary file beside it, whose name says nothing to a user.
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(where)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 import time
@@ -40,6 +41,9 @@ LONGEST = 200
 """Letters of a reason that are shown."""
 
 FORBIDDEN = (401, 403)
+
+REFUSALS = (errno.EPERM, errno.EINVAL, errno.ENOSYS)
+"""Numbers of errors by which s3fs reports that a bucket takes no objects."""
 
 AT_MOST = 0.05
 """Seconds that the main thread waits for whether objects can be put."""
@@ -129,14 +133,17 @@ class RemoteSource:
         """Begin to put an object, and give that up."""
         bucket, _, below = self.name.partition("://")[2].partition("/")
         place = {"Bucket": bucket, "Key": f"{below}/zarr.json".lstrip("/")}
-        writable = False
-        # Whatever the server says, it is no yes.
-        with suppress(Exception):
-            if self.name.startswith("s3://"):
+        writable = self.name.startswith("s3://")
+        try:
+            if writable:
                 begun = self.files.call_s3("create_multipart_upload", **place)
                 number = begun["UploadId"]
                 self.files.call_s3("abort_multipart_upload", UploadId=number, **place)
-                writable = True
+        # Every backend of fsspec raises its own kinds for a failed request.
+        except Exception as error:  # noqa: BLE001
+            # A server that is busy for a moment must not make labels read-only for
+            # the whole session: a save reports what is wrong.
+            writable = not _is_refusal(error)
         answer.set_result(writable)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -298,6 +305,15 @@ def _is_brief(error: Exception) -> bool:
     if _is_unreachable(error):
         return False
     return "ClientError" in _kinds(error) or isinstance(error, ConnectionError)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Tell whether objects cannot be put; else the server has not answered."""
+    if isinstance(error, OSError):
+        lasting = PermissionError, FileNotFoundError
+        return isinstance(error, lasting) or error.errno in REFUSALS
+    # botocore: the connection broke off, or nobody answered.
+    return not {"HTTPClientError", "ConnectionError"} & _kinds(error)
 
 
 def _kinds(error: Exception) -> set[str]:

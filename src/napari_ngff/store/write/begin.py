@@ -59,5 +59,6 @@ def begin_transaction(source: Source) -> Transaction:
         return ObjectTransaction(source)
     raise UnsupportedError(
         f"{source.name} cannot be written in place: it is not a folder, an archive"
-        " or a bucket that you may write into."
+        " or a bucket that you may write into.",
+        remedy="Ask its owner for permission, or save a copy elsewhere.",
     )
