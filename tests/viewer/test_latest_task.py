@@ -60,16 +60,15 @@ def test_what_has_begun_ends_though_it_is_given_up(waiting, acting, begun):
     assert acting.log == (["a1", "a2", "a3"] if begun else [])
 
 
-def test_a_failure_stops_nothing_that_has_begun(waiting, acting, monkeypatch):
+def test_a_failure_stops_nothing_that_has_begun(waiting, acting):
     shown = []
-    monkeypatch.setattr(frontend, "show", lambda found, _: shown.extend(found))
     act(acting, "a")
     turn(waiting)
 
     def fail(_):
         raise OSError("no such well")
 
-    acting.start(fail, lambda _: iter(()))
+    acting.start(fail, lambda _: iter(()), failed=shown.append)
     while waiting:
         turn(waiting)
     assert acting.log == ["a1", "a2", "a3"]

@@ -126,10 +126,10 @@ def test_what_nobody_waits_for_is_not_read(viewer, workers, tmp_path, monkeypatc
     root = write_plate(tmp_path / "p", grid=(1, 6), fields=2)
     browser = browse(viewer, root)
     opened = []
-    field = browser._display.opener.field
+    field = browser._display.resolver.open_field
     monkeypatch.setattr(
-        browser._display.opener,
-        "field",
+        browser._display.resolver,
+        "open_field",
         lambda title, at: opened.append(at.well) or field(title, at),
     )
     for number in range(1, 7):
@@ -185,7 +185,7 @@ def test_all_wells_that_are_pinned_quickly_are_there(viewer, workers, told, tmp_
 def test_an_error_of_any_kind_ends_an_action(viewer, workers, told, tmp_path):
     root = write_plate(tmp_path / "p", grid=(1, 2), fields=1)
     browser = browse(viewer, root)
-    browser._display.opener.field = lambda *_: [][0]
+    browser._display.resolver.open_field = lambda *_: [][0]
     busy = []
     browser.busy.connect(busy.append)
     browser.show_field("A/1")

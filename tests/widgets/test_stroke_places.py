@@ -114,7 +114,7 @@ class Walker:
     def settle(self):
         """Wait until what was asked for is shown, and all saves have ended."""
         display = self.browser._display
-        until(lambda: display._task._steps is None and display._requests.open is None)
+        until(lambda: display._task._steps is None and display._state.wanted is None)
         pins = self.browser._pins
         until(lambda: pins._task._steps is None and not pins._wanted)
         until(lambda: not self.is_saving())

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import error_text
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.notices import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,22 +183,22 @@ class LayerTask:
         work: Callable[[TaskTurn], Any],
         steps: Callable[[Any], Iterator[None]],
         leave: LeaveCheck | None = None,
-        name: Callable[[], str] = lambda: "an image",
+        failed: Callable[[str], Any] = lambda reason: None,
     ) -> None:
         """Read something, and change layers with it.
 
         Parameters
         ----------
         work
-            Reads, in a worker; the user is shown what it raises.
+            Reads, in a worker.
         steps
             Changes layers with what `work` returned, in the main thread.
         leave
             Called before with that, and with a function to call, at once or later,
             with whether the layers may change. That function does nothing after a
             later start.
-        name
-            Names what is to be shown, for the user; called when `work` has ended.
+        failed
+            Called in the main thread with the reason, where `work` raises.
         """
 
         def change_layers(turn: TaskTurn, result: Any, may_change: bool) -> None:
@@ -215,12 +214,12 @@ class LayerTask:
             else:
                 leave(result, lambda may: change_layers(turn, result, may))
 
-        def failed(reason: str) -> None:
-            frontend.show((reason,), f"Not shown: {shorten(name())}")
+        def fail(reason: str) -> None:
+            failed(reason)
             self._on_busy(False)
 
         self._on_busy(True)
-        self._task.start(work, done, failed)
+        self._task.start(work, done, fail)
 
     def _begin_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
         begun = self._steps

@@ -31,6 +31,7 @@ from napari_ngff.viewer.browsing.positions import (
     label_classes,
     label_names,
 )
+from napari_ngff.viewer.browsing.shown_fields import FieldStep, WellStep
 from napari_ngff.viewer.notices import last_part, shorten
 
 if TYPE_CHECKING:
@@ -82,11 +83,12 @@ class Browser:
             self._word = ""  # names of files
         listener = _Listener(self)
         self.states = AnnotationStates(node)
-        self._display = Display(viewer, node, self.map.wells, listener)
+        self._display = Display(viewer, node, listener)
         runs = self.acquisitions
-        self._display.runs = (runs[0].id,) if len(runs) > 1 else ()
+        if len(runs) > 1:
+            self._display.choose_acquisitions((runs[0].id,))
         pinning, pinned = listener.pinning, listener.pinned
-        self._pins = Pins(self._display, listener.title, pinning, pinned)
+        self._pins = Pins(self._display, listener.name_field, pinning, pinned)
         self._whereabouts = Whereabouts(viewer, self)
 
     def close(self) -> None:
@@ -141,17 +143,17 @@ class Browser:
     @property
     def chosen(self) -> tuple[int, ...]:
         """Ids of the acquisitions that are shown; () for all fields together."""
-        return self._display.runs
+        return self._display.shown.acquisitions
 
     @property
     def labels(self) -> str | None:
         """Name of the labels that mosaics show."""
-        return self._display.labels
+        return self._display.shown.labels
 
     @property
     def position(self) -> Position | None:
         """What is shown; None while it is a mosaic, or nothing."""
-        return self._display.position
+        return self._display.shown.position
 
     @property
     def is_drawing(self) -> bool:
@@ -161,7 +163,7 @@ class Browser:
     @property
     def shown_wells(self) -> tuple[str, ...]:
         """Paths of the wells of the mosaic, or the one of the field."""
-        return self._display.shown
+        return self._display.shown.wells
 
     @property
     def pinned(self) -> tuple[Position, ...]:
@@ -181,8 +183,8 @@ class Browser:
 
         What did not come before is asked for again. Raises what `positions_of` does.
         """
-        self._display.opener.arrangements.retry([well])
-        return fields_of(self._display.opener.arrangements, well)
+        self._display.resolver.arrangements.retry([well])
+        return fields_of(self._display.resolver.arrangements, well)
 
     def positions_of(self, well: str | None) -> tuple[Position, ...]:
         """Read which images a well, or the collection, lists; nothing of them.
@@ -192,7 +194,7 @@ class Browser:
         OMEZarrError, OSError
             Where the well cannot be read.
         """
-        fields = self._display.opener.arrangements.screen.fields(well)
+        fields = self._display.resolver.arrangements.screen.fields(well)
         return tuple(Position(well, field.path, field.acquisition) for field in fields)
 
     def label_names(self, well: str | None = None) -> tuple[str, ...]:
@@ -200,13 +202,13 @@ class Browser:
         default).
         """
         asked = [well] if well is not None else [w.path for w in self.map.wells]
-        return label_names(self._display.opener.arrangements, asked or [None])
+        return label_names(self._display.resolver.arrangements, asked or [None])
 
     def label_classes(
         self, places: Iterable[Position], name: str
     ) -> tuple[LabelClass, ...]:
         """Read the classes of labels from the first of some images that has any."""
-        return label_classes(self._display.opener.arrangements, places, name)
+        return label_classes(self._display.resolver.arrangements, places, name)
 
     def count_states(self) -> dict[str, WellStates]:
         """Read how many fields of each well are annotated, in progress, or flagged.
@@ -234,19 +236,14 @@ class Browser:
     def show_mosaic(self, wells: Iterable[str] | None = None) -> None:
         """Show wells as one picture: all fields of all of them, or of some."""
         chosen = None if wells is None else tuple(wells)
-        self._display.show_mosaic(chosen or None, self._display.fit_all)
+        self._display.show_overview(chosen or None, zoom_well="")
 
     def show_field(self, well: str | None, field: str | None = None) -> None:
         """Show one image as ordinary layers; the well's first one by default.
 
         What is shown of another image already is replaced under the same layers.
         """
-        runs = self._display.runs
-        self._display.go(
-            lambda: self._display.route.entry(well, field, runs),
-            asked=Position(well, field or ""),
-            switch=field is not None,
-        )
+        self._display.show_field(Position(well, field or ""))
 
     def show_image(self, path: str) -> None:
         """Show an image of a collection or a folder in place of the one on screen.
@@ -276,9 +273,7 @@ class Browser:
 
         In a mosaic: from the well in the middle of the view to the next.
         """
-        start = self._display.heading
-        if start is not None:
-            self._display.go(lambda: self._beside(start(), rows, columns), step=True)
+        if self._display.step_on(WellStep(rows, columns)):
             return
         path = self._middle()
         well = self.well_at(path) if path is not None else None
@@ -287,47 +282,21 @@ class Browser:
             self.zoom_to(target.path)
             self.approached.emit(target.path)
 
-    def _beside(self, here: Position, rows: int, columns: int) -> Position:
-        """Find the image like one in the next well of a direction; reads."""
-        well = self.well_at(here.well) if here.well is not None else None
-        failed: Exception | None = None
-        while well is not None:
-            well = self.map.neighbour(well, rows, columns)
-            try:
-                if well is not None:
-                    return self._display.route.alike(well.path, here, self.chosen)
-            except (OMEZarrError, OSError) as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-        return here
-
     def step_field(self, step: int) -> None:
         """Go to the next field (1) or the one before (-1), over the well's borders."""
-        start = self._display.heading
-        if start is None:
+        if not self._display.step_on(FieldStep(step)):
             path = self.shown_wells[0] if len(self.shown_wells) == 1 else self._middle()
-            if path is not None or self._display.order == [None]:
+            if path is not None or not self.map.wells:
                 self.show_field(path)
-            return
-        order, runs = self._display.order, self.chosen
-        route = self._display.route
-        self._display.go(lambda: route.stepped(start(), step, order, runs), step=True)
 
     def choose_acquisitions(self, ids: Sequence[int]) -> None:
         """Show the fields of one acquisition, or of several as layers of their own."""
-        runs = self._display.runs = tuple(ids)
-        start = self._display.heading
-        if start is not None:
-            self._display.go(lambda: self._display.route.in_run(start(), runs))
-        else:
-            self._display.again()
+        self._display.choose_acquisitions(tuple(ids))
         self.layers_changed.emit()
 
     def choose_labels(self, name: str | None) -> None:
         """Show the labels of this name in mosaics; None for none."""
-        self._display.labels = name
-        self._display.again()
+        self._display.choose_labels(name)
         self.layers_changed.emit()
 
     def pin(self, well: str | None, field: str | None = None) -> None:
@@ -348,7 +317,7 @@ class Browser:
         if self.position is None and well in self.shown_wells:
             self._display.fit_well(well)
         else:
-            self._display.show_mosaic(None, lambda: self._display.fit_well(well))
+            self._display.show_overview(None, zoom_well=well)
 
     def cancel(self) -> None:
         """Give up what is being read; what is shown stays."""
@@ -443,7 +412,11 @@ class _Listener:
         self._browser = weakref.ref(browser)
         self._reading: set[str] = set()
 
-    def busy(self, busy: bool) -> None:
+    def read_map(self) -> PlateMap:
+        browser = self._browser()
+        return PlateMap((), (), ()) if browser is None else browser.map
+
+    def on_busy(self, busy: bool) -> None:
         self._tell("shown", busy)
 
     def pinning(self, busy: bool) -> None:
@@ -456,7 +429,7 @@ class _Listener:
         if browser is not None and (busy or not self._reading):
             browser.busy.emit(busy)
 
-    def changed(self) -> None:
+    def on_shown(self) -> None:
         browser = self._browser()
         if browser is None:
             return
@@ -469,14 +442,14 @@ class _Listener:
         browser.position_changed.emit(position)
         browser.layers_changed.emit()
         browser._whereabouts.look()
-        self.noticed()
+        self.on_problems()
 
-    def saved(self, key: str) -> None:
+    def on_labels_saved(self, key: str) -> None:
         browser = self._browser()
         if browser is not None:
             browser.states.begin(key)
 
-    def title(self, position: Position) -> str:
+    def name_field(self, position: Position) -> str:
         browser = self._browser()
         return "" if browser is None else browser.title(position)
 
@@ -485,7 +458,7 @@ class _Listener:
         if browser is not None:
             browser.layers_changed.emit()
 
-    def noticed(self) -> None:
+    def on_problems(self) -> None:
         browser = self._browser()
         if browser is not None and browser.problems != browser._problems:
             browser._problems = browser.problems

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.errors import OMEZarrError, may_pass
-from napari_ngff.metadata.model import Kind
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.camera import (
     MARGIN,
@@ -28,23 +27,22 @@ from napari_ngff.viewer.browsing.field_labels import (
     label_name,
     save_before_leaving,
 )
-from napari_ngff.viewer.browsing.layer_slots import (
-    ExpectedLayers,
-    FieldExtras,
-    LayerSlots,
-)
-from napari_ngff.viewer.browsing.positions import Position, Route
+from napari_ngff.viewer.browsing.layer_slots import FieldExtras, LayerSlots
+from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import (
-    Opener,
-    Preparation,
-    Prepared,
-    prefetch,
-    prepare,
+    FieldResolver,
+    SeenLayers,
     views_of,
     with_channels,
     with_labels_in_use,
 )
-from napari_ngff.viewer.browsing.requests import FieldNotices, Requests
+from napari_ngff.viewer.browsing.shown_fields import (
+    AcquisitionChange,
+    BrowsingState,
+    FieldEntry,
+    FieldNotices,
+    ShownFields,
+)
 from napari_ngff.viewer.browsing.streaming import Misfits, Stream, reread
 from napari_ngff.viewer.latest_task import LayerTask
 
@@ -55,15 +53,17 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import Field
-    from napari_ngff.plate.layout import MapWell
     from napari_ngff.plate.tiles import WellCells
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.camera import Corners
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
-    from napari_ngff.viewer.browsing.preparation import LayerView, Slot
-    from napari_ngff.viewer.browsing.requests import Observer, Request
+    from napari_ngff.viewer.browsing.preparation import (
+        LayerView,
+        PreparedFields,
+        Slot,
+    )
+    from napari_ngff.viewer.browsing.shown_fields import DisplayObserver, FieldMove
     from napari_ngff.viewer.groups import Group
-    from napari_ngff.viewer.latest_task import TaskTurn
     from napari_ngff.viewer.saving.report import SaveResult
     from napari_ngff.viewer.saving.saver import LayerSaver
 
@@ -79,58 +79,44 @@ class Display:
         Where the layers are.
     node
         A plate, a well or a collection.
-    wells
-        Of the plate, in reading order; () elsewhere.
     observer
-        Hears of changes.
+        Is notified of changes.
 
     Attributes
     ----------
-    position
-        The image that is shown; None for a mosaic.
-    shown
-        Paths of the wells that are shown.
-    runs
-        Ids of the acquisitions to show; () for all fields together.
-    labels
-        Name of the labels that mosaics show.
+    resolver
+        Reads, in workers, what the layers show next.
     """
 
     def __init__(
-        self,
-        viewer: ViewerModel,
-        node: Node,
-        wells: Sequence[MapWell],
-        observer: Observer,
+        self, viewer: ViewerModel, node: Node, observer: DisplayObserver
     ) -> None:
         self._viewer = weakref.ref(viewer)
         self._node = node
-        self._wells = tuple(wells)
         self._observer = observer
+        self._state = BrowsingState()
+        self._tiles: tuple[WellCells, ...] = ()  # wells of the overview on screen
+        self._is_closed = False
+        self.notices = FieldNotices(observer.name_field)
+        self.resolver = FieldResolver(node, self.notices, observer.read_map)
+        self._wells = observer.read_map().wells
+        self._task = LayerTask(self._on_busy, self._hold_drawing, self._is_open)
+        self._slots = LayerSlots()
+        self._extras = FieldExtras()
+        self._stream = Stream(self._redraw, self._complete)
         self._misfits = Misfits()
         self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
-        self._requests = Requests()
-        self._closed = False
-        self._mosaics: list[WellCells] = []
-        self._expected = ExpectedLayers()
-        self.position: Position | None = None
-        self.shown: tuple[str, ...] = ()
-        self.runs: tuple[int, ...] = ()
-        self.labels: str | None = None
-        self.opener = Opener(node, frontend.ErrorReport())
-        self.notices = FieldNotices(observer.title)
-        self.route = Route(self.opener.arrangements.screen, self.notices.show_skipped)
-        self._task = LayerTask(self._busy, self._hold_drawing, self._is_open)
-        self._slots = LayerSlots()
         self._saved_images: list[str] = []  # addresses, in the order of saves
-        self._extras = FieldExtras()
-        self._preparation = Preparation(self.opener, self._title)
-        self._stream = Stream(self._redraw, self._complete)
         viewer.layers.events.inserted.connect(self._on_inserted)
+
+    @property
+    def shown(self) -> ShownFields:
+        """What is on screen, with the choices that hold for what comes next."""
+        return self._state.shown
 
     def close(self) -> None:
         """Let the viewer alone, from now on; the layers stay."""
-        self._closed = True
+        self._is_closed = True
         self._task.cancel()
         self._stream.close()
         viewer = self._viewer()
@@ -140,8 +126,8 @@ class Display:
     def stop(self) -> None:
         """Give up what is being read; what is shown stays."""
         self._task.cancel()
-        self._requests.give_up()
-        self._observer.busy(False)
+        self._state.forget_wanted()
+        self._observer.on_busy(False)
 
     def _is_open(self) -> bool:
         viewer = self._viewer()
@@ -151,21 +137,12 @@ class Display:
         viewer = self._viewer()
         return (lambda: None) if viewer is None else frontend.hold_drawing(viewer)
 
-    def _busy(self, busy: bool) -> None:
+    def _on_busy(self, busy: bool) -> None:
         if not busy:
-            self._requests.end()
-            self._observer.noticed()
-        self._observer.busy(busy)
-
-    @property
-    def heading(self) -> Callable[[], Position] | None:
-        """Finds the image that is shown, or that will be; see `Requests.heading`."""
-        return self._requests.heading(self.position)
-
-    @property
-    def order(self) -> Sequence[str | None]:
-        """The wells in reading order; None for the node's own images."""
-        return [well.path for well in self._wells] or [None]
+            if self._state.wanted is not None:
+                self._state.fail_wanted(None)
+            self._observer.on_problems()
+        self._observer.on_busy(busy)
 
     def owns(self, layer: Layer) -> bool:
         """Tell whether a layer is one of those that are shown here."""
@@ -183,7 +160,7 @@ class Display:
     @property
     def problems(self) -> dict[str | None, str]:
         """Why wells cannot be shown (whole), by path."""
-        return self._misfits.problems(self._mosaics) | self.opener.arrangements.problems
+        return self._misfits.problems(self._tiles) | self.resolver.arrangements.problems
 
     def images(self) -> list[Layer]:
         """List the layers of channels that are shown."""
@@ -197,15 +174,8 @@ class Display:
         slots = [slot for slot in sorted(found, key=str) if slot[:2] == (0, "image")]
         return {int(slot[2]): found[slot] for slot in slots}
 
-    def _title(self, run: int | None) -> str:
-        if self._node.kind in (Kind.COLLECTION, Kind.SERIES, Kind.SCENE):
-            return ""  # each image has a name of its own
-        plate = self._node.metadata.plate
-        name = (plate.name if plate is not None else "") or self._node.name
-        return name if len(self.runs) < 2 else f"{name} acquisition {run}"
-
-    def show_mosaic(
-        self, paths: Sequence[str] | None, look: Callable[[], None] | None = None
+    def show_overview(
+        self, paths: Sequence[str] | None, zoom_well: str | None = None
     ) -> None:
         """Show wells as one picture.
 
@@ -213,130 +183,156 @@ class Display:
         ----------
         paths
             Of the wells; None for all.
-        look
-            Moves the camera when they are there; it stays in its well if None.
+        zoom_well
+            See `ShownFields`.
         """
-        if self._closed:
+        wells = (w.path for w in self._wells if paths is None or w.path in paths)
+        self._show(ShownFields(tuple(wells), zoom_well=zoom_well))
+
+    def show_field(self, position: Position) -> None:
+        """Show a field, or the first one of a well where it names no field."""
+        self._show(ShownFields(position=position, moves=(FieldEntry(),)))
+
+    def step_on(self, move: FieldMove) -> bool:
+        """Go on from the field that is shown, or wanted; False for an overview."""
+        start = self._state.start
+        if start is not None:
+            self._show(start.add_move(move))
+        return start is not None
+
+    def show_again(self) -> None:
+        """Show the same wells once more, with what was chosen or found since."""
+        fields = self._state.wanted
+        if fields is None and self._tiles:
+            fields = self.shown
+        if fields is not None and fields.position is None:
+            self._show(fields)
+
+    def choose_acquisitions(self, ids: tuple[int, ...]) -> None:
+        """Show the fields of one acquisition, or of several as layers of their own."""
+        self._state.choose_acquisitions(ids)
+        if not self.step_on(AcquisitionChange()):
+            self.show_again()
+
+    def choose_labels(self, name: str | None) -> None:
+        """Show the labels of this name in overviews; None for none."""
+        self._state.choose_labels(name)
+        self.show_again()
+
+    def _show(self, asked: ShownFields) -> None:
+        """Resolve fields in a worker, then apply what was prepared."""
+        if self._is_closed:
             return
-        request = self._requests.mosaic(paths, look)
-        request.saves_before = len(self._saved_images)
-        wells = [w for w in self._wells if paths is None or w.path in paths]
-        given = wells if self._wells else None
+        seen, wanted = self._look_at_layers(), self._state.with_choices(asked)
+        self._state.wanted = wanted
+        saves_before = len(self._saved_images)
 
-        runs, labels = self.runs or (None,), self.labels
-
-        def work(_: TaskTurn) -> tuple[Prepared, list[WellCells]]:
-            groups, tiles = [], []
-            for run in runs:
-                title = self._title(run)
-                found = self.opener.mosaic(title, given, run, labels)
-                groups.append(found[0])
-                tiles += found[1]
-            return prepare(groups, estimate=True), tiles
-
-        def steps(found: tuple[Prepared, list[WellCells]]) -> Iterator[None]:
-            prepared, tiles = found
-            stay = self._anchored()
-            yield from self._change(prepared, request, tiles)
-            self._mosaics, self.position = tiles, None
-            self._show_extras()
-            self.shown = tuple(well.path for well in wells)
-            (look or stay)()
-            self._redraw()
-            self._observer.changed()
-            self._complete()
-
-        def leave(_: Any, proceed: Callable[[bool], None]) -> None:
-            images: set[str] | None = None if self.labels else set()
-            again = functools.partial(self.show_mosaic, paths, look)
-            self._leave(request, proceed, images, again)
-
-        self._task.start(work, steps, leave, lambda: self.notices.name(request))
-
-    def go(
-        self,
-        find: Callable[[], Position],
-        *,
-        asked: Position | None = None,
-        step: bool = False,
-        switch: bool = False,
-    ) -> None:
-        """Show the image that `find`, in a worker, finds.
-
-        Parameters
-        ----------
-        asked
-            What is known of it before; without a path of the image, any of the well.
-        step
-            Whether nothing is to be done where it is shown already.
-        switch
-            Whether to choose its acquisition if that is not among the chosen.
-        """
-        if self._closed:
-            return
-        views, runs, viewer = self._views(), self.runs, self._viewer()
-        in_use = self._labels_in_use()
-        added = self._slots.added_channels(viewer) if viewer else ()
-        # It will be brought in view whole, unless one is in view already.
-        canvas = canvas_of(viewer) if viewer and self.position is None else None
-        request = self._requests.image(find, asked)
-        request.saves_before = len(self._saved_images)
-
-        def work(turn: TaskTurn) -> tuple[Position, Prepared]:
-            position = self._found(request)
-            if step and position == self.position:
-                return position, Prepared()
-            prepared = self._preparation.take(self.route, position, runs)
-            prepared = with_channels(prepared, added)
-            prefetch(prepared, views, turn.is_newest, canvas)
-            return position, with_labels_in_use(prepared, in_use)
-
-        def leave(
-            found: tuple[Position, Prepared], proceed: Callable[[bool], None]
-        ) -> None:
-            position, prepared = found
-            if not prepared.layers:
-                self._requests.close(request)
+        def leave(prepared: PreparedFields, proceed: Callable[[bool], None]) -> None:
+            if prepared.reason:
+                self.notices.show_failed(prepared.fields, prepared.reason)
+                self._state.fail_wanted(prepared.fields)
                 proceed(False)
+            elif prepared.layers:
+                self._leave_labels(wanted, prepared, saves_before, proceed)
+            else:  # it is on screen
+                self._state.finish_wanted(wanted)
+                proceed(False)
+
+        self._task.start(
+            lambda turn: self.resolver.resolve(wanted, seen, turn.is_newest),
+            lambda prepared: self._apply(wanted, prepared),
+            leave,
+            lambda reason: self.notices.show_failed(wanted, reason),
+        )
+
+    def _look_at_layers(self) -> SeenLayers:
+        """Note what is on screen, for a worker that prepares what comes next."""
+        viewer, position = self._viewer(), self.shown.position
+        # It will be brought in view whole, unless one is in view already.
+        canvas = canvas_of(viewer) if viewer is not None and position is None else None
+        added = frozenset() if viewer is None else self._slots.added_channels(viewer)
+        # While something else is on its way, a step may lead back to what is shown.
+        settled = position if self._state.wanted is None else None
+        return SeenLayers(self._views(), added, self._labels_in_use(), canvas, settled)
+
+    def _leave_labels(
+        self,
+        wanted: ShownFields,
+        prepared: PreparedFields,
+        saves_before: int,
+        proceed: Callable[[bool], None],
+    ) -> None:
+        """Save the labels of what is shown, or ask; then `proceed` with the answer.
+
+        Where labels of what comes next were saved after it was read, it is read again.
+        """
+        viewer = self._viewer()
+        labels = [x for slot, x in self._layers().items() if slot[1] == "labels"]
+
+        def answer(may_leave: bool) -> None:
+            saved = set(self._saved_images[saves_before:])
+            if wanted.position is not None:
+                saved &= prepared.images
+            elif wanted.labels is None:
+                saved = set()  # an overview of images alone
+            if may_leave and saved and self._state.wanted is wanted:
+                self._show(wanted)
                 return
-            again = functools.partial(self.go, lambda: position, switch=switch)
-            self._leave(request, proceed, prepared.images, again)
+            if not may_leave:
+                self._state.finish_wanted(wanted)
+            proceed(may_leave)
 
-        def steps(found: tuple[Position, Prepared]) -> Iterator[None]:
-            position, prepared = found
-            look = self._camera_move()
-            # Labels may have been made while this field was read.
-            prepared = with_labels_in_use(prepared, self._labels_in_use())
-            yield from self._change(prepared, request)
-            self._mosaics, self.position = [], position
-            self._show_extras()
-            run = position.acquisition
-            if switch and self.runs and run is not None and run not in self.runs:
-                self.runs = (run,)
-            self.shown = () if position.well is None else (position.well,)
-            look()
-            self._observer.changed()
-            self.notices.show_coarser(position, prepared)
-            self._prefetch(position)
+        if viewer is None:
+            answer(False)
+        else:
+            save_before_leaving(viewer, labels, answer)
 
-        self._task.start(work, steps, leave, lambda: self.notices.name(request))
+    def _apply(self, wanted: ShownFields, prepared: PreparedFields) -> Iterator[None]:
+        """Bring the layers on screen to what was prepared, in short steps."""
+        viewer = self._viewer()
+        if viewer is None:
+            return
+        position = prepared.fields.position
+        look = self._plan_camera(wanted)
+        # Labels and channels may have been added while this was read.
+        in_use = self._labels_in_use()
+        if position is not None:
+            prepared = with_labels_in_use(prepared, in_use)
+        prepared = with_channels(prepared, self._slots.added_channels(viewer))
+        self._stream.connect(prepared.tiles)
+        self.notices.show_missing(prepared.fields, prepared.messages)
+        yield from self._slots.show(viewer, prepared)
+        self.keep(self._layers().values())
+        self._state.finish_wanted(wanted)
+        self._state.set_shown(wanted, prepared.fields)
+        self._tiles = prepared.tiles
+        self._show_extras()
+        look()
+        if position is None:
+            self._redraw()
+        self._observer.on_shown()
+        if position is None:
+            self._complete()
+        else:
+            self.notices.show_coarser(position, prepared.coarser)
+            self._prefetch_neighbours()
 
-    def _found(self, request: Request) -> Position:
-        """Find the image that is asked for; where its well fails, note the problem."""
-        try:
-            return request.go()
-        except (OMEZarrError, OSError) as error:
-            if request.asked is not None and not may_pass(error):
-                self.opener.arrangements.of(request.asked.well, None)
-            raise
+    def _plan_camera(self, wanted: ShownFields) -> Callable[[], None]:
+        """Note what is in view; return how to look at what comes next."""
+        zoom_well = wanted.zoom_well
+        if wanted.position is not None:
+            return self._follow_field()
+        if zoom_well is None:
+            return self._stay_in_well()
+        return partial(self.fit_well, zoom_well) if zoom_well else self.fit_all
 
-    def _camera_move(self) -> Callable[[], None]:
+    def _follow_field(self) -> Callable[[], None]:
         """Note what is in view; return how to look at the image that comes next.
 
         At the same place of the next field; images of a collection that differ in size
         have no such place, and come in view whole.
         """
-        images = self.images() if self.position is not None else []
+        images = self.images() if self.shown.position is not None else []
         before = place_of(images[0]) if images else None
         size = size_of(images[0]) if images else ()
 
@@ -355,93 +351,39 @@ class Display:
         viewer = self._viewer()
         return {} if viewer is None else views_of(viewer, self._layers())
 
-    def _prefetch(self, here: Position) -> None:
-        """Let the images before and after one be prepared, until another is asked."""
-        order, runs, route = self.order, self.runs, self.route
-        views, wanted = self._views(), self._task.current_turn().is_newest
-        nexts = [
-            functools.partial(route.stepped, here, step, order, runs)
-            for step in (1, -1)
-        ]
+    def _prefetch_neighbours(self) -> None:
+        """Let the fields before and after be prepared, until another is asked for."""
+        shown, views = self.shown, self._views()
+        is_newest = self._task.current_turn().is_newest
         frontend.run_later(
-            lambda: self._preparation.prefetch(route, nexts, runs, views, wanted)
+            lambda: self.resolver.prefetch_neighbours(shown, views, is_newest)
         )
 
     def _labels_in_use(self) -> dict[Slot, LabelsInUse]:
         viewer = self._viewer()
         return {} if viewer is None else self._slots.labels_in_use(viewer)
 
-    def _leave(
-        self,
-        request: Request,
-        proceed: Callable[[bool], None],
-        images: set[str] | None,
-        again: Callable[[], None],
-    ) -> None:
-        """Save the labels of what is shown, or ask; then `proceed` with the answer.
-
-        Parameters
-        ----------
-        images
-            Addresses of the images to show next; None for any.
-        again
-            Called instead where labels of one of these were saved after it was read.
-        """
-        viewer = self._viewer()
-        ours = [layer for slot, layer in self._layers().items() if slot[1] == "labels"]
-
-        def answer(may_go: bool) -> None:
-            saved = set(self._saved_images[request.saves_before :])
-            if may_go and (saved if images is None else saved & images):
-                again()
-                return
-            if not may_go:
-                self._requests.close(request)
-            proceed(may_go)
-
-        if viewer is None:
-            answer(False)
-        else:
-            save_before_leaving(viewer, ours, answer)
-
-    def _change(
-        self, prepared: Prepared, request: Request, tiles: Sequence[WellCells] = ()
-    ) -> Iterator[None]:
-        """Exchange what is shown; the labels that go are saved, or given up."""
-        viewer = self._viewer()
-        if viewer is None:
-            return
-        self._labels_in_use()  # as they are now, for a field after an overview
-        self._expected.clear()
-        self._stream.connect(tiles)
-        self.notices.show_missing(request, prepared)
-        # Channels may have been added while this was read.
-        added = self._slots.added_channels(viewer)
-        yield from self._slots.show(viewer, with_channels(prepared, added))
-        self.keep(self._layers().values())
-        self._requests.close(request)
-
     def _show_extras(self) -> None:
         viewer = self._viewer()
         if viewer is not None:
             self._extras.discard(self._layers().values())
-            self._extras.show_those_of(viewer, self.position)
+            self._extras.show_those_of(viewer, self.shown.position)
             active = viewer.layers.selection.active
             visible = [layer for layer in self._layers().values() if layer.visible]
             if visible and (active is None or not active.visible):
                 viewer.layers.selection.active = visible[-1]
 
     def _redraw(self) -> None:
-        for layer in self._layers().values() if self._mosaics else ():
+        for layer in self._layers().values() if self._tiles else ():
             reread(layer)
-        self._observer.noticed()
+        self._observer.on_problems()
 
     def _complete(self) -> None:
         """Make room where wells were found that do not fit."""
-        self._observer.noticed()
+        self._observer.on_problems()
         # What was asked for meanwhile will not be given up for it.
-        if self._requests.open is None and self._misfits.try_new(self._mosaics):
-            self.again()
+        if self._state.wanted is None and self._misfits.try_new(self._tiles):
+            self.show_again()
 
     def fit_all(self) -> None:
         """Bring all that is shown in view."""
@@ -463,22 +405,13 @@ class Display:
 
     def fit_well(self, well: str) -> None:
         """Bring a well of the mosaic in view; one that did not come is read again."""
-        if self.opener.arrangements.retry([well]):
+        if self.resolver.arrangements.retry([well]):
             self._redraw()
         viewer, corners = self._viewer(), self._corners(well)
         if viewer is not None and corners is not None:
             fit(viewer, *corners)
 
-    def again(self) -> None:
-        """Show the same wells once more, with what was chosen or found since."""
-        request = self._requests.open
-        if request is not None and request.find is None:
-            self.show_mosaic(request.paths, request.look)
-        elif request is None and self._mosaics and self.position is None:
-            whole = len(self.shown) == len(self._wells)
-            self.show_mosaic(None if whole else self.shown)
-
-    def _anchored(self) -> Callable[[], None]:
+    def _stay_in_well(self) -> Callable[[], None]:
         """Note what is looked at, to look there when wells lie elsewhere."""
         viewer = self._viewer()
         found = None if viewer is None else self.at(camera_of(viewer).center[-2:])
@@ -500,23 +433,23 @@ class Display:
 
     def _corners(self, well: str | None) -> Corners | None:
         images = self.images()
-        if not images or not self._mosaics:
+        if not images or not self._tiles:
             return None
-        return corners_of(images[0], self._mosaics[0], well)
+        return corners_of(images[0], self._tiles[0], well)
 
     def cells(self) -> dict[str, Corners]:
         """Give the corners of the wells of a mosaic in the world; {} for an image."""
-        images = self.images() if self._mosaics and self.position is None else []
-        return cells_of(images[0], self._mosaics[0]) if images else {}
+        images = self.images() if self._tiles and self.shown.position is None else []
+        return cells_of(images[0], self._tiles[0]) if images else {}
 
     def at(self, world: Sequence[float]) -> tuple[str | None, Field | None] | None:
         """Tell which image of a mosaic lies at a world coordinate; reads nothing."""
         layer = next(iter(self.images()), None)
-        if layer is None or not self._mosaics or self.position is not None:
+        if layer is None or not self._tiles or self.shown.position is not None:
             return None
-        found = image_at(layer, self._mosaics[0], world)
-        if found is not None and found[0] is None and len(self.shown) == 1:
-            return self.shown[0], found[1]
+        found = image_at(layer, self._tiles[0], world)
+        if found is not None and found[0] is None and len(self.shown.wells) == 1:
+            return self.shown.wells[0], found[1]
         return found
 
     # What a reader has made of the node.
@@ -525,34 +458,35 @@ class Display:
         self, groups: Sequence[Group], wells: Sequence[str] | None = None
     ) -> None:
         """Take over mosaics that are about to become layers; see `Browser.adopt`."""
-        joined = self._expected.add(groups)
+        joined = self._slots.expect(groups)
+        shown = self.shown
         if joined and joined[0].acquisition is None:
-            self.runs = ()
+            shown = replace(shown, acquisitions=())
         for group in groups if joined else ():
             if group.labels:
-                self.labels = group.labels[0].name
+                shown = replace(shown, labels=group.labels[0].name)
         if joined and str(joined[0].arrangements.screen.node) == str(self._node):
             # What was read there needs not be read again.
-            self.opener.arrangements = joined[0].arrangements
-            self.route = Route(joined[0].arrangements.screen, self.notices.show_skipped)
-        self._mosaics = joined
-        self.shown = tuple(wells or (well.path for well in self._wells))
+            self.resolver.use_arrangements(joined[0].arrangements)
+        self._tiles = tuple(joined)
+        shown = replace(shown, wells=tuple(wells or (w.path for w in self._wells)))
         image = groups[0].image if len(groups) == 1 and not joined else None
         if image is not None:
             inner = image.node.location.path[len(self._node.location.path) :]
-            self.position = Position(None, inner.strip("/"))
+            shown = replace(shown, position=Position(None, inner.strip("/")))
+        self._state.shown = shown
         self._stream.connect(joined)
 
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
-        slot = self._expected.slot(layer)
+        slot = self._slots.expected_slot(layer)
         if slot is not None:
             self._slots.take(slot, layer)
             self.keep([layer])
-            if self.position is not None and len(self._layers()) == 1:
-                self._observer.changed()
+            if self.shown.position is not None and len(self._layers()) == 1:
+                self._observer.on_shown()
         elif not (self._take_channel(layer) or self._take_labels(layer)):
-            self._extras.add(layer, self.position)
+            self._extras.add(layer, self.shown.position)
 
     def _take_channel(self, layer: Layer) -> bool:
         """Count a channel that was added to those on screen as one of them."""
@@ -562,7 +496,7 @@ class Display:
     def _take_labels(self, layer: Layer) -> bool:
         """Count labels that were made for an image on screen as part of its field."""
         name, ours = label_name(layer), self._layers()
-        if name is None or self._mosaics or layer in ours.values():
+        if name is None or self._tiles or layer in ours.values():
             return False
         if not layer.editable:
             return False
@@ -582,7 +516,7 @@ class Display:
             saver = getattr(layer, "saver", None)
             if saver is not None and saver not in self._followed:
                 self._followed.add(saver)
-                report = functools.partial(self._on_saved, weakref.ref(layer))
+                report = partial(self._on_saved, weakref.ref(layer))
                 saver.saved.connect(report)
 
     def _on_saved(self, layer: weakref.ref[Layer], result: SaveResult) -> None:
@@ -591,8 +525,8 @@ class Display:
             return
         address, root = image_address(labels), str(self._node)
         self._saved_images.append(address)
-        self._preparation.forget(address)
+        self.resolver.forget_field(address)
         if address.startswith(root):
             inner = address[len(root) :].strip("/")
-            self.opener.arrangements.screen.forget(inner)
-            self._observer.saved(inner)
+            self.resolver.arrangements.screen.forget(inner)
+            self._observer.on_labels_saved(inner)

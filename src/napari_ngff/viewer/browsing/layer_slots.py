@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tiles import WellCells
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
-    from napari_ngff.viewer.browsing.preparation import Prepared, Slot
+    from napari_ngff.viewer.browsing.preparation import PreparedFields, Slot
     from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.painting.classes import Classes
     from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["ExpectedLayers", "FieldExtras", "LayerSlots", "swap"]
+__all__ = ["FieldExtras", "LayerSlots", "swap"]
 
 LOOK = (
     "name",
@@ -73,6 +73,9 @@ class LayerSlots:
         self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
         self._reported: set[str] = set()
         self._lacking: dict[Slot, bool] = {}  # channels not there: whether visible else
+        # Layers that a reader will add, by the identity of their picture; it is kept,
+        # so that no other picture can get that identity.
+        self._expected: dict[int, tuple[Picture, int, str]] = {}
 
     def layers(self, viewer: ViewerModel) -> dict[Slot, Layer]:
         """Give those that the user has not removed."""
@@ -82,6 +85,30 @@ class LayerSlots:
                 del self._layers[slot]
                 self._in_use.pop(slot, None)
         return dict(self._layers)
+
+    def expect(self, groups: Sequence[Group]) -> list[WellCells]:
+        """Expect the layers of groups; return the wells of those that are mosaics."""
+        joined = []
+        for number, group in enumerate(groups):
+            for picture in (group.image, *group.labels):
+                if picture is None:
+                    continue
+                kind = "image" if picture is group.image else "labels"
+                self._expected[id(picture)] = picture, number, kind
+                level = picture.pyramid.levels[0]
+                if isinstance(level, MosaicLevel):
+                    joined.append(level.tiles)
+        return joined
+
+    def expected_slot(self, layer: Layer) -> Slot | None:
+        """Tell which of the expected layers one is; None where it is none of them."""
+        origin = layer.metadata.get(KEY)
+        picture = origin.picture if isinstance(origin, LayerOrigin) else None
+        expected = self._expected.get(id(picture))
+        if expected is None or picture is None:
+            return None
+        _, number, kind = expected
+        return number, kind, picture.name if kind == "labels" else origin.channel or 0
 
     def labels_in_use(self, viewer: ViewerModel) -> dict[Slot, LabelsInUse]:
         """Note which labels go along to the next field, and how they are painted.
@@ -135,13 +162,14 @@ class LayerSlots:
             if slot[1] == "image" and int(slot[2]) >= MOST_CHANNELS
         )
 
-    def show(self, viewer: ViewerModel, prepared: Prepared) -> Iterator[None]:
+    def show(self, viewer: ViewerModel, prepared: PreparedFields) -> Iterator[None]:
         """Show something else, a step at a time, each short.
 
         The layers stay the same, unless the number of axes changes, or labels are
         being saved: then new ones take their places and looks. Channels that are
         missing now become empty; labels that are missing go, and so do groups.
         """
+        self._expected.clear()
         painted = [x for x in self.layers(viewer).values() if is_painted(x)]
         for layer in painted:
             layer.is_exchanging = True
@@ -151,7 +179,9 @@ class LayerSlots:
             for layer in painted:
                 layer.is_exchanging = False
 
-    def _exchange(self, viewer: ViewerModel, prepared: Prepared) -> Iterator[None]:
+    def _exchange(
+        self, viewer: ViewerModel, prepared: PreparedFields
+    ) -> Iterator[None]:
         here, wanted = self.layers(viewer), prepared.layers
         blank = [slot for slot in here if slot[1] == "image" and slot not in wanted]
         template = next((d for s, d in wanted.items() if s[1] == "image"), None)
@@ -430,42 +460,6 @@ def _equal(first: Any, second: Any) -> bool:
     if isinstance(first, np.ndarray):
         return bool(np.array_equal(first, np.asarray(second, float)))
     return tuple(map(str, first)) == tuple(map(str, second))
-
-
-class ExpectedLayers:
-    """Tells which layers show them."""
-
-    def __init__(self) -> None:
-        # By identity; they are kept, so that no other picture can get theirs.
-        self._pictures: dict[int, tuple[Picture, int, str]] = {}
-
-    def clear(self) -> None:
-        """Await no more layers."""
-        self._pictures.clear()
-
-    def add(self, groups: Sequence[Group]) -> list[WellCells]:
-        """Await the layers of groups; return the wells of those that are mosaics."""
-        joined = []
-        for number, group in enumerate(groups):
-            for picture in (group.image, *group.labels):
-                if picture is None:
-                    continue
-                kind = "image" if picture is group.image else "labels"
-                self._pictures[id(picture)] = picture, number, kind
-                level = picture.pyramid.levels[0]
-                if isinstance(level, MosaicLevel):
-                    joined.append(level.tiles)
-        return joined
-
-    def slot(self, layer: Layer) -> Slot | None:
-        """Tell what a layer shows of them; None where it shows none."""
-        origin = layer.metadata.get(KEY)
-        picture = origin.picture if isinstance(origin, LayerOrigin) else None
-        expected = self._pictures.get(id(picture))
-        if expected is None or picture is None:
-            return None
-        _, number, kind = expected
-        return number, kind, picture.name if kind == "labels" else origin.channel or 0
 
 
 class FieldExtras:

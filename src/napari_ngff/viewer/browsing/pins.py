@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.camera import CameraView, fit
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import prepare
+from napari_ngff.viewer.browsing.shown_fields import ShownFields
 from napari_ngff.viewer.latest_task import LayerTask
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.picture import KEY
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.viewer.browsing.display import Display
-    from napari_ngff.viewer.browsing.preparation import Prepared
+    from napari_ngff.viewer.browsing.preparation import PreparedFields
     from napari_ngff.viewer.latest_task import TaskTurn
 
 __all__ = ["Pins"]
@@ -105,11 +107,11 @@ class Pins:
         """Put an image to the right of all others, or take it away if it is there."""
         # All that was asked for and is not there yet: none gives way to the next.
         self._wanted.append((well, field))
-        wanted, runs = tuple(self._wanted), self._display.runs
+        wanted, runs = tuple(self._wanted), self._display.shown.acquisitions
 
         def work(
             _: TaskTurn,
-        ) -> tuple[list[tuple[Position, Prepared]], dict[Position, str]]:
+        ) -> tuple[list[tuple[Position, PreparedFields]], dict[Position, str]]:
             acts, failed = [], {}
             for one in wanted:
                 try:
@@ -119,7 +121,7 @@ class Pins:
             return acts, failed
 
         def steps(
-            found: tuple[list[tuple[Position, Prepared]], dict[Position, str]],
+            found: tuple[list[tuple[Position, PreparedFields]], dict[Position, str]],
         ) -> Iterator[None]:
             del self._wanted[: len(wanted)]
             before, view = self.positions(viewer), self._view(viewer)
@@ -133,7 +135,10 @@ class Pins:
             self._display.notices.show_not_compared(found[1])
             self._changed()
 
-        self._task.start(work, steps)
+        self._task.start(work, steps, failed=self._show_failed)
+
+    def _show_failed(self, reason: str) -> None:
+        frontend.show((reason,), "Not compared: an image")
 
     def _fit(self, viewer: ViewerModel) -> None:
         """Bring all that is compared in view; else it stands where nobody looks."""
@@ -157,13 +162,14 @@ class Pins:
 
     def _prepared(
         self, wanted: Wanted, runs: Sequence[int]
-    ) -> tuple[Position, Prepared]:
-        position = self._display.route.entry(*wanted, runs)
-        groups = self._display.opener.field(self._title(position), position)
-        return position, prepare(groups, estimate=False)
+    ) -> tuple[Position, PreparedFields]:
+        resolver = self._display.resolver
+        position = resolver.route.entry(*wanted, runs)
+        groups = resolver.open_field(self._title(position), position)
+        return position, prepare(ShownFields(position=position), groups, estimate=False)
 
     def _toggle(
-        self, viewer: ViewerModel, position: Position, prepared: Prepared
+        self, viewer: ViewerModel, position: Position, prepared: PreparedFields
     ) -> Iterator[None]:
         if position in self.positions(viewer):
             self._remove(viewer, position)

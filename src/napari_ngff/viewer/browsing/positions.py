@@ -335,6 +335,28 @@ class Route:
         found = among[min(number, len(among) - 1)]
         return Position(well, found.path, found.acquisition)
 
+    def beside(
+        self,
+        plate: PlateMap,
+        here: Position,
+        rows: int,
+        columns: int,
+        chosen: Sequence[int],
+    ) -> Position:
+        """Find the image like one in the next readable well of a direction."""
+        well = next((well for well in plate.wells if well.path == here.well), None)
+        failed: Exception | None = None
+        while well is not None:
+            well = plate.neighbour(well, rows, columns)
+            try:
+                if well is not None:
+                    return self.alike(well.path, here, chosen)
+            except (OMEZarrError, OSError) as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return here
+
     def stepped(
         self,
         here: Position,

@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text, may_pass
+from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import WellChoice, open_mosaic
 from napari_ngff.plate.screen import Screen
 from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer.browsing.positions import Route
+from napari_ngff.viewer.browsing.shown_fields import (
+    AcquisitionChange,
+    FieldEntry,
+    FieldStep,
+    ShownFields,
+    WellStep,
+)
 from napari_ngff.viewer.contents import contents
 from napari_ngff.viewer.groups import mosaic_group
 from napari_ngff.viewer.layers import image_layers, layers_of
@@ -28,21 +38,21 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.plate.layout import MapWell
+    from napari_ngff.plate.layout import MapWell, PlateMap
     from napari_ngff.plate.mosaic import Mosaic
     from napari_ngff.plate.tiles import WellCells
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.pyramids.pyramid import OnError
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
-    from napari_ngff.viewer.browsing.positions import Position, Route
+    from napari_ngff.viewer.browsing.positions import Position
+    from napari_ngff.viewer.browsing.shown_fields import FieldNotices
     from napari_ngff.viewer.groups import Group
     from napari_ngff.viewer.picture import LayerData, Picture
 
 __all__ = [
+    "FieldResolver",
     "LayerView",
-    "Opener",
-    "Preparation",
-    "Prepared",
+    "PreparedFields",
+    "SeenLayers",
     "Slot",
     "prefetch",
     "prepare",
@@ -54,11 +64,13 @@ Slot = tuple[int, str, int | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """What is to be shown next, ready to become layers.
+class PreparedFields:
+    """Fields that are ready to become layers.
 
     Attributes
     ----------
+    fields
+        What they are, with all moves made.
     layers
         By slot, in the order of the layers.
     messages
@@ -67,12 +79,19 @@ class Prepared:
         How many there are, with those of which nothing is shown here.
     coarser
         For the user: why images are shown at a lower resolution than they have.
+    tiles
+        Wells of an overview, by acquisition and labels; () for a field.
+    reason
+        For the user: why the field cannot be read; "" where it can.
     """
 
+    fields: ShownFields
     layers: dict[Slot, LayerData] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     groups: int = 1
     coarser: tuple[str, ...] = ()
+    tiles: tuple[WellCells, ...] = ()
+    reason: str = ""
 
     @property
     def images(self) -> set[str]:
@@ -85,7 +104,9 @@ class Prepared:
         return {str(one.node) for one in origins if isinstance(one, LayerOrigin)}
 
 
-def prepare(groups: Sequence[Group | None], *, estimate: bool) -> Prepared:
+def prepare(
+    fields: ShownFields, groups: Sequence[Group | None], *, estimate: bool
+) -> PreparedFields:
     """Prepare groups, each shown over the one before; None where nothing is."""
     layers: dict[Slot, LayerData] = {}
     messages: list[str] = []
@@ -101,7 +122,7 @@ def prepare(groups: Sequence[Group | None], *, estimate: bool) -> Prepared:
             layers[(number, "image", data[1]["metadata"][KEY].channel or 0)] = data
         for data in labels:
             layers[(number, "labels", data[1]["name"])] = data
-    return Prepared(layers, tuple(messages), len(groups), tuple(coarser))
+    return PreparedFields(fields, layers, tuple(messages), len(groups), tuple(coarser))
 
 
 def missing_levels(image: Picture) -> list[str]:
@@ -117,7 +138,7 @@ def missing_levels(image: Picture) -> list[str]:
     return [p.text for p in image.pyramid.problems if p.where == where]
 
 
-def with_channels(prepared: Prepared, added: Iterable[Slot]) -> Prepared:
+def with_channels(prepared: PreparedFields, added: Iterable[Slot]) -> PreparedFields:
     """Add channels beyond the first where an image has them; reads nothing."""
     layers = dict(prepared.layers)
     for slot in added:
@@ -131,8 +152,8 @@ def with_channels(prepared: Prepared, added: Iterable[Slot]) -> Prepared:
 
 
 def with_labels_in_use(
-    prepared: Prepared, in_use: Mapping[Slot, LabelsInUse]
-) -> Prepared:
+    prepared: PreparedFields, in_use: Mapping[Slot, LabelsInUse]
+) -> PreparedFields:
     """Add empty labels of the same names where the next field has none of them.
 
     Reads metadata of the field; nothing is written before somebody paints.
@@ -198,7 +219,7 @@ def views_of(
 
 
 def prefetch(
-    prepared: Prepared,
+    prepared: PreparedFields,
     views: Mapping[Slot, LayerView],
     wanted: Callable[[], bool],
     canvas: tuple[float, float] | None = None,
@@ -288,50 +309,213 @@ def _index(
     return tuple(index)
 
 
-class Opener:
-    """Pictures of one plate, well or collection.
+@dataclass(frozen=True, slots=True)
+class SeenLayers:
+    """What is on screen while other fields are prepared.
+
+    Attributes
+    ----------
+    views
+        Of the layers, see `views_of`.
+    added
+        Channels beyond the first, see `LayerSlots.added_channels`.
+    labels
+        That go along to the next field.
+    canvas
+        Height and width in pixels, where a field will be brought in view whole.
+    position
+        The field, where a step may lead to the same one; else None.
+    """
+
+    views: Mapping[Slot, LayerView]
+    added: frozenset[Slot]
+    labels: Mapping[Slot, LabelsInUse]
+    canvas: tuple[float, float] | None
+    position: Position | None
+
+
+READY = 4
+"""So many images are kept prepared."""
+
+
+class FieldResolver:
+    """Turns `ShownFields` into `PreparedFields`; all of it reads, in workers.
 
     Parameters
     ----------
     node
         Of the browser.
-    on_error
-        Told of what cannot be read.
+    notices
+        Show which images are skipped.
+    read_map
+        Returns the map of the plate.
     """
 
-    def __init__(self, node: Node, on_error: OnError) -> None:
-        self.arrangements = ScreenArrangements(Screen(node))
-        self._on_error = on_error
+    def __init__(
+        self, node: Node, notices: FieldNotices, read_map: Callable[[], PlateMap]
+    ) -> None:
+        self._node = node
+        self._notices = notices
+        self._read_map = read_map
+        self._wells = read_map().wells
+        # In reading order; None for the images of a node without wells.
+        self._order = tuple(well.path for well in self._wells) or (None,)
+        self._on_error = frontend.ErrorReport()
+        self._ready: dict[tuple[Position, tuple[int, ...]], PreparedFields] = {}
+        self._save_count = 0
+        self.use_arrangements(ScreenArrangements(Screen(node)))
 
-    def mosaic(
+    def use_arrangements(self, arrangements: ScreenArrangements) -> None:
+        """Read from now on through arrangements that know more already."""
+        self.arrangements = arrangements
+        self.route = Route(arrangements.screen, self._notices.show_skipped)
+
+    def resolve(
+        self, wanted: ShownFields, seen: SeenLayers, is_newest: Callable[[], bool]
+    ) -> PreparedFields:
+        """Read what the layers of wanted fields need.
+
+        Where a field is found but cannot be read, the result has the reason. Where a
+        step leads to the field on screen, the result has no layers.
+
+        Raises
+        ------
+        OMEZarrError, OSError
+            Where no field can be found, or no well of an overview can be read.
+        """
+        if wanted.position is None:
+            return self._prepare_overview(wanted)
+        position = self._find_field(wanted)
+        last = wanted.last_move
+        acquisitions, run = wanted.acquisitions, position.acquisition
+        named = last == FieldEntry() and wanted.position.field
+        if named and acquisitions and run is not None and run not in acquisitions:
+            acquisitions = (run,)
+        wells = () if position.well is None else (position.well,)
+        found = ShownFields(wells, position, acquisitions, wanted.labels)
+        if isinstance(last, WellStep | FieldStep) and position == seen.position:
+            return PreparedFields(found)
+        try:
+            key = position, wanted.acquisitions
+            prepared = self._ready.pop(key, None) or self._prepare_field(*key)
+            prepared = with_channels(replace(prepared, fields=found), seen.added)
+            prefetch(prepared, seen.views, is_newest, seen.canvas)
+            return with_labels_in_use(prepared, seen.labels)
+        except Exception as error:  # noqa: BLE001
+            # Codecs raise whatever they like; the next step goes over this field.
+            return PreparedFields(found, reason=error_text(error))
+
+    def prefetch_neighbours(
+        self,
+        shown: ShownFields,
+        views: Mapping[Slot, LayerView],
+        is_newest: Callable[[], bool],
+    ) -> None:
+        """Prepare the fields before and after one, until others are asked for."""
+        for step in (1, -1):
+            if not is_newest():
+                return
+            saves = self._save_count
+            try:
+                found = self._find_field(shown.add_move(FieldStep(step)))
+                key = found, shown.acquisitions
+                prepared = self._ready.get(key) or self._prepare_field(*key)
+            except (OMEZarrError, OSError):
+                continue  # reported when one goes there
+            if saves != self._save_count:
+                continue  # labels of it may have been saved meanwhile
+            self._ready[key] = prepared
+            prefetch(prepared, views, is_newest)
+        for old in list(self._ready)[:-READY]:
+            self._ready.pop(old, None)
+
+    def forget_field(self, address: str) -> None:
+        """Prepare a field anew next time: labels of it were saved."""
+        self._save_count += 1
+        for key, prepared in list(self._ready.items()):
+            if address in prepared.images:
+                self._ready.pop(key, None)
+
+    def _find_field(self, wanted: ShownFields) -> Position:
+        """Make the moves of wanted fields; note the problem of a well that fails."""
+        try:
+            return self._make_moves(wanted)
+        except (OMEZarrError, OSError) as error:
+            asked = wanted.named_position
+            if asked is not None and not may_pass(error):
+                self.arrangements.of(asked.well, None)
+            raise
+
+    def _make_moves(self, wanted: ShownFields) -> Position:
+        position, runs, route = wanted.position, wanted.acquisitions, self.route
+        assert position is not None
+        for move in wanted.moves:
+            match move:
+                case FieldEntry():
+                    field = position.field or None
+                    position = route.entry(position.well, field, runs)
+                case WellStep(rows, columns):
+                    plate = self._read_map()
+                    position = route.beside(plate, position, rows, columns, runs)
+                case FieldStep(step):
+                    position = route.stepped(position, step, self._order, runs)
+                case AcquisitionChange():
+                    position = route.in_run(position, runs)
+        return position
+
+    def _prepare_overview(self, wanted: ShownFields) -> PreparedFields:
+        wells = [well for well in self._wells if well.path in wanted.wells]
+        runs = wanted.acquisitions
+        groups: list[Group] = []
+        tiles: list[WellCells] = []
+        for run in runs or (None,):
+            title = self._title_of(run, runs)
+            group, cells = self._open_overview(
+                title, wells if self._wells else None, run, wanted.labels
+            )
+            groups.append(group)
+            tiles += cells
+        fields = replace(wanted, zoom_well=None)
+        return replace(prepare(fields, groups, estimate=True), tiles=tuple(tiles))
+
+    def _open_overview(
         self,
         name: str,
         wells: Sequence[MapWell] | None,
         run: int | None,
         label: str | None,
     ) -> tuple[Group, list[WellCells]]:
-        """Join wells, and labels of them.
-
-        Raises
-        ------
-        UnsupportedError
-            Where none can be read.
-        """
-        here = self.arrangements
-        here.retry()
-        joined = open_mosaic(here, wells, WellChoice(run), self._on_error)
+        """Join wells, and labels of them; raises where none can be read."""
+        arrangements = self.arrangements
+        arrangements.retry()
+        joined = open_mosaic(arrangements, wells, WellChoice(run), self._on_error)
         labels: list[tuple[str, Mosaic]] = []
         if label is not None:
             choice = WellChoice(run, f"labels/{label}")
             try:
-                found = open_mosaic(here, wells, choice, self._on_error)
-                labels.append((label, found))
+                mosaic = open_mosaic(arrangements, wells, choice, self._on_error)
+                labels.append((label, mosaic))
             except UnsupportedError:
-                pass  # no well has them: nothing is what there is to see
+                pass  # no well has labels of this name: the overview shows none
         group = mosaic_group(name, joined, labels)
         return group, [joined.tiles, *(mosaic.tiles for _, mosaic in labels)]
 
-    def field(self, name: str, position: Position) -> list[Group]:
+    def _prepare_field(
+        self, position: Position, runs: tuple[int, ...]
+    ) -> PreparedFields:
+        wanted: Sequence[int | None] = [position.acquisition]
+        if runs and position.acquisition in (None, *runs):
+            wanted = runs
+        groups: list[Group | None] = []
+        for run in wanted:
+            partner = self.route.partner(position, run)
+            title = self._title_of(run, runs)
+            groups += [None] if partner is None else self.open_field(title, partner)
+        # Acquisitions that this well lacks are chosen still.
+        groups += [None] * (len(runs) - len(groups))
+        return prepare(ShownFields(position=position), groups, estimate=True)
+
+    def open_field(self, name: str, position: Position) -> list[Group]:
         """Open one image and its labels, as if it were opened by itself.
 
         Raises
@@ -350,79 +534,10 @@ class Opener:
             for group in field_contents.groups[:1]
         ]
 
-
-READY = 4
-"""So many images are kept prepared."""
-
-
-Runs = tuple[int, ...]
-
-
-class Preparation:
-    """Prepares images; everything here reads, in worker threads.
-
-    Parameters
-    ----------
-    opener
-        Opens them.
-    title
-        Names layers, by the acquisition or None.
-    """
-
-    def __init__(self, opener: Opener, title: Callable[[int | None], str]) -> None:
-        self._opener = opener
-        self._title = title
-        self._ready: dict[tuple[Position, Runs], Prepared] = {}
-        self._saves = 0
-
-    def take(self, route: Route, position: Position, runs: Runs) -> Prepared:
-        """Give what the layers of an image need; several where acquisitions are."""
-        return self._ready.pop((position, runs), None) or self._made(
-            route, position, runs
-        )
-
-    def forget(self, address: str) -> None:
-        """Prepare an image anew next time: labels of it were saved."""
-        self._saves += 1
-        for key, prepared in list(self._ready.items()):
-            if address in prepared.images:
-                self._ready.pop(key, None)
-
-    def prefetch(
-        self,
-        route: Route,
-        positions: Sequence[Callable[[], Position]],
-        runs: Runs,
-        views: Mapping[Slot, LayerView],
-        wanted: Callable[[], bool],
-    ) -> None:
-        """Prepare images that may be asked for next, as long as they are wanted."""
-        for find in positions:
-            if not wanted():
-                return
-            saves = self._saves
-            try:
-                position = find()
-                prepared = self._ready.get((position, runs))
-                prepared = prepared or self._made(route, position, runs)
-            except (OMEZarrError, OSError):
-                continue  # told when one goes there
-            if saves != self._saves:
-                continue  # labels of it may have been saved meanwhile
-            self._ready[position, runs] = prepared
-            prefetch(prepared, views, wanted)
-        for old in list(self._ready)[:-READY]:
-            self._ready.pop(old, None)
-
-    def _made(self, route: Route, position: Position, runs: Runs) -> Prepared:
-        wanted: Sequence[int | None] = [position.acquisition]
-        if runs and position.acquisition in (None, *runs):
-            wanted = runs
-        groups: list[Group | None] = []
-        for run in wanted:
-            partner = route.partner(position, run)
-            title = self._title(run)
-            groups += [None] if partner is None else self._opener.field(title, partner)
-        # Acquisitions that this well lacks are chosen still.
-        groups += [None] * (len(runs) - len(groups))
-        return prepare(groups, estimate=True)
+    def _title_of(self, run: int | None, runs: tuple[int, ...]) -> str:
+        """Name the layers of an acquisition; "" for names of their own."""
+        if self._node.kind in (Kind.COLLECTION, Kind.SERIES, Kind.SCENE):
+            return ""
+        plate = self._node.metadata.plate
+        name = (plate.name if plate is not None else "") or self._node.name
+        return name if len(runs) < 2 else f"{name} acquisition {run}"

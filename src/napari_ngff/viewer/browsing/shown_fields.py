@@ -1,0 +1,243 @@
+"""What a browser is asked to show, could not show, and shows: values of one type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from napari_ngff.viewer import frontend
+from napari_ngff.viewer.browsing.positions import Position, inline
+from napari_ngff.viewer.notices import counted, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from napari_ngff.plate.layout import PlateMap
+
+__all__ = [
+    "AcquisitionChange",
+    "BrowsingState",
+    "DisplayObserver",
+    "FieldEntry",
+    "FieldMove",
+    "FieldNotices",
+    "FieldStep",
+    "ShownFields",
+    "WellStep",
+]
+
+OVERVIEW, NEXT_IMAGE = "the overview", "the next image"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldEntry:
+    """Go to the field of the position, or to the first one where it names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class WellStep:
+    """Go on by rows and columns of the map, to the field like this one."""
+
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FieldStep:
+    """Go to the next field (1), or to the one before (-1)."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcquisitionChange:
+    """Go to the field of the first chosen acquisition at the same place."""
+
+
+FieldMove = FieldEntry | WellStep | FieldStep | AcquisitionChange
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFields:
+    """An overview of wells, or one field.
+
+    Attributes
+    ----------
+    wells
+        Paths of the wells of the overview, or of the well of the field.
+    position
+        The field; None for an overview.
+    acquisitions
+        Ids of the chosen acquisitions; () for all fields together.
+    labels
+        Name of the labels that overviews show.
+    moves
+        From the position to the field that is wanted; a worker makes them, since they
+        read. () where the position is the field.
+    zoom_well
+        Where the camera goes on an overview: path of a well, "" for all wells; None
+        to stay in its well.
+    """
+
+    wells: tuple[str, ...] = ()
+    position: Position | None = None
+    acquisitions: tuple[int, ...] = ()
+    labels: str | None = None
+    moves: tuple[FieldMove, ...] = ()
+    zoom_well: str | None = None
+
+    @property
+    def last_move(self) -> FieldMove | None:
+        """The last of the moves; None where there are none."""
+        return self.moves[-1] if self.moves else None
+
+    @property
+    def named_position(self) -> Position | None:
+        """What is known of the field before the moves are made."""
+        known = self.last_move is None or self.moves == (FieldEntry(),)
+        return self.position if known else None
+
+    def add_move(self, move: FieldMove) -> ShownFields:
+        """Return these fields with one move more."""
+        return replace(self, moves=(*self.moves, move))
+
+
+class BrowsingState:
+    """What is wanted, what failed, and what is shown; set in the main thread alone.
+
+    Attributes
+    ----------
+    wanted
+        What was asked for last and is not shown yet.
+    failed
+        The field that could not be shown; None after anything else was.
+    shown
+        What is on screen, with the choices that hold for what comes next.
+    """
+
+    def __init__(self) -> None:
+        self.wanted: ShownFields | None = None
+        self.failed: ShownFields | None = None
+        self.shown = ShownFields()
+
+    @property
+    def start(self) -> ShownFields | None:
+        """The field that steps start from; None where they start from an overview.
+
+        Two quick steps lead two fields further, and a field that failed is stepped
+        over.
+        """
+        fields = self.wanted or self.failed or self.shown
+        return None if fields.position is None else fields
+
+    def choose_acquisitions(self, ids: tuple[int, ...]) -> None:
+        """Choose the acquisitions of what is shown, and of what comes next."""
+        self.shown = replace(self.shown, acquisitions=ids)
+
+    def choose_labels(self, name: str | None) -> None:
+        """Choose the labels of overviews from now on."""
+        self.shown = replace(self.shown, labels=name)
+
+    def with_choices(self, fields: ShownFields) -> ShownFields:
+        """Return fields with the acquisitions and labels that are chosen now."""
+        shown = self.shown
+        return replace(fields, acquisitions=shown.acquisitions, labels=shown.labels)
+
+    def finish_wanted(self, fields: ShownFields) -> None:
+        """Forget fields that are shown now, or that the user took back."""
+        self.failed = None
+        if self.wanted is fields:
+            self.wanted = None
+
+    def fail_wanted(self, found: ShownFields | None) -> None:
+        """Note the field that could not be shown; None where none was found."""
+        self.failed, self.wanted = found, None
+
+    def forget_wanted(self) -> None:
+        """Forget what was asked for."""
+        self.wanted = self.failed = None
+
+    def set_shown(self, asked: ShownFields, found: ShownFields) -> None:
+        """Note what is shown now; acquisitions and labels may be chosen already."""
+        chosen = self.shown.acquisitions
+        if found.acquisitions != asked.acquisitions:
+            chosen = found.acquisitions  # the field is of another one
+        labels = self.shown.labels
+        self.shown = ShownFields(found.wells, found.position, chosen, labels)
+
+
+class DisplayObserver(Protocol):
+    """Who is notified of what a display does; in the main thread."""
+
+    def read_map(self) -> PlateMap:
+        """Return the map of the plate; from any thread."""
+
+    def on_busy(self, busy: bool) -> None:
+        """React to the start, or the end, of reading."""
+
+    def on_shown(self) -> None:
+        """React to other wells, or another field, on screen."""
+
+    def on_problems(self) -> None:
+        """React to wells that may have been found broken."""
+
+    def on_labels_saved(self, key: str) -> None:
+        """React to saved labels of a field; see `key_of`."""
+
+    def name_field(self, position: Position) -> str:
+        """Name a field for the user."""
+
+
+class FieldNotices:
+    """Shows notices that begin with the result, and name the image.
+
+    Parameters
+    ----------
+    name_field
+        Names a field for the user.
+    """
+
+    def __init__(self, name_field: Callable[[Position], str]) -> None:
+        self._name_field = name_field
+        self._coarse: set[Position] = set()  # of which the user knows it
+        self._skipped: set[str | None] = set()
+
+    def name_fields(self, fields: ShownFields) -> str:
+        """Name what was asked for, as in a sentence."""
+        if fields.position is None:
+            return OVERVIEW
+        position = fields.named_position
+        return NEXT_IMAGE if position is None else inline(self._name_field(position))
+
+    def show_failed(self, fields: ShownFields, reason: str) -> None:
+        """Show why nothing of what was asked for is shown."""
+        frontend.show((reason,), f"Not shown: {shorten(self.name_fields(fields))}")
+
+    def show_missing(self, fields: ShownFields, messages: tuple[str, ...]) -> None:
+        """Show what of an image or an overview is left out."""
+        frontend.show(messages, f"Shown in part: {shorten(self.name_fields(fields))}")
+
+    def show_coarser(self, position: Position, reasons: tuple[str, ...]) -> None:
+        """Show once of an image that its finest level cannot be read."""
+        if reasons and position not in self._coarse:
+            self._coarse.add(position)
+            title = inline(self._name_field(position))
+            frontend.show(reasons, f"Low resolution: {shorten(title)}")
+
+    def show_skipped(self, well: str | None, reasons: Mapping[Position, str]) -> None:
+        """Show once of a well why its first images were left out; from any thread."""
+        if not reasons or well in self._skipped:
+            return
+        self._skipped.add(well)
+        what = inline(self._name_field(next(iter(reasons))))
+        if len(reasons) > 1:
+            title = inline(self._name_field(Position(well, "")))
+            what = f"{len(reasons)} images" + (f" of {title}" if title else "")
+        frontend.show(tuple(reasons.values()), f"Not readable: {shorten(what)}")
+
+    def show_not_compared(self, reasons: Mapping[Position, str]) -> None:
+        """Show why images do not stand beside the one on screen."""
+        what = counted(len(reasons), "image")
+        if len(reasons) == 1:
+            what = inline(self._name_field(next(iter(reasons))))
+        frontend.show(tuple(reasons.values()), f"Not compared: {shorten(what)}")
