@@ -74,16 +74,16 @@ class Annotation:
         self.states.read()
         self._closed = False
         self.states.changed.connect(self.changed)
-        browser.position_changed.connect(self._arrive)
+        browser.position_changed.connect(self._arrive_at_field)
         self._bind_keys(viewer)
-        frontend.run(self._list, self._listed)
-        self._arrive(browser.position)
+        frontend.run(self._list_fields, self._on_fields_listed)
+        self._arrive_at_field(browser.position)
 
     def close(self) -> None:
         """End; layers and labels stay."""
         self._closed = True
         self.states.changed.disconnect(self.changed)
-        self.browser.position_changed.disconnect(self._arrive)
+        self.browser.position_changed.disconnect(self._arrive_at_field)
         viewer = self._viewer()
         if viewer is not None:
             for key in STATE_KEYS:
@@ -93,18 +93,18 @@ class Annotation:
         # The key bindings of the viewer must not keep the round.
         reference = weakref.ref(self)
 
-        def bind(key: str, state: str) -> None:
-            def press(_: Any) -> None:
+        def bind_state_key(key: str, state: str) -> None:
+            def press_state_key(_: Any) -> None:
                 annotation = reference()
                 if annotation is not None:
                     annotation.switch_state(state)
 
-            viewer.bind_key(key, press, overwrite=True)
+            viewer.bind_key(key, press_state_key, overwrite=True)
 
         for key, state in STATE_KEYS.items():
-            bind(key, state)
+            bind_state_key(key, state)
 
-    def _list(self) -> tuple[dict[str, Position], tuple[LabelClass, ...]]:
+    def _list_fields(self) -> tuple[dict[str, Position], tuple[LabelClass, ...]]:
         """Read which fields there are, and the classes of those that are begun.
 
         Fields of broken wells are left out.
@@ -122,7 +122,7 @@ class Annotation:
         begun = (at for key, at in found.items() if self.states.state(key) != TODO)
         return found, self.browser.label_classes(begun, self.name)
 
-    def _listed(
+    def _on_fields_listed(
         self, found: tuple[dict[str, Position], tuple[LabelClass, ...]]
     ) -> None:
         if self._closed:
@@ -193,7 +193,7 @@ class Annotation:
         place = self._places[key]
         self.browser.show_field(place.well, place.field)
 
-    def _arrive(self, position: Position | None) -> None:
+    def _arrive_at_field(self, position: Position | None) -> None:
         """Have labels of the name in the field, selected and with the brush in hand."""
         viewer = self._viewer()
         if viewer is None or position is None:

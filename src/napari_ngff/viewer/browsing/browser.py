@@ -257,7 +257,7 @@ class Browser:
             self.show_field(None, path)
             return
 
-        def show(found: Node | str) -> None:
+        def show_found(found: Node | str) -> None:
             if isinstance(found, str):
                 frontend.show((found,), f"Not opened: {shorten(last_part(path))}")
             elif found.kind in (Kind.IMAGE, Kind.LABEL):
@@ -265,7 +265,9 @@ class Browser:
             else:
                 self.path_opened.emit(str(found))
 
-        frontend.run(partial(frontend.attempt, partial(self._node.child, path)), show)
+        frontend.run(
+            partial(frontend.attempt, partial(self._node.child, path)), show_found
+        )
 
     def step_well(self, rows: int, columns: int) -> None:
         """Go to the next well in a direction, over gaps and wells that cannot be read;
@@ -275,7 +277,7 @@ class Browser:
         """
         if self._display.step_on(WellStep(rows, columns)):
             return
-        path = self._middle()
+        path = self._find_middle_well()
         well = self.well_at(path) if path is not None else None
         target = self.map.neighbour(well, rows, columns) if well is not None else None
         if target is not None:
@@ -285,7 +287,11 @@ class Browser:
     def step_field(self, step: int) -> None:
         """Go to the next field (1) or the one before (-1), over the well's borders."""
         if not self._display.step_on(FieldStep(step)):
-            path = self.shown_wells[0] if len(self.shown_wells) == 1 else self._middle()
+            path = (
+                self.shown_wells[0]
+                if len(self.shown_wells) == 1
+                else self._find_middle_well()
+            )
             if path is not None or not self.map.wells:
                 self.show_field(path)
 
@@ -396,7 +402,7 @@ class Browser:
         """
         self._display.adopt(groups, wells)
 
-    def _middle(self) -> str | None:
+    def _find_middle_well(self) -> str | None:
         """Find the well in the middle of the view of a mosaic."""
         viewer = self._viewer()
         if viewer is None:
@@ -417,12 +423,12 @@ class _Listener:
         return PlateMap((), (), ()) if browser is None else browser.map
 
     def on_busy(self, busy: bool) -> None:
-        self._tell("shown", busy)
+        self._report_busy("shown", busy)
 
     def pinning(self, busy: bool) -> None:
-        self._tell("pinned", busy)
+        self._report_busy("pinned", busy)
 
-    def _tell(self, what: str, busy: bool) -> None:
+    def _report_busy(self, what: str, busy: bool) -> None:
         """Tell of an end when nothing is read any more."""
         (self._reading.add if busy else self._reading.discard)(what)
         browser = self._browser()

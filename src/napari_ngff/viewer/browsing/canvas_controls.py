@@ -60,8 +60,8 @@ class CanvasClicks:
     def __init__(self, viewer: ViewerModel, browser: BrowsedImages) -> None:
         self._viewer = weakref.ref(viewer)
         self._browser = weakref.ref(browser)
-        self._press = _weakly(self._on_press)
-        self._double = _weakly(self._on_double)
+        self._press = _call_weakly(self._on_press)
+        self._double = _call_weakly(self._on_double)
         viewer.mouse_drag_callbacks.append(self._press)
         # A double click zooms in napari, and would do so on the field it opens.
         self._others = list(viewer.mouse_double_click_callbacks)
@@ -79,7 +79,7 @@ class CanvasClicks:
             index = doubles.index(self._double)
             doubles[index : index + 1] = self._others
 
-    def _place(self, event: Any) -> Position | None:
+    def _find_clicked(self, event: Any) -> Position | None:
         """Find what is under the mouse; None where a click is not for us."""
         viewer, browser = self._viewer(), self._browser()
         if viewer is None or browser is None or viewer.dims.ndisplay != 2:
@@ -91,14 +91,14 @@ class CanvasClicks:
 
     def _on_press(self, viewer: Any, event: Any) -> Iterator[None] | None:
         browser = self._browser()
-        position = self._place(event)
+        position = self._find_clicked(event)
         if browser is not None and position is None and event.button == RIGHT:
             active = viewer.layers.selection.active
             if active is None or active.mode == "pan_zoom":
                 position = browser.position
-        return None if position is None else self._watch(position, event)
+        return None if position is None else self._watch_press(position, event)
 
-    def _watch(self, place: Position, event: Any) -> Iterator[None]:
+    def _watch_press(self, place: Position, event: Any) -> Iterator[None]:
         start, button = tuple(event.pos), event.button
         yield
         while event.type == "mouse_move":
@@ -113,7 +113,7 @@ class CanvasClicks:
 
     def _on_double(self, viewer: Any, event: Any) -> None:
         """Open the field of an overview; else do as napari does."""
-        position = self._place(event)
+        position = self._find_clicked(event)
         if position is not None and position.well is not None:
             browser = self._browser()
             if browser is not None:
@@ -210,7 +210,7 @@ class NamesDrawing:
 
     def update(self) -> None:
         """Write what fits what is shown now."""
-        browser, overlay = self._browser(), self._overlay()
+        browser, overlay = self._browser(), self._find_overlay()
         if browser is not None and overlay is not None:
             overlay.names = names_of(browser)
             overlay.visible = True
@@ -220,13 +220,13 @@ class NamesDrawing:
         browser = self._browser()
         if browser is not None:
             browser.layers_changed.disconnect(self.update, missing_ok=True)
-        viewer, overlay = self._viewer(), self._overlay()
+        viewer, overlay = self._viewer(), self._find_overlay()
         if viewer is not None:
             viewer.layers.events.inserted.disconnect(self._on_inserted)
         if overlay is not None:
             overlay.names, overlay.visible = None, False
 
-    def _overlay(self) -> NamesOverlay | None:
+    def _find_overlay(self) -> NamesOverlay | None:
         scene = getattr(self._viewer(), "scene", None)
         if scene is None or not _allowed:
             return None
@@ -257,8 +257,8 @@ def names_of(browser: BrowsedImages) -> OverviewNames:
     (first, second) = next(iter(cells.values()))
     names = (PlacedName(w.name, *cells[w.path][0]) for w in wells)
     return OverviewNames(
-        headers(browser.map, wells, cells, 0, left_edge),
-        headers(browser.map, wells, cells, 1, top),
+        name_headers(browser.map, wells, cells, 0, left_edge),
+        name_headers(browser.map, wells, cells, 1, top),
         tuple(names),
         images,
         lines_between(cells),
@@ -266,7 +266,7 @@ def names_of(browser: BrowsedImages) -> OverviewNames:
     )
 
 
-def headers(
+def name_headers(
     plate: PlateMap,
     wells: Sequence[MapWell],
     cells: Mapping[str, Corners],
@@ -322,15 +322,21 @@ class Whereabouts:
         self._shown = ""
         self.clicks = CanvasClicks(viewer, browser)
         self._names = NamesDrawing(viewer, browser)
-        self._move = _weakly(self._moved)
+        self._move = _call_weakly(self._on_mouse_move)
         viewer.mouse_move_callbacks.append(self._move)
         viewer.events.status.connect(self._on_status)
         self._bound = [
-            *((key, _weakly(self._go_well), steps) for key, steps in WELL_KEYS.items()),
-            *((key, _weakly(self._go_field), (n,)) for key, n in FIELD_KEYS.items()),
+            *(
+                (key, _call_weakly(self._go_well), steps)
+                for key, steps in WELL_KEYS.items()
+            ),
+            *(
+                (key, _call_weakly(self._go_field), (n,))
+                for key, n in FIELD_KEYS.items()
+            ),
         ]
         for key, go, steps in self._bound:
-            viewer.bind_key(key, _pressed(go, steps), overwrite=True)
+            viewer.bind_key(key, _bind_steps(go, steps), overwrite=True)
 
     def close(self) -> None:
         """Leave the viewer as it was."""
@@ -349,7 +355,7 @@ class Whereabouts:
     def say(self, title: str) -> None:
         """Show a title; "" for none."""
         self._title = title
-        self._write(title)
+        self._write_text(title)
 
     def look(self) -> None:
         """Let the status line say what is under the cursor now, though it rests."""
@@ -364,11 +370,11 @@ class Whereabouts:
             viewer.status = "Ready"
         self._on_status()  # nobody hears of a status like the one before
 
-    def _write(self, text: str) -> None:
+    def _write_text(self, text: str) -> None:
         viewer = self._viewer()
         if viewer is None:
             return
-        overlay = _overlay(viewer)
+        overlay = _text_overlay(viewer)
         if overlay.text not in ("", self._shown):
             return  # the user's own
         self._shown = text
@@ -376,9 +382,9 @@ class Whereabouts:
             overlay.position = CORNER
         overlay.text = text
         overlay.visible = bool(text)
-        _settle(viewer)
+        _place_overlays(viewer)
 
-    def _here(self) -> str:
+    def _name_under_cursor(self) -> str:
         """Say what is under the cursor, or else what is shown."""
         viewer, browser = self._viewer(), self._browser()
         if viewer is None or browser is None:
@@ -386,8 +392,8 @@ class Whereabouts:
         position = browser.position_at(viewer.cursor.position)
         return self._title if position is None else browser.title(position)
 
-    def _moved(self, viewer: Any, event: Any) -> None:
-        self._write(self._here())
+    def _on_mouse_move(self, viewer: Any, event: Any) -> None:
+        self._write_text(self._name_under_cursor())
 
     def _on_status(self, event: Any = None) -> None:
         viewer, title = self._viewer(), self._shown
@@ -420,33 +426,35 @@ class Whereabouts:
             browser.step_field(step)
 
 
-def _overlay(viewer: Any) -> Any:
+def _text_overlay(viewer: Any) -> Any:
     # napari 0.9 moved it, and deprecates where it was.
     canvas = getattr(viewer, "canvas", None)
     overlays = getattr(canvas, "overlays", None)
     return viewer.text_overlay if overlays is None else overlays.text
 
 
-def _settle(viewer: Any) -> None:
+def _place_overlays(viewer: Any) -> None:
     """Let overlays be placed before they are drawn; napari 0.9 would draw once more."""
     tiling = getattr(getattr(viewer, "canvas", None), "overlay_tiling", None)
     if tiling is not None:
         tiling.events(type_name="placed")
 
 
-def _weakly(method: Any) -> Callable[..., Any]:
+def _call_weakly(method: Any) -> Callable[..., Any]:
     """Call a method as long as its object lives; napari would keep that for ever."""
     reference = weakref.WeakMethod(method)
 
-    def call(*arguments: Any) -> Any:
+    def call_method(*arguments: Any) -> Any:
         bound = reference()
         return None if bound is None else bound(*arguments)
 
-    return call
+    return call_method
 
 
-def _pressed(go: Callable[..., None], steps: tuple[int, ...]) -> Callable[[Any], None]:
-    def press(viewer: Any) -> None:
+def _bind_steps(
+    go: Callable[..., None], steps: tuple[int, ...]
+) -> Callable[[Any], None]:
+    def press_key(viewer: Any) -> None:
         go(viewer, *steps)
 
-    return press
+    return press_key

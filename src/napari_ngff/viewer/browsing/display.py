@@ -103,7 +103,7 @@ class Display:
         self._task = LayerTask(self._on_busy, self._hold_drawing, self._is_open)
         self._slots = LayerSlots()
         self._extras = FieldExtras()
-        self._stream = Stream(self._redraw, self._complete)
+        self._stream = Stream(self._redraw_wells, self._make_room)
         self._misfits = Misfits()
         self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
         self._saved_images: list[str] = []  # addresses, in the order of saves
@@ -146,9 +146,9 @@ class Display:
 
     def owns(self, layer: Layer) -> bool:
         """Tell whether a layer is one of those that are shown here."""
-        return layer in self._layers().values()
+        return layer in self._layers_by_slot().values()
 
-    def _layers(self) -> dict[Slot, Layer]:
+    def _layers_by_slot(self) -> dict[Slot, Layer]:
         viewer = self._viewer()
         return {} if viewer is None else self._slots.layers(viewer)
 
@@ -164,13 +164,13 @@ class Display:
 
     def images(self) -> list[Layer]:
         """List the layers of channels that are shown."""
-        found = self._layers()
+        found = self._layers_by_slot()
         slots = [slot for slot in found if slot[1] == "image"]
         return [found[slot] for slot in sorted(slots, key=lambda s: (s[0], int(s[2])))]
 
     def channels(self) -> dict[int, Layer]:
         """Give the layers of channels, of the first of several acquisitions."""
-        found = self._layers()
+        found = self._layers_by_slot()
         slots = [slot for slot in sorted(found, key=str) if slot[:2] == (0, "image")]
         return {int(slot[2]): found[slot] for slot in slots}
 
@@ -187,17 +187,17 @@ class Display:
             See `ShownFields`.
         """
         wells = (w.path for w in self._wells if paths is None or w.path in paths)
-        self._show(ShownFields(tuple(wells), zoom_well=zoom_well))
+        self._show_fields(ShownFields(tuple(wells), zoom_well=zoom_well))
 
     def show_field(self, position: Position) -> None:
         """Show a field, or the first one of a well where it names no field."""
-        self._show(ShownFields(position=position, moves=(FieldEntry(),)))
+        self._show_fields(ShownFields(position=position, moves=(FieldEntry(),)))
 
     def step_on(self, move: FieldMove) -> bool:
         """Go on from the field that is shown, or wanted; False for an overview."""
         start = self._state.start
         if start is not None:
-            self._show(start.add_move(move))
+            self._show_fields(start.add_move(move))
         return start is not None
 
     def show_again(self) -> None:
@@ -206,7 +206,7 @@ class Display:
         if fields is None and self._tiles:
             fields = self.shown
         if fields is not None and fields.position is None:
-            self._show(fields)
+            self._show_fields(fields)
 
     def choose_acquisitions(self, ids: tuple[int, ...]) -> None:
         """Show the fields of one acquisition, or of several as layers of their own."""
@@ -219,7 +219,7 @@ class Display:
         self._state.choose_labels(name)
         self.show_again()
 
-    def _show(self, asked: ShownFields) -> None:
+    def _show_fields(self, asked: ShownFields) -> None:
         """Resolve fields in a worker, then apply what was prepared."""
         if self._is_closed:
             return
@@ -227,7 +227,9 @@ class Display:
         self._state.wanted = wanted
         saves_before = len(self._saved_images)
 
-        def leave(prepared: PreparedFields, proceed: Callable[[bool], None]) -> None:
+        def leave_fields(
+            prepared: PreparedFields, proceed: Callable[[bool], None]
+        ) -> None:
             if prepared.reason:
                 self.notices.show_failed(prepared.fields, prepared.reason)
                 self._state.fail_wanted(prepared.fields)
@@ -240,8 +242,8 @@ class Display:
 
         self._task.start(
             lambda turn: self.resolver.resolve(wanted, seen, turn.is_newest),
-            lambda prepared: self._apply(wanted, prepared),
-            leave,
+            lambda prepared: self._apply_prepared(wanted, prepared),
+            leave_fields,
             lambda reason: self.notices.show_failed(wanted, reason),
         )
 
@@ -253,7 +255,9 @@ class Display:
         added = frozenset() if viewer is None else self._slots.added_channels(viewer)
         # While something else is on its way, a step may lead back to what is shown.
         settled = position if self._state.wanted is None else None
-        return SeenLayers(self._views(), added, self._labels_in_use(), canvas, settled)
+        return SeenLayers(
+            self._layer_views(), added, self._labels_in_use(), canvas, settled
+        )
 
     def _leave_labels(
         self,
@@ -262,32 +266,36 @@ class Display:
         saves_before: int,
         proceed: Callable[[bool], None],
     ) -> None:
-        """Save the labels of what is shown, or ask; then `proceed` with the answer.
+        """Save the labels of what is shown, or ask; then `proceed` with the on_answer.
 
         Where labels of what comes next were saved after it was read, it is read again.
         """
         viewer = self._viewer()
-        labels = [x for slot, x in self._layers().items() if slot[1] == "labels"]
+        labels = [
+            x for slot, x in self._layers_by_slot().items() if slot[1] == "labels"
+        ]
 
-        def answer(may_leave: bool) -> None:
+        def on_answer(may_leave: bool) -> None:
             saved = set(self._saved_images[saves_before:])
             if wanted.position is not None:
                 saved &= prepared.images
             elif wanted.labels is None:
                 saved = set()  # an overview of images alone
             if may_leave and saved and self._state.wanted is wanted:
-                self._show(wanted)
+                self._show_fields(wanted)
                 return
             if not may_leave:
                 self._state.finish_wanted(wanted)
             proceed(may_leave)
 
         if viewer is None:
-            answer(False)
+            on_answer(False)
         else:
-            save_before_leaving(viewer, labels, answer)
+            save_before_leaving(viewer, labels, on_answer)
 
-    def _apply(self, wanted: ShownFields, prepared: PreparedFields) -> Iterator[None]:
+    def _apply_prepared(
+        self, wanted: ShownFields, prepared: PreparedFields
+    ) -> Iterator[None]:
         """Bring the layers on screen to what was prepared, in short steps."""
         viewer = self._viewer()
         if viewer is None:
@@ -302,17 +310,17 @@ class Display:
         self._stream.connect(prepared.tiles)
         self.notices.show_missing(prepared.fields, prepared.messages)
         yield from self._slots.show(viewer, prepared)
-        self.keep(self._layers().values())
+        self.keep(self._layers_by_slot().values())
         self._state.finish_wanted(wanted)
         self._state.set_shown(wanted, prepared.fields)
         self._tiles = prepared.tiles
         self._show_extras()
         look()
         if position is None:
-            self._redraw()
+            self._redraw_wells()
         self._observer.on_shown()
         if position is None:
-            self._complete()
+            self._make_room()
         else:
             self.notices.show_coarser(position, prepared.coarser)
             self._prefetch_neighbours()
@@ -327,7 +335,7 @@ class Display:
         return partial(self.fit_well, zoom_well) if zoom_well else self.fit_all
 
     def _follow_field(self) -> Callable[[], None]:
-        """Note what is in view; return how to look at the image that comes next.
+        """Note what is in view; return how to move_camera at the image that comes next.
 
         At the same place of the next field; images of a collection that differ in size
         have no such place, and come in view whole.
@@ -336,7 +344,7 @@ class Display:
         before = place_of(images[0]) if images else None
         size = size_of(images[0]) if images else ()
 
-        def look() -> None:
+        def move_camera() -> None:
             viewer, after = self._viewer(), self.images()
             if viewer is None or not after:
                 return
@@ -345,15 +353,15 @@ class Display:
             else:
                 fit(viewer, *after[0].extent.world[:, -2:])
 
-        return look
+        return move_camera
 
-    def _views(self) -> dict[Slot, LayerView]:
+    def _layer_views(self) -> dict[Slot, LayerView]:
         viewer = self._viewer()
-        return {} if viewer is None else views_of(viewer, self._layers())
+        return {} if viewer is None else views_of(viewer, self._layers_by_slot())
 
     def _prefetch_neighbours(self) -> None:
         """Let the fields before and after be prepared, until another is asked for."""
-        shown, views = self.shown, self._views()
+        shown, views = self.shown, self._layer_views()
         is_newest = self._task.current_turn().is_newest
         frontend.run_later(
             lambda: self.resolver.prefetch_neighbours(shown, views, is_newest)
@@ -366,19 +374,21 @@ class Display:
     def _show_extras(self) -> None:
         viewer = self._viewer()
         if viewer is not None:
-            self._extras.discard(self._layers().values())
+            self._extras.discard(self._layers_by_slot().values())
             self._extras.show_those_of(viewer, self.shown.position)
             active = viewer.layers.selection.active
-            visible = [layer for layer in self._layers().values() if layer.visible]
+            visible = [
+                layer for layer in self._layers_by_slot().values() if layer.visible
+            ]
             if visible and (active is None or not active.visible):
                 viewer.layers.selection.active = visible[-1]
 
-    def _redraw(self) -> None:
-        for layer in self._layers().values() if self._tiles else ():
+    def _redraw_wells(self) -> None:
+        for layer in self._layers_by_slot().values() if self._tiles else ():
             reread(layer)
         self._observer.on_problems()
 
-    def _complete(self) -> None:
+    def _make_room(self) -> None:
         """Make room where wells were found that do not fit."""
         self._observer.on_problems()
         # What was asked for meanwhile will not be given up for it.
@@ -406,20 +416,20 @@ class Display:
     def fit_well(self, well: str) -> None:
         """Bring a well of the mosaic in view; one that did not come is read again."""
         if self.resolver.arrangements.retry([well]):
-            self._redraw()
-        viewer, corners = self._viewer(), self._corners(well)
+            self._redraw_wells()
+        viewer, corners = self._viewer(), self._well_corners(well)
         if viewer is not None and corners is not None:
             fit(viewer, *corners)
 
     def _stay_in_well(self) -> Callable[[], None]:
-        """Note what is looked at, to look there when wells lie elsewhere."""
+        """Note what is looked at, to move_camera there when wells lie elsewhere."""
         viewer = self._viewer()
         found = None if viewer is None else self.at(camera_of(viewer).center[-2:])
         well = found[0] if found is not None else None
-        before, whole = self._corners(well), is_whole(self.images())
+        before, whole = self._well_corners(well), is_whole(self.images())
 
-        def look() -> None:
-            after = self._corners(well)
+        def move_camera() -> None:
+            after = self._well_corners(well)
             if viewer is None or before is None or after is None:
                 return
             if before[0] == after[0]:
@@ -429,9 +439,9 @@ class Display:
             else:
                 follow(viewer, before[0], after[0])
 
-        return look
+        return move_camera
 
-    def _corners(self, well: str | None) -> Corners | None:
+    def _well_corners(self, well: str | None) -> Corners | None:
         images = self.images()
         if not images or not self._tiles:
             return None
@@ -483,7 +493,7 @@ class Display:
         if slot is not None:
             self._slots.take(slot, layer)
             self.keep([layer])
-            if self.shown.position is not None and len(self._layers()) == 1:
+            if self.shown.position is not None and len(self._layers_by_slot()) == 1:
                 self._observer.on_shown()
         elif not (self._take_channel(layer) or self._take_labels(layer)):
             self._extras.add(layer, self.shown.position)
@@ -495,7 +505,7 @@ class Display:
 
     def _take_labels(self, layer: Layer) -> bool:
         """Count labels that were made for an image on screen as part of its field."""
-        name, ours = label_name(layer), self._layers()
+        name, ours = label_name(layer), self._layers_by_slot()
         if name is None or self._tiles or layer in ours.values():
             return False
         if not layer.editable:

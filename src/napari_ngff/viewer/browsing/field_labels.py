@@ -250,19 +250,19 @@ class AnnotationStates:
         """Read the states in a worker; whoever needs them first is told of errors."""
         states = weakref.ref(self)
 
-        def read() -> bool:
+        def find_any_state() -> bool:
             known = states()
             try:
                 return known is not None and known.read().any
             except (OMEZarrError, OSError):
                 return False  # whoever sets a state is told
 
-        def done(any_known: bool) -> None:
+        def report_states(any_known: bool) -> None:
             known = states()
             if any_known and known is not None:
                 known.changed.emit()
 
-        frontend.run(read, done)
+        frontend.run(find_any_state, report_states)
 
     def state(self, key: str) -> str:
         """Return the state of a field; "to do" until the states are read."""
@@ -295,14 +295,14 @@ class AnnotationStates:
 
     def begin(self, key: str) -> None:
         """Note that a field is in progress, unless it has another state."""
-        self._write(key, BEGUN, only_from=TODO)
+        self._write_state(key, BEGUN, only_from=TODO)
 
     def set(self, key: str, state: str) -> None:
         """Note the state of a field; what cannot be written is reported."""
-        self._write(key, state)
+        self._write_state(key, state)
 
-    def _write(self, key: str, state: str, only_from: str | None = None) -> None:
-        def work() -> Exception | None:
+    def _write_state(self, key: str, state: str, only_from: str | None = None) -> None:
+        def write_state() -> Exception | None:
             try:
                 states = self.read()
                 if only_from in (None, states.state(key)):
@@ -311,12 +311,12 @@ class AnnotationStates:
                 return error
             return None
 
-        def done(error: Exception | None) -> None:
+        def finish_write(error: Exception | None) -> None:
             if error is not None:
                 show_error(f"The state is not saved.\nField {key}: {error}")
             self.changed.emit()
 
-        frontend.run(work, done)
+        frontend.run(write_state, finish_write)
 
 
 @dataclass(frozen=True, slots=True)

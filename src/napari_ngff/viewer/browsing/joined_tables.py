@@ -377,10 +377,10 @@ class JoinedTables:
                 rows = self.rows(column.offer, text, wells)
             except ValueError:  # while a filter is typed the map stays as it is
                 rows = self.tables[column.offer]
-            self._values = key, self._colored(rows, column, how, wells)
+            self._values = key, self._color_rows(rows, column, how, wells)
         return self._values[1]
 
-    def _colored(
+    def _color_rows(
         self, rows: Table, column: TableColumn, how: str, wells: Sequence[str]
     ) -> Coloring:
         table, name = self.tables[column.offer], column.name

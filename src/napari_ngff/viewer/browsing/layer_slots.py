@@ -130,7 +130,7 @@ class LayerSlots:
                 slot = renamed_slot
             images = (x for s, x in layers.items() if s[:2] == (slot[0], "image"))
             image = next(images, None)
-            in_use = labels_in_use(viewer, layer, image, _look(layer))
+            in_use = labels_in_use(viewer, layer, image, _look_of(layer))
             if in_use is not None:
                 self._in_use[slot] = in_use
             elif getattr(layer, "editable", False):
@@ -188,14 +188,14 @@ class LayerSlots:
         was_active = viewer.layers.selection.active in here.values()
         for slot in here:
             if slot[1] == "labels" and slot not in wanted:
-                self._looks[slot] = _look(here[slot])
+                self._looks[slot] = _look_of(here[slot])
                 self._keep_visibility(slot, here[slot])
                 viewer.layers.remove(here[slot])
                 del self._layers[slot]
                 yield
         for slot in blank:
             gone = slot[0] >= prepared.groups
-            if gone or (template and not swap(here[slot], _emptied(template))):
+            if gone or (template and not swap(here[slot], _make_empty(template))):
                 viewer.layers.remove(here[slot])
                 del self._layers[slot]
             elif slot not in self._lacking:
@@ -217,10 +217,12 @@ class LayerSlots:
         self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData
     ) -> None:
         if old is not None and slot[1] == "image":
-            self._rename(slot, old, data)
-        visible = self._visibility(slot, old, data) if slot[1] == "labels" else None
+            self._rename_layer(slot, old, data)
+        visible = (
+            self._decide_visibility(slot, old, data) if slot[1] == "labels" else None
+        )
         if old is None or not swap(old, data):
-            self.take(slot, self._replace(viewer, slot, old, data))
+            self.take(slot, self._replace_layer(viewer, slot, old, data))
         elif slot[1] == "labels":
             frontend.welcome(viewer, old)
         if slot in self._lacking:
@@ -228,7 +230,7 @@ class LayerSlots:
         if visible is not None:
             self._layers[slot].visible = visible
 
-    def _visibility(
+    def _decide_visibility(
         self, slot: Slot, old: Layer | None, data: LayerData
     ) -> bool | None:
         """Decide whether labels are visible; None to leave that as it is.
@@ -260,7 +262,7 @@ class LayerSlots:
         layer.visible = labels.look.get("visible", True)
         if labels.is_active and was_active:
             viewer.layers.selection.active = layer
-        _dress(layer, labels.look)
+        _apply_look(layer, labels.look)
         _select_same_class(classes, labels)
         self._report_other_classes(own, labels.classes)
 
@@ -277,39 +279,39 @@ class LayerSlots:
                 show_warning(text)
                 return
 
-    def _rename(self, slot: Slot, layer: Layer, data: LayerData) -> None:
+    def _rename_layer(self, slot: Slot, layer: Layer, data: LayerData) -> None:
         """Call a layer by what it shows next, if its name tells of what it showed."""
         name = data[1].get("name")
         if name and layer.name == self._names.get(slot) != name:
             layer.name = name
             self._names[slot] = layer.name
 
-    def _replace(
+    def _replace_layer(
         self, viewer: ViewerModel, slot: Slot, old: Layer | None, data: LayerData
     ) -> Layer:
         levels, keywords, kind = data
         levels = levels if isinstance(levels, list) else [levels]
         keywords = {**keywords, "multiscale": True}
-        look = _look(old) if old is not None else self._looks.pop(slot, {})
+        look = _look_of(old) if old is not None else self._looks.pop(slot, {})
         made: dict[str, Any] = {
             k: look[k] for k in ("name", "visible", "opacity", "blending") if k in look
         }
         new = as_layer((levels, {**keywords, **made}, kind))
         selected = old is not None and old in viewer.layers.selection
         if old is None:
-            viewer.layers.insert(self._position(viewer, slot), new)
+            viewer.layers.insert(self._find_index(viewer, slot), new)
         else:
             index = viewer.layers.index(old)
             viewer.layers.remove(old)
             viewer.layers.insert(index, new)
-        _dress(new, look)
+        _apply_look(new, look)
         if not selected and old is not None:
             viewer.layers.selection.discard(new)
         elif selected:
             viewer.layers.selection.active = new
         return new
 
-    def _position(self, viewer: ViewerModel, slot: Slot) -> int:
+    def _find_index(self, viewer: ViewerModel, slot: Slot) -> int:
         """Find where a new layer belongs: over what comes before it."""
         ours = [viewer.layers.index(x) for x in self.layers(viewer).values()]
         return max(ours) + 1 if ours else len(viewer.layers)
@@ -327,7 +329,7 @@ def is_overview(metadata: Mapping[str, Any]) -> bool:
     return image is not None and is_joined(image)
 
 
-def _emptied(data: LayerData) -> LayerData:
+def _make_empty(data: LayerData) -> LayerData:
     """Make the layer of a channel that is not there, like that of one that is."""
     levels, keywords, kind = data
     levels = levels if isinstance(levels, list) else [levels]
@@ -342,7 +344,7 @@ def _emptied(data: LayerData) -> LayerData:
     return blanks, {**keywords, "metadata": metadata}, kind
 
 
-def _look(layer: Layer) -> dict[str, Any]:
+def _look_of(layer: Layer) -> dict[str, Any]:
     names = LOOK + CONTRAST * (layer._type_string == "image")
     return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
 
@@ -356,7 +358,7 @@ def _select_same_class(classes: Classes, labels: LabelsInUse) -> None:
         classes.select(same[0])
 
 
-def _dress(layer: Layer, look: dict[str, Any]) -> None:
+def _apply_look(layer: Layer, look: dict[str, Any]) -> None:
     """Give labels the tools that were in hand before, and channels their contrast."""
     for name in (*LOOK[4:], *CONTRAST):
         if name not in look or getattr(layer, name, None) == look[name]:
@@ -388,16 +390,16 @@ def swap(layer: Layer, data: LayerData) -> bool:
     levels = levels if isinstance(levels, list) else [levels]
     if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
         return False
-    sizes = [_size(level) for level in levels]
-    alike = sizes == [_size(level) for level in _levels(layer)]
+    sizes = [_size_of(level) for level in levels]
+    alike = sizes == [_size_of(level) for level in _levels_of(layer)]
     corners, level = layer.corner_pixels, getattr(layer, "data_level", 0)
     locked = getattr(layer, "locked_data_level", None)
     # Each change would read, scale and upload the picture again.
     with getattr(layer, "_block_refresh", nullcontext)():
-        with _unheard(layer) if alike else nullcontext():
-            if not _exchanged(layer, data, levels):
+        with _block_needless(layer) if alike else nullcontext():
+            if not _exchange_data(layer, data, levels):
                 return False
-        moved = _placed(layer, keywords)
+        moved = _place_layer(layer, keywords)
         if locked is not None:
             layer.locked_data_level = locked
         elif alike and layer.multiscale:
@@ -412,7 +414,7 @@ def swap(layer: Layer, data: LayerData) -> bool:
     return True
 
 
-def _exchanged(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:
+def _exchange_data(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:
     if layer._type_string == "labels":
         return exchange(layer, data)
     layer.metadata[KEY] = data[1]["metadata"][KEY]
@@ -420,16 +422,16 @@ def _exchanged(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:
     return True
 
 
-def _levels(layer: Layer) -> Sequence[Any]:
+def _levels_of(layer: Layer) -> Sequence[Any]:
     found: Sequence[Any] = layer.data if layer.multiscale else [layer.data]
     return found
 
 
-def _size(level: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _size_of(level: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return tuple(level.shape), np.dtype(level.dtype)
 
 
-def _unheard(layer: Layer) -> ExitStack:
+def _block_needless(layer: Layer) -> ExitStack:
     """Let nobody do what is needless when the data of a layer change."""
     changed = layer.events.data
     stack = ExitStack()
@@ -441,12 +443,12 @@ def _unheard(layer: Layer) -> ExitStack:
     return stack
 
 
-def _placed(layer: Layer, keywords: dict[str, Any]) -> bool:
+def _place_layer(layer: Layer, keywords: dict[str, Any]) -> bool:
     """Put a layer where it belongs; tells whether it was elsewhere."""
     moved = False
     for name in PLACEMENT:
         value = keywords.get(name)
-        if value is not None and not _equal(getattr(layer, name), value):
+        if value is not None and not _are_equal(getattr(layer, name), value):
             setattr(layer, name, value)
             moved = True
     affine = keywords.get("affine", np.eye(layer.ndim + 1))
@@ -456,7 +458,7 @@ def _placed(layer: Layer, keywords: dict[str, Any]) -> bool:
     return moved
 
 
-def _equal(first: Any, second: Any) -> bool:
+def _are_equal(first: Any, second: Any) -> bool:
     if isinstance(first, np.ndarray):
         return bool(np.array_equal(first, np.asarray(second, float)))
     return tuple(map(str, first)) == tuple(map(str, second))

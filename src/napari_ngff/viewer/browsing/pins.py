@@ -109,58 +109,58 @@ class Pins:
         self._wanted.append((well, field))
         wanted, runs = tuple(self._wanted), self._display.shown.acquisitions
 
-        def work(
+        def prepare_pins(
             _: TaskTurn,
         ) -> tuple[list[tuple[Position, PreparedFields]], dict[Position, str]]:
             acts, failed = [], {}
             for one in wanted:
                 try:
-                    acts.append(self._prepared(one, runs))
+                    acts.append(self._prepare_pin(one, runs))
                 except (OMEZarrError, OSError) as error:
                     failed[Position(one[0], one[1] or "")] = str(error)
             return acts, failed
 
-        def steps(
+        def change_layers(
             found: tuple[list[tuple[Position, PreparedFields]], dict[Position, str]],
         ) -> Iterator[None]:
             del self._wanted[: len(wanted)]
-            before, view = self.positions(viewer), self._view(viewer)
+            before, view = self.positions(viewer), self._note_view(viewer)
             for position, prepared in found[0]:
-                yield from self._toggle(viewer, position, prepared)
+                yield from self._toggle_layers(viewer, position, prepared)
             if set(self.positions(viewer)).difference(before):
                 self._before = self._before if before else view
-                self._fit(viewer)
+                self._fit_camera(viewer)
             elif before:
-                self._return(viewer)
+                self._return_camera(viewer)
             self._display.notices.show_not_compared(found[1])
             self._changed()
 
-        self._task.start(work, steps, failed=self._show_failed)
+        self._task.start(prepare_pins, change_layers, failed=self._show_failed)
 
     def _show_failed(self, reason: str) -> None:
         frontend.show((reason,), "Not compared: an image")
 
-    def _fit(self, viewer: ViewerModel) -> None:
+    def _fit_camera(self, viewer: ViewerModel) -> None:
         """Bring all that is compared in view; else it stands where nobody looks."""
         layers = [*self._display.images(), *itertools.chain(*self._layers.values())]
         corners = np.array([layer.extent.world[:, -2:] for layer in layers])
         fit(viewer, corners[:, 0].min(axis=0), corners[:, 1].max(axis=0))
-        self._fitted = self._view(viewer)
+        self._fitted = self._note_view(viewer)
 
-    def _view(self, viewer: ViewerModel) -> CameraView | None:
+    def _note_view(self, viewer: ViewerModel) -> CameraView | None:
         images = self._display.images()
         return CameraView.of(viewer, images[0]) if images else None
 
-    def _return(self, viewer: ViewerModel) -> None:
+    def _return_camera(self, viewer: ViewerModel) -> None:
         """Look at the image as before the comparison, unless the user has moved."""
         images = self._display.images()
         if self._before is None or not images or self.positions(viewer):
             return
-        if self._view(viewer) == self._fitted:
+        if self._note_view(viewer) == self._fitted:
             self._before.show(viewer, images[0])
         self._before = self._fitted = None
 
-    def _prepared(
+    def _prepare_pin(
         self, wanted: Wanted, runs: Sequence[int]
     ) -> tuple[Position, PreparedFields]:
         resolver = self._display.resolver
@@ -168,11 +168,11 @@ class Pins:
         groups = resolver.open_field(self._title(position), position)
         return position, prepare(ShownFields(position=position), groups, estimate=False)
 
-    def _toggle(
+    def _toggle_layers(
         self, viewer: ViewerModel, position: Position, prepared: PreparedFields
     ) -> Iterator[None]:
         if position in self.positions(viewer):
-            self._remove(viewer, position)
+            self._remove_layers(viewer, position)
             return
         others = [layer.extent.world[:, -2:] for layer in viewer.layers]
         channels = self._display.channels()
@@ -216,10 +216,10 @@ class Pins:
     def clear(self, viewer: ViewerModel) -> None:
         """Take all away."""
         for position in self.positions(viewer):
-            self._remove(viewer, position)
-        self._return(viewer)
+            self._remove_layers(viewer, position)
+        self._return_camera(viewer)
 
-    def _remove(self, viewer: ViewerModel, position: Position) -> None:
+    def _remove_layers(self, viewer: ViewerModel, position: Position) -> None:
         layers = [x for x in self._layers[position] if x in viewer.layers]
         del self._layers[position]
         for layer in layers:

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 WELLS_ASKED = 8
-"""So many wells, spread over the plate, are looked at for names of labels."""
+"""So many wells, spread_wells over the plate, are looked at for names of labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def label_names(
     """
     names: dict[str, None] = {}
     asked = 0
-    for well in spread(list(wells)):
+    for well in spread_wells(list(wells)):
         try:
             field = arrangements.screen.fields(well)[0]
             location = arrangements.screen.place(well, field.path)
@@ -225,7 +225,7 @@ def label_classes(
     return ()
 
 
-def spread(wells: list[str | None]) -> list[str | None]:
+def spread_wells(wells: list[str | None]) -> list[str | None]:
     """Put some wells from all over a plate before the others."""
     last = len(wells) - 1
     some = [wells[i * last // (WELLS_ASKED - 1)] for i in range(WELLS_ASKED)]
@@ -291,7 +291,7 @@ class Route:
         if field:
             among = [f for f in fields if f.path == field]
         else:
-            among = _of(fields, runs) or list(fields)
+            among = _fields_of_run(fields, runs) or list(fields)
         if not among:
             what = f"no image {field}" if field else "no image"
             msg = f"There is {what} in {self._screen.place(well, '')}."
@@ -327,8 +327,8 @@ class Route:
         same = [f for f in same if f.acquisition == here.acquisition]
         if same and not back:
             return Position(well, same[0].path, same[0].acquisition)
-        among = _of(fields, chosen if back else runs)
-        mine = _of(self._screen.fields(here.well), runs)
+        among = _fields_of_run(fields, chosen if back else runs)
+        mine = _fields_of_run(self._screen.fields(here.well), runs)
         if not among:
             return self.entry(well, None, ())
         number = [f.path for f in mine].index(here.field)
@@ -375,7 +375,7 @@ class Route:
         runs
             Acquisitions to stay in; the first of them counts.
         """
-        among = [f.path for f in _of(self._screen.fields(here.well), runs)]
+        among = [f.path for f in _fields_of_run(self._screen.fields(here.well), runs)]
         number = among.index(here.field) if here.field in among else -1
         if 0 <= number + step < len(among):
             return self.entry(here.well, among[number + step], runs)
@@ -383,7 +383,7 @@ class Route:
         for distance in range(1, len(wells) + 1):
             well = wells[(start + step * distance) % len(wells)]
             try:
-                fields = _of(self._screen.fields(well), runs)
+                fields = _fields_of_run(self._screen.fields(well), runs)
             except (OMEZarrError, OSError):
                 continue
             if fields:
@@ -396,8 +396,8 @@ class Route:
         if not runs or here.acquisition in (None, runs[0]):
             return here
         fields = self._screen.fields(here.well)
-        mine = [f.path for f in _of(fields, [here.acquisition])]
-        among = _of(fields, runs)
+        mine = [f.path for f in _fields_of_run(fields, [here.acquisition])]
+        among = _fields_of_run(fields, runs)
         if not among:
             return here
         number = mine.index(here.field) if here.field in mine else 0
@@ -409,8 +409,8 @@ class Route:
         if run is None or here.acquisition in (None, run):
             return here
         fields = self._screen.fields(here.well)
-        mine = [f.path for f in _of(fields, [here.acquisition])]
-        among = _of(fields, [run])
+        mine = [f.path for f in _fields_of_run(fields, [here.acquisition])]
+        among = _fields_of_run(fields, [run])
         number = mine.index(here.field) if here.field in mine else 0
         if number >= len(among):
             return None
@@ -437,6 +437,6 @@ def check_readable(image: FieldImage) -> None:
         raise failed
 
 
-def _of(fields: Sequence[Field], runs: Sequence[int | None]) -> list[Field]:
+def _fields_of_run(fields: Sequence[Field], runs: Sequence[int | None]) -> list[Field]:
     """Choose the fields of the first of some acquisitions; all without any."""
     return [f for f in fields if not runs or f.acquisition == runs[0]]

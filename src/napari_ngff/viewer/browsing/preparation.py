@@ -249,8 +249,8 @@ def prefetch(
         if canvas is not None:
             parts.append((fitted_level(levels, tuple(view.corners), canvas), True))
         for number, whole in parts:
-            if keeps(levels[number]):
-                index = _index(view, levels, number, whole)
+            if keeps_decoded(levels[number]):
+                index = _part_in_view(view, levels, number, whole)
                 size = math.prod(part.stop - part.start for part in index)
                 if size * levels[number].dtype.itemsize <= MOST_BYTES:
                     # napari meets the same error, and tells it.
@@ -284,14 +284,14 @@ def fitted_level(
     return enough[-1] if enough else 0
 
 
-def keeps(level: Any) -> bool:
+def keeps_decoded(level: Any) -> bool:
     """Tell whether what is read of a level is kept decoded."""
     window = level.window if isinstance(level, LazyArray) else None
     source = window.source if window is not None else None
     return isinstance(source, LevelSource) and source.array.direct
 
 
-def _index(
+def _part_in_view(
     view: LayerView, levels: Sequence[Any], number: int, whole: bool
 ) -> tuple[slice, ...]:
     """Choose the part of a level; of all axes as many voxels as there are."""

@@ -51,7 +51,7 @@ class Stream:
     ) -> None:
         self._redraw = redraw
         self._finished = finished
-        # By level and plane: of each, what was asked for last, see `_joined`.
+        # By level and plane: of each, what was asked for last, see `_join_boxes`.
         self._wanted: dict[Asked, tuple[MosaicLevel, Box]] = {}
         self._tiles: list[weakref.ref[WellCells]] = []
         self._running = False
@@ -70,7 +70,7 @@ class Stream:
         # Without worker threads, drawing later would not be drawing elsewhere.
         if not at_once():
             for one in tiles:
-                one.defer = self._defer
+                one.defer = self._defer_drawing
                 self._tiles.append(weakref.ref(one))
 
     def close(self) -> None:
@@ -83,28 +83,28 @@ class Stream:
                 tiles.defer = None
         self._tiles.clear()
 
-    def _defer(self, level: MosaicLevel, box: Box) -> bool:
+    def _defer_drawing(self, level: MosaicLevel, box: Box) -> bool:
         if not is_slicing():
             return False  # code that asks for data gets them whole
-        if any(_holds(drawn, box) for drawn in self._drawn_once.get(id(level), ())):
+        if any(_holds_box(drawn, box) for drawn in self._drawn_once.get(id(level), ())):
             # There is no room for all that is in view: else this would go on for ever.
             return False
         key = id(level), box[:-2]
         sizes = zip(box[-2:], level.chunks[-2:], strict=True)
         if key in self._wanted and all(b - a <= size for (a, b), size in sizes):
-            joined = _joined(self._wanted[key][1], box)
+            joined = _join_boxes(self._wanted[key][1], box)
             box = joined if level.planes.suits(joined[-2:]) else box
         self._wanted[key] = level, box
         if not self._running:
             self._running = True
             self._end = time.monotonic() + TURN
-            self._run()
+            self._start_drawing()
         return True
 
-    def _run(self) -> None:
-        frontend.run(lambda: frontend.attempt(self._draw), self._drawn)
+    def _start_drawing(self) -> None:
+        frontend.run(lambda: frontend.attempt(self._draw_wells), self._on_drawn)
 
-    def _draw(self) -> None:
+    def _draw_wells(self) -> None:
         end = self._end
         while time.monotonic() < end:
             first = next(iter(list(self._wanted.items())), None)
@@ -119,7 +119,7 @@ class Stream:
                 self._wanted.pop(key, None)
                 self._drawn_once.setdefault(id(level), []).append(box)
 
-    def _drawn(self, failed: str | None) -> None:
+    def _on_drawn(self, failed: str | None) -> None:
         if failed is not None:
             # Drawn again at once, it would fail again, without an end.
             self._running = False
@@ -129,7 +129,7 @@ class Stream:
             return
         if self._wanted and time.monotonic() < self._end:
             # Another channel was asked for just now: one picture shows both.
-            self._run()
+            self._start_drawing()
             return
         self._running = False
         # What of it is still in view is asked for again.
@@ -156,12 +156,12 @@ def is_slicing() -> bool:
     return False
 
 
-def _holds(box: Box, part: Box) -> bool:
+def _holds_box(box: Box, part: Box) -> bool:
     pairs = zip(box, part, strict=True)
     return all(a <= c and d <= b for (a, b), (c, d) in pairs)
 
 
-def _joined(whole: Box, piece: Box) -> Box:
+def _join_boxes(whole: Box, piece: Box) -> Box:
     """Add a piece to what it touches: labels are asked for one chunk at a time.
 
     One that lies elsewhere is of another view, and counts alone.

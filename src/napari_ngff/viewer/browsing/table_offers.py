@@ -180,10 +180,10 @@ def gather_offer(
     said = measured.frame.attrs.get("region", "")
     region = offer.name if offer.source is TableOrigin.MEASURED else said
     table = tabulate(measured.frame, offer.title, well_column, region)
-    return Gathered(table, _told(offer, measured), measured.problems)
+    return Gathered(table, _describe_result(offer, measured), measured.problems)
 
 
-def _told(offer: Offer, found: MeasureResult) -> str:
+def _describe_result(offer: Offer, found: MeasureResult) -> str:
     counted = offer.source is TableOrigin.COUNT
     count = found.frame["labels"].sum() if counted else len(found.frame)
     what = {

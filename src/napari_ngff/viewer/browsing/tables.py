@@ -94,12 +94,12 @@ class Tables:
         self._limits: tuple[float, float] | None = None
         self._filter = ""
         self._task = LatestTask(on_progress=self.progressed.emit)
-        browser.layers_changed.connect(self._join)
+        browser.layers_changed.connect(self._join_features)
 
     def close(self) -> None:
         """Do no more; features that were joined stay."""
         self.cancel()
-        self.browser.layers_changed.disconnect(self._join, missing_ok=True)
+        self.browser.layers_changed.disconnect(self._join_features, missing_ok=True)
 
     # What there is.
 
@@ -151,9 +151,9 @@ class Tables:
 
     def find(self) -> None:
         """Look which tables and labels there are, in a worker."""
-        frontend.run(lambda: find_offers(self.browser), self._offer)
+        frontend.run(lambda: find_offers(self.browser), self._add_offers)
 
-    def _offer(self, offers: Sequence[Offer]) -> None:
+    def _add_offers(self, offers: Sequence[Offer]) -> None:
         self.offers = tuple(dict.fromkeys((*self.offers, *offers)))
         self.changed.emit()
 
@@ -162,7 +162,9 @@ class Tables:
     def load(self, path: str) -> None:
         """Read a table from a file, and choose it."""
         offer, alone = Offer(TableOrigin.FILE, os.path.basename(path)), not self.wells
-        self._run(lambda _: read_table(path, alone=alone), partial(self._take, offer))
+        self._start_task(
+            lambda _: read_table(path, alone=alone), partial(self._take_table, offer)
+        )
 
     def choose(self, offer: Offer | None) -> None:
         """Choose a table; those of images, and numbers, are gathered first.
@@ -171,13 +173,15 @@ class Tables:
         """
         known = offer in self._joined.tables
         if offer is None or (known and not self._may_differ(offer)):
-            self._show(offer)
+            self._show_table(offer)
             return
         if offer.source in (TableOrigin.PLATE, TableOrigin.STATES):
             node = self.browser.node
-            self._run(lambda _: read_offer(node, offer), partial(self._take, offer))
+            self._start_task(
+                lambda _: read_offer(node, offer), partial(self._take_table, offer)
+            )
             return
-        self._gather(offer)
+        self._gather_table(offer)
 
     def _may_differ(self, offer: Offer) -> bool:
         """Tell whether a table that was read is to be read anew."""
@@ -208,19 +212,19 @@ class Tables:
             places = tuple(dict.fromkeys(shown))
         unsaved = any(getattr(layer, "unsaved", False) for layer, _ in labels)
         note = UNSAVED if unsaved else ""
-        self._gather(Offer(TableOrigin.MEASURED, label), places, wells, note)
+        self._gather_table(Offer(TableOrigin.MEASURED, label), places, wells, note)
 
     def save(self, path: str) -> None:
         """Write the chosen table into a file, CSV or Parquet, in a worker."""
         table = self.table
         if table is not None:
-            frame = self._named(table.frame)
-            self._run(
+            frame = self._name_wells(table.frame)
+            self._start_task(
                 lambda _: write_frame(frame, path),
                 lambda _: self.told.emit(f"{len(frame):,} rows are in {path}."),
             )
 
-    def _named(self, frame: Any) -> Any:
+    def _name_wells(self, frame: Any) -> Any:
         """Write wells as people do, "B03" rather than "B/3"."""
         names = {path: well.name for path, well in self._map_wells().items()}
         places = self.table.on(self.wells) if self.table is not None else {}
@@ -232,7 +236,7 @@ class Tables:
     def _map_wells(self) -> dict[str, Any]:
         return {well.path: well for well in self.browser.map.wells}
 
-    def _gather(
+    def _gather_table(
         self,
         offer: Offer,
         places: tuple[FieldPath, ...] | None = None,
@@ -242,21 +246,21 @@ class Tables:
         """Look at each image in a worker; a note is told at once, and in the end."""
         node = self.browser.node
 
-        def done(found: Gathered | None) -> None:
+        def show_gathered(found: Gathered | None) -> None:
             if found is not None:
-                self._take(offer, found.table)
+                self._take_table(offer, found.table)
                 self.told.emit(f"{note} {found.told}".strip())
                 if found.problems:
                     # napari shows the first line, and the rest on a click.
                     count = f"Left out: {len(found.problems):,}."
                     frontend.show(found.problems, count)
 
-        def work(turn: TaskTurn) -> Gathered | None:
+        def gather_fields(turn: TaskTurn) -> Gathered | None:
             return gather_offer(node, offer, turn.report_progress, places, wells)
 
-        self._run(work, done, note)
+        self._start_task(gather_fields, show_gathered, note)
 
-    def _run(
+    def _start_task(
         self,
         work: Callable[[TaskTurn], Any],
         done: Callable[[Any], None],
@@ -264,7 +268,7 @@ class Tables:
     ) -> None:
         """Do something in a worker; a note is shown at once, and in the end."""
 
-        def finish(result: Any) -> None:
+        def finish_task(result: Any) -> None:
             self.progressed.emit(1, 1)
             done(result)
 
@@ -276,7 +280,7 @@ class Tables:
         self.progressed.emit(0, 0)
         if note:
             self.told.emit(note)
-        self._task.start(work, finish, report_failure)
+        self._task.start(work, finish_task, report_failure)
 
     def cancel(self) -> None:
         """Give up what goes on in a worker, and say so."""
@@ -288,7 +292,7 @@ class Tables:
         """Let a worker end after the fields that were begun; in the main thread."""
         self._task.cancel()
 
-    def _take(self, offer: Offer, table: Table) -> None:
+    def _take_table(self, offer: Offer, table: Table) -> None:
         self._joined.add(offer, table)
         self.offers = tuple(dict.fromkeys((offer, *self.offers)))
         strangers = len(
@@ -298,16 +302,16 @@ class Tables:
             wells = "1 well" if strangers == 1 else f"{strangers:,} wells"
             verb = "is" if strangers == 1 else "are"
             self.told.emit(f"{wells} in {offer.title} {verb} not on this plate.")
-        self._show(offer)
+        self._show_table(offer)
 
-    def _show(self, offer: Offer | None) -> None:
+    def _show_table(self, offer: Offer | None) -> None:
         self.chosen = offer
         table = self.table
         columns = (*table.numeric, *table.columns) if table is not None else ()
         if self.column not in columns:
             self.column = columns[0] if columns and self.wells else None
         self._limits = self.log = None
-        self._join()
+        self._join_features()
         self.changed.emit()
 
     # The map.
@@ -325,7 +329,7 @@ class Tables:
         """Colour the map by a column of any table, which is chosen; see `color_by`."""
         if column is not None and column.offer != self.chosen:
             self.chosen, self.column = column.offer, None
-            self._join()
+            self._join_features()
         self.color_by(None if column is None else column.name, how)
 
     def limit(self, limits: tuple[float, float] | None) -> None:
@@ -367,7 +371,7 @@ class Tables:
     def problem(self) -> str:
         """Why the filter means nothing; "" where it does."""
         try:
-            self._shown()
+            self._find_shown()
         except ValueError as error:
             return str(error)
         return ""
@@ -376,14 +380,14 @@ class Tables:
     def shown(self) -> frozenset[str] | None:
         """Paths of the wells that the filter means; None for all, and for `problem`."""
         try:
-            return self._shown()
+            return self._find_shown()
         except ValueError:
             return None
 
-    def _shown(self) -> frozenset[str] | None:
+    def _find_shown(self) -> frozenset[str] | None:
         return self._joined.wells_shown(self._filter, self.chosen, self.browser.map)
 
-    def _join(self) -> None:
+    def _join_features(self) -> None:
         """Show what a table holds of the objects of the field.
 
         Labels that none of the wells had that were looked at are offered from now on.
@@ -392,7 +396,7 @@ class Tables:
         join_table(self._viewer(), self.browser, table)
         names = names_shown(self._viewer(), self.browser)
         if not set(names) <= set(self.labels):
-            self._offer([Offer(TableOrigin.COUNT, name) for name in names])
+            self._add_offers([Offer(TableOrigin.COUNT, name) for name in names])
 
 
 def labels_shown(
