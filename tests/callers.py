@@ -18,20 +18,20 @@ import numpy as np
 import zarr
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.labels.classes import STATES
-from napari_ngff.labels.creation import METHOD, create_labels
-from napari_ngff.labels.description import write_label_info
+from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.labels.journal import Journal, find_journals
-from napari_ngff.labels.places.merging import merge
-from napari_ngff.labels.places.replica import copy_labels
+from napari_ngff.labels.label_classes import STATES
+from napari_ngff.labels.label_metadata import write_label_info
+from napari_ngff.labels.label_writer import LabelWriter
+from napari_ngff.labels.places.copy_labels import copy_labels
+from napari_ngff.labels.places.merge_sidecar import merge
 from napari_ngff.labels.places.sidecar import sidecar_home
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.retained import Retained
-from napari_ngff.labels.saving.widening import widen
+from napari_ngff.labels.saving.before_images import Retained
+from napari_ngff.labels.saving.retype_array import widen
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.labels.states import FieldStates
-from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.store.arrays.chunked_array import open_array
@@ -339,7 +339,7 @@ def write_table(place):
 
 
 def state_field(place):
-    FieldStates(place.node()).set("", STATES[1])
+    FieldStates(place.node()).set_state("", STATES[1])
 
 
 def recover_files(place):
@@ -351,15 +351,15 @@ def recover_files(place):
 
 
 def add(canvas, one):
-    canvas.begin()
-    canvas.add(one)
-    canvas.close()
+    canvas.begin_step()
+    canvas.add_edit(one)
+    canvas.close_step()
 
 
 def add_numbered(canvas, painting, number):
     one = painting.edit(number)
     if one.label > np.iinfo(canvas.dtype).max:
-        canvas.widen(np.dtype("u4"))
+        canvas.change_dtype(np.dtype("u4"))
     add(canvas, one)
 
 
@@ -496,7 +496,7 @@ def recover_painted(painting):
         journal = Journal(str(place.root), painting.path, canvas, found[0])
         for one in journal.recovered.edits:
             if one.label > np.iinfo(canvas.dtype).max:
-                canvas.widen(np.dtype("u4"))
+                canvas.change_dtype(np.dtype("u4"))
             add(canvas, one)
         writer = writer_of(place, painting, canvas, journal)
         writer.adopt(journal.recovered)
@@ -515,7 +515,7 @@ def painted(original, painting, count):
     """
     place = Place(FOLDER, original)
     canvas = blank_canvas() if painting.new else open_canvas(place, painting.path)
-    canvas.widen(np.dtype("u4"))
+    canvas.change_dtype(np.dtype("u4"))
     for number in range(count):
         add_numbered(canvas, painting, number)
     whole = canvas.read(0, tuple((0, n) for n in SHAPES[0]))

@@ -11,11 +11,11 @@ import zarr
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import Journal, find_journals
-from napari_ngff.labels.reduce import Reduction
+from napari_ngff.labels.label_writer import LabelWriter
+from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.retained import Retained
+from napari_ngff.labels.saving.before_images import Retained
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.store.arrays.chunked_array import open_array
@@ -46,9 +46,9 @@ def edit(
 
 def reduced(pixels, shape, method):
     """A whole coarser level."""
-    reduction = Reduction.of(pixels.shape, shape, method)
+    reduction = LevelReduction.between_shapes(pixels.shape, shape, method)
     box = tuple((0, n) for n in shape)
-    sources = reduction.sources(box)
+    sources = reduction.source_box(box)
     return reduction.reduce(pixels[tuple(slice(*s) for s in sources)], box)
 
 
@@ -138,9 +138,9 @@ def journaled(label, canvas, method="nearest", folder=None):
     writer.journal = journal
     if folder is not None:
         for one in journal.recovered.edits:
-            canvas.begin()
-            canvas.add(one)
-            canvas.close()
+            canvas.begin_step()
+            canvas.add_edit(one)
+            canvas.close_step()
         writer.adopt(journal.recovered)
     return writer
 

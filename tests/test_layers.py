@@ -138,8 +138,8 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ("widgets/browser/dock.py", "\n" * (LONGEST + 1)),
         ("store/sources/zip_directory.py", "import tempfile"),
         ("labels/journal.py", "def f(a, b):\n    os.replace(a, b)"),
-        ("store/hierarchy/node.py", "def f(a):\n    os.fsync(a)"),
-        ("labels/writer.py", "isinstance(source, FolderSource)"),
+        ("store/node.py", "def f(a):\n    os.fsync(a)"),
+        ("labels/label_writer.py", "isinstance(source, FolderSource)"),
     ],
 )
 def test_violation_is_seen(path: str, text: str) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         ServerError,
         UnsupportedError,
     )
-    from napari_ngff.labels.places.merging import merge as merge_sidecar
+    from napari_ngff.labels.places.merge_sidecar import merge as merge_sidecar
     from napari_ngff.metadata.model import Problem, Reference
     from napari_ngff.store.hierarchy.coordinate_systems import (
         intrinsic_of,

@@ -49,14 +49,14 @@ def shapes(name: str) -> list[tuple[int, ...]]:
 
 def reduced(pixels: np.ndarray, method: str) -> list[np.ndarray]:
     """All levels, made anew."""
-    from napari_ngff.labels.reduce import Reduction
+    from napari_ngff.labels.level_reduction import LevelReduction
 
     levels = [pixels]
     wanted = shapes("plane" if pixels.ndim == 2 else "stack")
     for shape in wanted[1:]:
-        reduction = Reduction.of(levels[-1].shape, shape, method)
+        reduction = LevelReduction.between_shapes(levels[-1].shape, shape, method)
         box = tuple((0, n) for n in shape)
-        inside = tuple(slice(*span) for span in reduction.sources(box))
+        inside = tuple(slice(*span) for span in reduction.source_box(box))
         levels.append(reduction.reduce(levels[-1][inside], box))
     return levels
 
@@ -81,10 +81,10 @@ def opened(folder: Path, method: str) -> Any:
     """Open labels as the viewer does, with a journal."""
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.journal import Journal
-    from napari_ngff.labels.writer import LabelWriter
-    from napari_ngff.store.arrays.chunked_array import open_array
-    from napari_ngff.store.pyramids.pyramid import LevelSource
-    from napari_ngff.store.sources.folder_source import FolderSource
+    from napari_ngff.labels.label_writer import LabelWriter
+    from napari_ngff.store.chunks import open_array
+    from napari_ngff.store.folder import FolderSource
+    from napari_ngff.store.pyramid import LevelSource
 
     source = FolderSource(str(folder))
     levels = [LevelSource(open_array(source, str(k))) for k in range(LEVELS)]
@@ -105,11 +105,11 @@ def fill(writer: Any, box: Box, label: int) -> None:
     canvas = writer.canvas
     axes = tuple(range(len(box)))
     shape = Polygon(corners, canvas.shape[-2:])
-    canvas.begin()
+    canvas.begin_step()
     for plane in range(*box[0]) if len(box) > 2 else (None,):
         fixed = () if plane is None else ((0, plane),)
-        canvas.add(Edit(shape, axes[-2:], fixed, label))
-    canvas.close()
+        canvas.add_edit(Edit(shape, axes[-2:], fixed, label))
+    canvas.close_step()
     writer.journal.sync()
 
 

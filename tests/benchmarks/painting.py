@@ -145,15 +145,15 @@ def memory() -> str:
     canvas = large()
     for number in range(1000):
         at = random.uniform(40_000, 60_000, 2)
-        canvas.begin()
+        canvas.begin_step()
         for _ in range(MOVES):
             to = at + random.uniform(-20, 20, 2)
             shape = Stroke((tuple(at), tuple(to)), (4,), 10.5, (1.0, 1.0))
-            canvas.add(Edit(shape, (0, 1), (), number + 1))
+            canvas.add_edit(Edit(shape, (0, 1), (), number + 1))
             at = to
-        canvas.close()
+        canvas.close_step()
         box = tuple((int(c) - 512, int(c) + 512) for c in at)
-        canvas.overlay(0, box, np.zeros((1024, 1024), "u4"))
+        canvas.overlay_edits(0, box, np.zeros((1024, 1024), "u4"))
     grown = (tracemalloc.get_traced_memory()[0] - before) / 1e6
     tracemalloc.stop()
     lines = ["| | |", "|---|---:|", f"| memory of 1000 strokes | {grown:.0f} MB |"]
@@ -162,7 +162,7 @@ def memory() -> str:
     fresh = canvas.copy()
     first = once(lambda: view(fresh, 50_000))
     again = statistics.median(once(lambda: view(fresh, 50_000)) for _ in range(9))
-    count = len(fresh.log.touching(((50_000, 51_024),) * 2))
+    count = len(fresh.log.edits_touching(((50_000, 51_024),) * 2))
     lines.append(f"| the same with {count} strokes on it, first | {first:.1f} ms |")
     lines.append(f"| ... and again | {again:.1f} ms |")
     top = once(lambda: np.asarray(fresh.levels[8][:]))

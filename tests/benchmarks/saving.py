@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.reduce import Method
-    from napari_ngff.store.arrays.new_array import NewArray
+    from napari_ngff.labels.level_reduction import Method
+    from napari_ngff.store.creation import NewArray
 
 JSON = dict[str, Any]
 Save = Callable[[Path, str, np.ndarray], None]
@@ -107,7 +107,7 @@ def by_levels(
     folder: Path, name: str, pixels: np.ndarray, method: Method, codec: Codec
 ) -> None:
     """The same, by another method or codec, and without what is said of an image."""
-    from napari_ngff.labels.reduce import Reduction
+    from napari_ngff.labels.level_reduction import LevelReduction
     from napari_ngff.metadata.model import Axis
     from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
     from napari_ngff.store.pyramids.pyramid_writer import PyramidWriter
@@ -119,7 +119,7 @@ def by_levels(
     kinds = [Axis(letter, "space") for letter in axes]
     outline = PyramidPlan.of(pixels.shape, kinds, ones, ones, levels=LEVELS)
     reducers = [
-        (Reduction.of(fine, coarse, method, step), step)
+        (LevelReduction.between_shapes(fine, coarse, method, step), step)
         for fine, coarse, step in outline.steps
     ]
     with Draft(folder / "new.zarr") as draft:

@@ -10,13 +10,13 @@ from zarr.codecs import TransposeCodec, ZstdCodec
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.retained import Retained
+from napari_ngff.labels.saving.before_images import Retained
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.labels.writer import LabelWriter
-from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.zip_source import ZipSource
+from napari_ngff.store.chunks import open_array
+from napari_ngff.store.ozx import ZipSource
+from napari_ngff.store.pyramid import LevelSource
 from saving import levels_of, open_writer, write_levels
 
 ZSTD = ZstdCodec(level=1)
@@ -99,9 +99,9 @@ def test_a_save_makes_the_same_objects_as_in_a_folder(pair):
     ):
         for writer in writers:
             for edit in edits:
-                writer.canvas.begin()
-                writer.canvas.add(edit)
-                writer.canvas.close()
+                writer.canvas.begin_step()
+                writer.canvas.add_edit(edit)
+                writer.canvas.close_step()
             outcome = writer.save()
             assert outcome.blocks
             assert not outcome.refused
@@ -113,7 +113,7 @@ def test_a_save_makes_the_same_objects_as_in_a_folder(pair):
 def test_saved_steps_can_be_undone_and_saved_again(archive):
     before = objects(archive)
     writer = archive_writer(archive)
-    writer.canvas.add(blob((5, 7), (20, 30), 9))
+    writer.canvas.add_edit(blob((5, 7), (20, 30), 9))
     writer.save()
     assert objects(archive) != before
     writer.canvas.undo()
@@ -124,8 +124,8 @@ def test_saved_steps_can_be_undone_and_saved_again(archive):
 def test_labels_that_need_a_wider_type(archive):
     writer = archive_writer(archive)
     before = read_archive(archive)[0]
-    writer.canvas.widen(np.dtype("u2"))
-    writer.canvas.add(blob((0, 0), (3, 3), 300))
+    writer.canvas.change_dtype(np.dtype("u2"))
+    writer.canvas.add_edit(blob((0, 0), (3, 3), 300))
     writer.save()
     levels = read_archive(archive)
     assert {level.dtype for level in levels} == {np.dtype("u2")}
@@ -141,7 +141,7 @@ def test_labels_that_need_a_wider_type(archive):
 def test_a_save_that_is_stopped_leaves_the_archive_and_is_finished_by_the_next(archive):
     before = archive.read_bytes()
     writer = archive_writer(archive)
-    writer.canvas.add(blob((5, 7), (20, 30), 9))
+    writer.canvas.add_edit(blob((5, 7), (20, 30), 9))
     told = []
 
     def progress(level, done, total):
@@ -173,7 +173,7 @@ def test_two_writers_of_two_labels_lose_nothing(tmp_path, archive):
         arrays = [open_array(source, f"{label}/{i}") for i in range(COUNT)]
         writers.append(LabelWriter(Canvas(list(map(LevelSource, arrays))), Retained()))
     for number, writer in enumerate(writers):
-        writer.canvas.add(blob((5, 7), (20, 30), 7 + number))
+        writer.canvas.add_edit(blob((5, 7), (20, 30), 7 + number))
     for writer in writers:
         assert not writer.save().refused
     with zarr.storage.ZipStore(path, mode="r") as store:
@@ -186,8 +186,8 @@ def test_what_another_program_painted_is_refused_once_and_then_painted_over(arch
     mine, theirs = archive_writer(archive), archive_writer(archive)
     for writer in (mine, theirs):
         writer.canvas.levels[0].source.read(((0, 61), (0, 83)))
-    mine.canvas.add(blob((5, 7), (4, 4), 9))
-    theirs.canvas.add(blob((6, 8), (1, 20), 5))
+    mine.canvas.add_edit(blob((5, 7), (4, 4), 9))
+    theirs.canvas.add_edit(blob((6, 8), (1, 20), 5))
     theirs.save()
     outcome = mine.save()
     assert outcome.refused

@@ -8,9 +8,9 @@ import pytest
 import zarr
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.labels.creation import enter
-from napari_ngff.labels.description import read_label_info, write_label_info
-from napari_ngff.labels.places.home import home_in
+from napari_ngff.labels.create_labels import add_to_list
+from napari_ngff.labels.label_metadata import read_label_info, write_label_info
+from napari_ngff.labels.places.label_location import home_in
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.folder_transaction import FolderTransaction
@@ -29,7 +29,7 @@ def folder(tmp_path):
 def enter_all(folder, names):
     home = home_in(open_node(folder))
     for name in names:
-        enter(FolderTransaction(home.source.name), home, name)
+        add_to_list(FolderTransaction(home.source.name), home, name)
 
 
 def test_names_of_several_threads(folder):
@@ -88,5 +88,5 @@ def test_what_is_no_list_of_labels_stays(folder, labels):
     file.write_text(json.dumps(document))
     home = home_in(open_node(folder))
     with pytest.raises(CorruptDataError, match="not a list of labels"):
-        enter(FolderTransaction(str(folder)), home, "mine")
+        add_to_list(FolderTransaction(str(folder)), home, "mine")
     assert json.loads(file.read_text()) == document

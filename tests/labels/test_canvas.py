@@ -9,7 +9,7 @@ import pytest
 
 from napari_ngff.labels.canvas import NOTED, Canvas
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.flood import flood
+from napari_ngff.labels.flood import flood_region
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from painting import Empty, Memory, pyramid
 
@@ -29,9 +29,9 @@ def wide(chunk=512):
 def test_painting_reads_nothing():
     levels = pyramid(np.zeros((64, 64), "u2"), [(32, 32)])
     canvas = Canvas(levels)
-    canvas.add(stroke((10.0, 10.0), (40.0, 50.0)))
+    canvas.add_edit(stroke((10.0, 10.0), (40.0, 50.0)))
     out = np.zeros((32, 32), "u2")
-    canvas.overlay(1, ((0, 32), (0, 32)), out)
+    canvas.overlay_edits(1, ((0, 32), (0, 32)), out)
     assert out.any()
     assert [level.read_voxels for level in levels] == [0, 0]
 
@@ -39,7 +39,7 @@ def test_painting_reads_nothing():
 def test_a_chunk_that_is_all_painted_is_neither_stored_nor_read():
     levels = pyramid(np.zeros((64, 64), "u2"), [])
     canvas = Canvas(levels)
-    canvas.add(Edit(Everywhere((64, 64)), (0, 1), (), 7))
+    canvas.add_edit(Edit(Everywhere((64, 64)), (0, 1), (), 7))
     assert (np.asarray(canvas.levels[0]) == 7).all()
     before = levels[0].read_voxels
     assert (np.asarray(canvas.levels[0]) == 7).all()
@@ -51,12 +51,12 @@ def test_steps_are_undone_whole_and_done_again():
     canvas = Canvas(pyramid(np.zeros((64, 64), "u2"), [(32, 32)]))
     states = [[np.asarray(level) for level in canvas.levels]]
     for label in range(1, 6):
-        canvas.begin()
+        canvas.begin_step()
         for i in range(4):
             at = 10.0 * label, 8.0 * i + 5
-            canvas.add(stroke(at, (at[0], at[1] + 8), label=label))
-            canvas.overlay(1, ((0, 32), (0, 32)), np.zeros((32, 32), "u2"))
-        assert len(canvas.close()) == 1  # joined
+            canvas.add_edit(stroke(at, (at[0], at[1] + 8), label=label))
+            canvas.overlay_edits(1, ((0, 32), (0, 32)), np.zeros((32, 32), "u2"))
+        assert len(canvas.close_step()) == 1  # joined
         states.append([np.asarray(level) for level in canvas.levels])
     for i in reversed(range(5)):
         canvas.undo()
@@ -75,7 +75,7 @@ def test_more_steps_than_are_noted_are_undone():
     states = []
     for i in range(NOTED + 15):
         states.append(np.asarray(canvas.levels[0]))
-        canvas.add(stroke((i * 0.7, 5.0), (60.0 - i * 0.5, 60.0), label=i + 1))
+        canvas.add_edit(stroke((i * 0.7, 5.0), (60.0 - i * 0.5, 60.0), label=i + 1))
     for state in reversed(states):
         canvas.undo()
         np.testing.assert_array_equal(np.asarray(canvas.levels[0]), state)
@@ -83,10 +83,10 @@ def test_more_steps_than_are_noted_are_undone():
 
 def test_what_was_undone_is_gone_after_another_edit():
     canvas = Canvas(pyramid(np.zeros((64, 64), "u2"), []))
-    canvas.add(stroke((5.0, 5.0), (5.0, 50.0), label=1))
-    canvas.add(stroke((20.0, 5.0), (20.0, 50.0), label=2))
+    canvas.add_edit(stroke((5.0, 5.0), (5.0, 50.0), label=1))
+    canvas.add_edit(stroke((20.0, 5.0), (20.0, 50.0), label=2))
     canvas.undo()
-    canvas.add(stroke((40.0, 5.0), (40.0, 50.0), label=3))
+    canvas.add_edit(stroke((40.0, 5.0), (40.0, 50.0), label=3))
     assert canvas.redo() == []
     assert set(np.unique(np.asarray(canvas.levels[0]))) == {0, 1, 3}
 
@@ -96,18 +96,20 @@ def test_a_thousand_strokes_take_little_memory_and_lose_none():
     random = np.random.default_rng(1)
     starts = random.uniform(1000, 99_000, (1000, 2))
     for number, start in enumerate(starts):
-        canvas.begin()
+        canvas.begin_step()
         for _ in range(10):
             stop = start + random.uniform(-30, 30, 2)
-            canvas.add(stroke(tuple(start), tuple(stop), label=number + 1, radius=5.5))
+            canvas.add_edit(
+                stroke(tuple(start), tuple(stop), label=number + 1, radius=5.5)
+            )
             start = stop
-        canvas.close()
+        canvas.close_step()
         at = [int(c) for c in start]
         box = tuple((max(0, c - 400), min(100_000, c + 400)) for c in at)
-        canvas.overlay(0, box, np.zeros([b - a for a, b in box], "u2"))
+        canvas.overlay_edits(0, box, np.zeros([b - a for a, b in box], "u2"))
     assert canvas.nbytes <= 64 << 20
     assert len(canvas.edits) == 1000
-    values = canvas.levels[0].points(np.round(starts).astype(int).T)
+    values = canvas.levels[0].read_points(np.round(starts).astype(int).T)
     assert np.count_nonzero(values) == 1000
 
 
@@ -119,8 +121,8 @@ def test_the_budget_is_kept_and_changes_nothing(budget):
     for i in range(15):
         points = [tuple(p) for p in random.uniform(0, 200, (3, 2))]
         for canvas in (ours, other):
-            canvas.add(stroke(*points, label=i + 1))
-        ours.overlay(0, ((0, 200), (0, 200)), np.zeros((200, 200), "u2"))
+            canvas.add_edit(stroke(*points, label=i + 1))
+        ours.overlay_edits(0, ((0, 200), (0, 200)), np.zeros((200, 200), "u2"))
         assert ours.nbytes <= max(budget, 32 * 32 * 3 * 2)
     np.testing.assert_array_equal(
         np.asarray(ours.levels[0]), np.asarray(other.levels[0])
@@ -144,19 +146,19 @@ def test_many_threads_read_while_one_paints():
     for thread in threads:
         thread.start()
     for i in range(200):
-        canvas.begin()
-        canvas.add(stroke((i, 5.0), (250.0 - i, 250.0), label=i + 1))
+        canvas.begin_step()
+        canvas.add_edit(stroke((i, 5.0), (250.0 - i, 250.0), label=i + 1))
         if i % 3 == 2:
             canvas.undo()
         else:
-            canvas.close()
+            canvas.close_step()
     stop.set()
     for thread in threads:
         thread.join()
     assert errors == []
     twin = Canvas(pyramid(np.zeros((256, 256), "u2"), [(128, 128)], (32, 32)))
     for edit in canvas.edits:
-        twin.add(edit)
+        twin.add_edit(edit)
     for level, other in zip(canvas.levels, twin.levels, strict=True):
         np.testing.assert_array_equal(np.asarray(level), np.asarray(other))
 
@@ -164,8 +166,10 @@ def test_many_threads_read_while_one_paints():
 def test_dirty_chunks_are_those_that_differ():
     pixels = np.zeros((128, 128), "u2")
     canvas = Canvas(pyramid(pixels, [(64, 64)]))
-    canvas.add(stroke((5.0, 5.0), (120.0, 110.0)))
-    canvas.add(Edit(Polygon(((2, 90), (2, 120), (40, 100)), (128, 128)), (0, 1), (), 2))
+    canvas.add_edit(stroke((5.0, 5.0), (120.0, 110.0)))
+    canvas.add_edit(
+        Edit(Polygon(((2, 90), (2, 120), (40, 100)), (128, 128)), (0, 1), (), 2)
+    )
     for level in canvas.levels:
         changed = np.argwhere(np.asarray(level)) // 16
         expected = {tuple(int(i) for i in chunk) for chunk in changed}
@@ -174,7 +178,7 @@ def test_dirty_chunks_are_those_that_differ():
 
 def test_copies_go_their_own_way():
     canvas = Canvas(pyramid(np.zeros((64, 64), "u2"), [(32, 32)]))
-    canvas.add(stroke((5.0, 5.0), (5.0, 50.0), label=1))
+    canvas.add_edit(stroke((5.0, 5.0), (5.0, 50.0), label=1))
     twin = copy.deepcopy(canvas)
     level = copy.deepcopy(canvas.levels[1])
     canvas.undo()
@@ -198,18 +202,18 @@ def test_levels_behave_like_arrays():
     np.testing.assert_array_equal(np.asarray(level.astype("f4")), pixels.astype("f4"))
     assert int(level[3, 4]) == pixels[3, 4]
     with pytest.raises(IndexError):
-        level.points([[40], [0]])
+        level.read_points([[40], [0]])
     with pytest.raises(MemoryError, match="coarser level"):
         np.asarray(wide().levels[0])
 
 
 def test_a_value_that_does_not_fit_is_refused_until_it_is_widened():
     canvas = Canvas([Memory(np.full((20, 20), 9, "u1"))])
-    canvas.add(stroke((5.0, 5.0), (5.0, 9.0), label=200))
+    canvas.add_edit(stroke((5.0, 5.0), (5.0, 9.0), label=200))
     with pytest.raises(OverflowError):
-        canvas.add(stroke((5.0, 5.0), (5.0, 9.0), label=300))
-    canvas.widen(np.dtype("u2"))
-    canvas.add(stroke((15.0, 5.0), (15.0, 9.0), label=300))
+        canvas.add_edit(stroke((5.0, 5.0), (5.0, 9.0), label=300))
+    canvas.change_dtype(np.dtype("u2"))
+    canvas.add_edit(stroke((15.0, 5.0), (15.0, 9.0), label=300))
     assert set(np.unique(np.asarray(canvas.levels[0]))) == {9, 200, 300}
 
 
@@ -219,7 +223,7 @@ def test_the_next_label_counts_what_was_painted_and_the_coarsest_level():
     canvas = Canvas(levels)
     assert canvas.highest_known() == 17
     assert levels[0].read_voxels == 0
-    canvas.add(stroke((5.0, 5.0), (5.0, 9.0), label=40))
+    canvas.add_edit(stroke((5.0, 5.0), (5.0, 9.0), label=40))
     assert canvas.highest_known() == 40
 
 
@@ -228,13 +232,13 @@ def test_flood_stays_in_its_region_and_in_its_budget():
     pixels[20:80, 20:80] = 1
     pixels[20:80, 50] = 2
     level = Canvas([Memory(pixels)]).levels[0]
-    runs = flood(level, (30, 30), (0, 1))
-    mask = Mask(runs).cover(level.grid, ((0, 100), (0, 100)), True)
+    runs = flood_region(level, (30, 30), (0, 1))
+    mask = Mask(runs).covered_voxels(level.grid, ((0, 100), (0, 100)), True)
     expected = np.zeros((100, 100), bool)
     expected[20:80, 20:50] = True
     np.testing.assert_array_equal(mask, expected)
-    assert flood(level, (30, 30), (0, 1), budget=1000) is None
-    assert flood(wide().levels[0], (0, 0), (0, 1)) is None
+    assert flood_region(level, (30, 30), (0, 1), budget=1000) is None
+    assert flood_region(wide().levels[0], (0, 0), (0, 1)) is None
 
 
 def test_what_a_worker_rasterised_is_taken_over():
@@ -244,14 +248,14 @@ def test_what_a_worker_rasterised_is_taken_over():
         for n in range(1, 7)
     ]
     plain, canvas = (Canvas(pyramid(below, [(32, 32)])) for _ in range(2))
-    plain.extend(edits)
+    plain.add_edits(edits)
     drawn = canvas.copy_with(edits)
-    drawn.rasterise(0)
-    canvas.extend(edits, drawn)
+    drawn.rasterise_level(0)
+    canvas.add_edits(edits, drawn)
     assert canvas.nbytes > 0 == drawn.nbytes
-    canvas.add(stroke((1.0, 1.0), (60.0, 60.0), label=9))
-    plain.add(stroke((1.0, 1.0), (60.0, 60.0), label=9))
-    drawn.rasterise(1)
+    canvas.add_edit(stroke((1.0, 1.0), (60.0, 60.0), label=9))
+    plain.add_edit(stroke((1.0, 1.0), (60.0, 60.0), label=9))
+    drawn.rasterise_level(1)
     canvas.take_rasterised(drawn)  # later: it lacks the last edit
     for _ in range(4):
         for one, other in zip(canvas.levels, plain.levels, strict=True):
@@ -263,10 +267,10 @@ def test_what_a_worker_rasterised_of_other_edits_is_left():
     canvas = Canvas(pyramid(np.zeros((64, 64), "u2"), []))
     edits = [stroke((9.0, 5.0), (9.0, 50.0), label=4)]
     drawn = canvas.copy_with(edits)
-    drawn.rasterise(0)
-    canvas.extend(edits)
+    drawn.rasterise_level(0)
+    canvas.add_edits(edits)
     canvas.undo()
-    canvas.add(stroke((30.0, 5.0), (30.0, 50.0), label=5))
+    canvas.add_edit(stroke((30.0, 5.0), (30.0, 50.0), label=5))
     canvas.take_rasterised(drawn)
     assert set(np.unique(canvas.levels[0])) == {0, 5}
     with pytest.raises(OverflowError):

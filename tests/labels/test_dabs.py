@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from napari_ngff.labels import dabs, edits, shapes
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.grid import Grid
+from napari_ngff.labels.level_grid import LevelGrid
 from napari_ngff.labels.shapes import Stroke
 from painting import pyramid
 
@@ -28,8 +28,8 @@ def every_voxel(stroke, grid, box, touch):
     """Cover a box by the definition: dab for dab, voxel by voxel."""
     squares = []
     for axis, span in enumerate(box):
-        low, high = grid.bounds(axis, span, touch)
-        at = stroke.dabs()[:, axis, None]
+        low, high = grid.block_bounds(axis, span, touch)
+        at = stroke.dab_centres()[:, axis, None]
         away = np.maximum(np.maximum(low - at, at - high), 0)
         shape = [len(at)] + [1] * len(box)
         shape[axis + 1] = -1
@@ -43,10 +43,10 @@ def whole(cover, box):
 
 
 GRIDS = [
-    Grid((61, 83), (61, 83)),
-    Grid((61, 83), (21, 40)),
-    Grid((9, 30, 42), (9, 30, 42)),
-    Grid((9, 30, 42), (4, 15, 13)),
+    LevelGrid((61, 83), (61, 83)),
+    LevelGrid((61, 83), (21, 40)),
+    LevelGrid((9, 30, 42), (9, 30, 42)),
+    LevelGrid((9, 30, 42), (4, 15, 13)),
 ]
 
 
@@ -92,7 +92,8 @@ def test_a_way_of_dabs_is_each_dab_drawn(case):
     grid, box, touch, first, second = case
     way = Stroke((first.points[0], second.points[0]), (3,), first.radius, first.weights)
     np.testing.assert_array_equal(
-        whole(way.cover(grid, box, touch), box), every_voxel(way, grid, box, touch)
+        whole(way.covered_voxels(grid, box, touch), box),
+        every_voxel(way, grid, box, touch),
     )
 
 
@@ -110,13 +111,13 @@ def test_steps_of_a_large_brush_are_as_if_each_were_drawn_whole(source, touch):
         shape = Stroke((tuple(at), tuple(at + step)), (number % 2,), 38.5, (1.0, 1.0))
         edit = Edit(shape, (0, 1), (), 9 - number // 9, source, touch)
         at = at + step
-        ours.add(edit)
+        ours.add_edit(edit)
         for level, values in zip(ours.levels, expected, strict=True):
             box = tuple((0, n) for n in level.shape)
             shown = np.zeros(level.shape, "u2")
-            ours.overlay(level.number, box, shown)
+            ours.overlay_edits(level.number, box, shown)
             mask = every_voxel(shape, level.grid, box, touch)
-            mask &= edit.replaces(values)
+            mask &= edit.replaced_mask(values)
             values[mask] = edit.label
     for level, values in zip(ours.levels, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(level), values)
@@ -124,12 +125,12 @@ def test_steps_of_a_large_brush_are_as_if_each_were_drawn_whole(source, touch):
 
 def test_a_step_of_a_large_brush_looks_at_a_crescent_only(monkeypatch):
     monkeypatch.undo()
-    grid = Grid((4096, 4096), (4096, 4096))
+    grid = LevelGrid((4096, 4096), (4096, 4096))
     first, second = (
         Stroke(((2048.0, x), (2048.0, x)), (0,), 1000.5, (1.0, 1.0)) for x in (900, 903)
     )
     box = ((1536, 2560), (1536, 2560))
-    parts = second.beyond(first, grid, box, True)
+    parts = second.boxes_beyond(first, grid, box, True)
     voxels = sum(math.prod(b - a for a, b in part) for part in parts)
     assert 0 < voxels < 1024 * 1024 / 10
-    assert first.beyond(first, grid, ((2000, 2100), (800, 900)), True) == []
+    assert first.boxes_beyond(first, grid, ((2000, 2100), (800, 900)), True) == []

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 
 from napari_ngff.labels import polygons
 from napari_ngff.labels.edits import Edit, EditLog, dump_edit, join_edits, load_edit
-from napari_ngff.labels.grid import Grid
+from napari_ngff.labels.level_grid import LevelGrid
 from napari_ngff.labels.polygons import is_large, polygon_runs
 from napari_ngff.labels.runs import mask_runs, point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
@@ -28,18 +28,18 @@ SIZES = st.integers(1, 40).flatmap(
 @given(SIZES)
 def test_each_voxel_of_level_0_belongs_to_one_block(sizes):
     full, size = sizes
-    grid = Grid((full,), (size,))
+    grid = LevelGrid((full,), (size,))
     index = np.arange(full)
-    held = grid.holder(0, index)
+    held = grid.holder_index(0, index)
     np.testing.assert_array_equal(held, holders(full, size))
     assert sorted(set(held.tolist())) == list(range(size))
     coarse = np.arange(size)
-    first = grid.first(0, np.arange(size + 1))
+    first = grid.block_start(0, np.arange(size + 1))
     assert (first[0], first[-1]) == (0, full)
     np.testing.assert_array_equal(np.repeat(coarse, np.diff(first)), held)
-    sample = grid.sample(0, coarse)
+    sample = grid.block_sample(0, coarse)
     np.testing.assert_array_equal(sample, samples(full, size))
-    np.testing.assert_array_equal(grid.holder(0, sample), coarse)
+    np.testing.assert_array_equal(grid.holder_index(0, sample), coarse)
 
 
 def napari_polygon(points, shape):
@@ -58,12 +58,14 @@ CORNERS = st.lists(
 def test_polygons_are_napari_s_at_any_border_of_chunks(points, step):
     shape = 57, 71
     polygon = Polygon(tuple(points), shape)
-    grid = Grid(shape, shape)
+    grid = LevelGrid(shape, shape)
     ours = np.zeros(shape, bool)
     for y in range(0, shape[0], step):
         for x in range(0, shape[1], step):
             box = (y, min(y + step, 57)), (x, min(x + step, 71))
-            ours[tuple(slice(*s) for s in box)] = polygon.cover(grid, box, True)
+            ours[tuple(slice(*s) for s in box)] = polygon.covered_voxels(
+                grid, box, True
+            )
     np.testing.assert_array_equal(ours, napari_polygon(points, shape))
 
 
@@ -97,12 +99,12 @@ def test_polygons_in_bands_are_the_same(points):
 def test_huge_polygons_are_napari_s_at_level_0(points, step):
     shape = 57, 71
     polygon = Polygon(tuple(points), shape)
-    grid = Grid(shape, shape)
+    grid = LevelGrid(shape, shape)
     ours = np.zeros(shape, bool)
     with limits(EXACT=0, BAND=300):
         for y in range(0, shape[0], step):
             box = (y, min(y + step, 57)), (0, 71)
-            ours[y : y + step] = polygon.cover(grid, box, True)
+            ours[y : y + step] = polygon.covered_voxels(grid, box, True)
     np.testing.assert_array_equal(ours, napari_polygon(points, shape))
 
 
@@ -130,7 +132,7 @@ def test_a_polygon_of_a_whole_slide_is_exact_where_it_is_looked_at():
     frame = (100_000, 100_000)
     assert is_large(points, frame)
     box = (60_000, 60_040), (0, 100_000)
-    ours = Polygon(points, frame).cover(Grid(frame, frame), box, True)
+    ours = Polygon(points, frame).covered_voxels(LevelGrid(frame, frame), box, True)
     low = np.array([60_000, 7])
     picture = Image.new("L", (100_000 - 7, 40), 0)
     moved = [(x - low[1], y - low[0]) for y, x in points]
@@ -146,7 +148,7 @@ def test_dabs_lie_where_napari_puts_them(ends, size):
     start, stop = ends[:2], ends[2:]
     theirs = np.round(interpolate_coordinates(start, stop, size)).astype(int)
     steps = round(max(abs(np.subtract(stop, start))) / size * 4)
-    ours = Stroke((start, stop), (steps,), 3.5, (1.0, 1.0)).dabs()
+    ours = Stroke((start, stop), (steps,), 3.5, (1.0, 1.0)).dab_centres()
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -157,8 +159,10 @@ def test_strokes_that_follow_each_other_are_joined():
 
     a, b, c = (0.0, 0.0), (0.0, 9.0), (7.0, 9.0)
     (joined,) = join_edits([edit(a, b), edit(b, c)])
-    separate = np.concatenate([edit(a, b).shape.dabs(), edit(b, c).shape.dabs()])
-    np.testing.assert_array_equal(joined.shape.dabs(), separate)
+    separate = np.concatenate(
+        [edit(a, b).shape.dab_centres(), edit(b, c).shape.dab_centres()]
+    )
+    np.testing.assert_array_equal(joined.shape.dab_centres(), separate)
     assert len(join_edits([edit(a, b), edit(c, a)])) == 2
     assert len(join_edits([edit(a, b), edit(b, c, label=2)])) == 2
     assert len(join_edits([edit(a, b), edit(b, c, source=2)])) == 2
@@ -180,7 +184,7 @@ def test_runs_cover_what_the_plain_rule_says(points, height, width, touch):
     np.testing.assert_array_equal(runs, mask_runs(mask, (0, 0)))
     ours = np.zeros(size, bool)
     box = tuple((0, n) for n in size)
-    ours[...] = Mask(runs).cover(Grid(full, size), box, touch)
+    ours[...] = Mask(runs).covered_voxels(LevelGrid(full, size), box, touch)
     np.testing.assert_array_equal(ours, (touched if touch else sampled)(mask, size))
 
 
@@ -207,7 +211,7 @@ def test_the_log_finds_edits_by_place():
     log = EditLog(2)
     for i in range(600):
         points = ((float(i), 0.0), (float(i), 3.0))
-        log.add(Edit(Stroke(points, (1,), 0.5, (1.0, 1.0)), (0, 1), (), 1))
-    assert log.touching(((10, 13), (0, 2))) == [10, 11, 12]
-    assert log.touching(((10, 13), (0, 2)), 11) == [11, 12]
-    assert log.touching(((10, 13), (5, 9))) == []
+        log.add_edit(Edit(Stroke(points, (1,), 0.5, (1.0, 1.0)), (0, 1), (), 1))
+    assert log.edits_touching(((10, 13), (0, 2))) == [10, 11, 12]
+    assert log.edits_touching(((10, 13), (0, 2)), 11) == [11, 12]
+    assert log.edits_touching(((10, 13), (5, 9))) == []

@@ -52,9 +52,9 @@ def painted(label, source=None):
     writer = journaled(label, open_canvas(label, 3, source=source), "mode")
     canvas = writer.canvas
     for number in range(EDITS):
-        canvas.begin()
-        canvas.add(edit(number, 1, SHAPES[0]))
-        canvas.close()
+        canvas.begin_step()
+        canvas.add_edit(edit(number, 1, SHAPES[0]))
+        canvas.close_step()
     writer.journal.sync()
     return writer
 

@@ -10,7 +10,7 @@ from zarr.codecs import ZstdCodec
 
 from napari_ngff.labels.edits import dump_edit
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
-from napari_ngff.labels.saving.retained import Retained
+from napari_ngff.labels.saving.before_images import Retained
 from saving import edit, open_canvas, write_levels
 
 SHAPE = (120, 150)
@@ -51,9 +51,9 @@ def fill(disk, left=0):
 
 def add(canvas, numbers):
     for number in numbers:
-        canvas.begin()
-        canvas.add(edit(number, 3, SHAPE))
-        canvas.close()
+        canvas.begin_step()
+        canvas.add_edit(edit(number, 3, SHAPE))
+        canvas.close_step()
 
 
 @pytest.mark.parametrize("left", [0, 4096])

@@ -60,16 +60,16 @@ def wanted(original, count, seed):
     """All levels after some edits, made at once on a copy that was never killed."""
     writer = open_writer(original, 4, "mode")
     for number in range(count):
-        writer.canvas.add(edit(number, seed, SHAPES[0]))
+        writer.canvas.add_edit(edit(number, seed, SHAPES[0]))
     whole = writer.canvas.read(0, tuple((0, n) for n in SHAPES[0]))
     return levels_of(whole, SHAPES[1:], "mode")
 
 
 def paint(canvas, journal, numbers, seed):
     for number in numbers:
-        canvas.begin()
-        canvas.add(edit(number, seed, canvas.shape))
-        canvas.close()
+        canvas.begin_step()
+        canvas.add_edit(edit(number, seed, canvas.shape))
+        canvas.close_step()
         journal.sync()
 
 
@@ -82,7 +82,7 @@ def test_nothing_is_written_before_there_is_an_edit(label):
 
 def test_an_edit_comes_to_the_disk_by_itself(label):
     writer, journal = start(label)
-    writer.canvas.add(edit(1, 0, SHAPES[0]))
+    writer.canvas.add_edit(edit(1, 0, SHAPES[0]))
     until(lambda: len(read_journal(journal.folder).edits) == 1)
     writer.canvas.undo()
     until(lambda: read_journal(journal.folder).edits == ())
@@ -167,9 +167,9 @@ def test_a_save_and_the_ticker_can_begin_a_journal_at_once(label, monkeypatch):
         return hold(folder)
 
     monkeypatch.setattr(module, "hold", slowly)
-    canvas.begin()
-    canvas.add(edit(0, 1, SHAPES[0]))
-    canvas.close()
+    canvas.begin_step()
+    canvas.add_edit(edit(0, 1, SHAPES[0]))
+    canvas.close_step()
 
     def keep():
         try:
@@ -191,12 +191,14 @@ def test_edits_that_are_being_restored_outlive_another_look(label):
     paint(writer.canvas, journal, range(3), 0)
     journal.close()
     canvas = open_canvas(label, 4)
-    canvas.widen(np.dtype("u4"))  # the canvas has changed before it has the edits
+    canvas.change_dtype(
+        np.dtype("u4")
+    )  # the canvas has changed before it has the edits
     (folder,) = find_journals(str(label), "")
     journal = Journal(str(label), "", canvas, folder)
     journal.look()
     assert len(read_journal(folder).edits) == 3
-    canvas.extend(journal.recovered.edits)
+    canvas.add_edits(journal.recovered.edits)
     paint(canvas, journal, [5], 0)
     assert len(read_journal(folder).edits) == 4
     journal.remove()

@@ -9,9 +9,9 @@ import zarr
 
 from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.labels.creation import METHOD, create_labels
-from napari_ngff.labels.saving.retained import Retained
-from napari_ngff.labels.writer import LabelWriter
+from napari_ngff.labels.create_labels import METHOD, create_labels
+from napari_ngff.labels.label_writer import LabelWriter
+from napari_ngff.labels.saving.before_images import Retained
 from napari_ngff.metadata.model import Severity
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
@@ -38,9 +38,9 @@ def version_of(image):
 
 def paint(canvas, count=9):
     for number in range(count):
-        canvas.begin()
-        canvas.add(edit(number, 4, SHAPES[0]))
-        canvas.close()
+        canvas.begin_step()
+        canvas.add_edit(edit(number, 4, SHAPES[0]))
+        canvas.close_step()
 
 
 def change(image):
@@ -54,7 +54,7 @@ def change(image):
 
 def widen(image):
     writer, name = change(image)
-    writer.canvas.widen(np.dtype("u4"))
+    writer.canvas.change_dtype(np.dtype("u4"))
     return writer, name
 
 

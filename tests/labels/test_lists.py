@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from napari_ngff.labels.creation import create_labels
-from napari_ngff.labels.places.merging import merge
+from napari_ngff.labels.create_labels import create_labels
+from napari_ngff.labels.places.merge_sidecar import merge
 from napari_ngff.labels.places.sidecar import sidecar_home
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image

@@ -7,7 +7,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import ndimage
 from skimage.draw import polygon2mask
 
-from napari_ngff.labels.outlines import polygons
+from napari_ngff.labels.outlines import find_polygons
 
 
 def filled(rings, shape):
@@ -22,7 +22,7 @@ def filled(rings, shape):
 @settings(deadline=None, max_examples=150)
 @given(arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9))))
 def test_they_hold_the_voxels_and_nothing_else(mask):
-    found = polygons(mask)
+    found = find_polygons(mask)
     pieces, count = ndimage.label(mask)
     assert len(found) == count
     assert sum(one.area for one in found) == mask.sum()
@@ -46,7 +46,7 @@ def test_a_ring_with_an_island_in_its_hole():
     mask = np.ones((7, 7), bool)
     mask[1:6, 1:6] = False
     mask[3, 3] = True
-    ring, island = sorted(polygons(mask), key=lambda one: -one.area)
+    ring, island = sorted(find_polygons(mask), key=lambda one: -one.area)
     assert ring.area == 24
     assert len(ring.holes) == 1
     assert sorted(map(tuple, island.outer.tolist())) == [(3, 3), (3, 4), (4, 3), (4, 4)]
@@ -55,5 +55,5 @@ def test_a_ring_with_an_island_in_its_hole():
 def test_a_large_disc_is_outlined_in_no_time():
     y, x = np.ogrid[:2000, :2000]
     mask = (y - 1000) ** 2 + (x - 1000) ** 2 < 900**2
-    (one,) = polygons(mask)
+    (one,) = find_polygons(mask)
     assert one.area == mask.sum()

@@ -37,7 +37,7 @@ def test_each_voxel_takes_the_nearest_at_every_level(origin, step, clear, source
     values = random.integers(0, 5, (9, 13)).astype("u1")
     canvas = Canvas(pyramid(below, [(20, 18), (7, 9)], (cut, cut)))
     levels = [np.asarray(level) for level in canvas.levels]
-    canvas.add(edit_of(Raster(values, origin, step, clear), source=source))
+    canvas.add_edit(edit_of(Raster(values, origin, step, clear), source=source))
 
     for level, before in zip(canvas.levels, levels, strict=True):
         expected = before.copy()
@@ -60,7 +60,7 @@ def test_each_voxel_takes_the_nearest_at_every_level(origin, step, clear, source
 def test_it_lies_in_one_plane_of_a_stack():
     canvas = Canvas(pyramid(np.zeros((3, 8, 8), "u2"), []))
     values = np.arange(1, 5, dtype="u1").reshape(2, 2)
-    canvas.add(edit_of(Raster(values, (2.0, 3.0), (2.0, 1.0)), fixed=((0, 1),)))
+    canvas.add_edit(edit_of(Raster(values, (2.0, 3.0), (2.0, 1.0)), fixed=((0, 1),)))
     found = np.asarray(canvas.levels[0])
     assert not found[[0, 2]].any()
     np.testing.assert_array_equal(found[1, 2:6, 3:5], [[1, 2], [1, 2], [3, 4], [3, 4]])

@@ -7,10 +7,10 @@ from zarr.codecs import ZstdCodec
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.retained import Retained
+from napari_ngff.labels.saving.before_images import Retained
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -56,9 +56,9 @@ def blob(corner, size, label, source=None):
 
 
 def add(canvas, edit):
-    canvas.begin()
-    canvas.add(edit)
-    canvas.close()
+    canvas.begin_step()
+    canvas.add_edit(edit)
+    canvas.close_step()
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -8,9 +8,9 @@ import zarr
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
-from napari_ngff.labels.description import read_label_info
-from napari_ngff.labels.states import FieldStates
-from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.labels.label_metadata import read_label_info
+from napari_ngff.store.node import open_node
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.annotation import annotate
 from napari_ngff.viewer.painting.classes import classes_of_layer
@@ -169,7 +169,7 @@ def test_states_are_kept_and_lead_to_what_is_to_do(viewer, root):
     }
     assert counted["A/1"].text == "2 fields: 1 done, 1 flagged"
     again = FieldStates(open_node(root))
-    assert again.state("A/1/1") == "flagged"
+    assert again.state_of("A/1/1") == "flagged"
     # What was painted before stays in sight when one comes back.
     paint(found, 77)
     found.go("A/1/0")

@@ -9,8 +9,8 @@ from ome_zarr.io import parse_url
 from ome_zarr.reader import Reader
 
 from napari_ngff.cli import main
-from napari_ngff.labels.classes import LabelClass
-from napari_ngff.labels.description import read_label_info
+from napari_ngff.labels.label_classes import LabelClass
+from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.painting.classes import Classes, classes_of_layer, counts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from napari.utils import DirectLabelColormap
 
-from napari_ngff.labels.description import read_label_info, write_label_info
+from napari_ngff.labels.label_metadata import read_label_info, write_label_info
 from napari_ngff.metadata.dump import usual_color
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plugin import get_reader

@@ -8,8 +8,8 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.labels.states import FieldStates
-from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.store.node import open_node
 from napari_ngff.viewer import frontend, settings
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.pins import COMPARED
@@ -185,7 +185,7 @@ def test_a_field_with_saved_strokes_is_in_progress(viewer, root, browser):
     paint(layer, 1)
     browser.step_field(1)
     kept = FieldStates(open_node(root))
-    states = [kept.state(key) for key in ("A/1/0", "A/1/1", "A/2/0")]
+    states = [kept.state_of(key) for key in ("A/1/0", "A/1/1", "A/2/0")]
     assert states == ["done", "in progress", "to do"]
 
 

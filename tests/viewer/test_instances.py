@@ -5,7 +5,7 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.labels.objects import known_ids
+from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.bridge.regions import view_region
 from napari_ngff.viewer.painting.instances import (
     absorb,

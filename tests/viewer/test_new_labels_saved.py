@@ -12,7 +12,7 @@ from napari.components import ViewerModel
 from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.labels import creation
+from napari_ngff.labels import create_labels
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -216,7 +216,7 @@ def test_an_interrupted_creation_is_no_label_and_does_not_hinder(
         self.tree._tree._lock.close()  # as the system does for a process that ends
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(creation.NewLabels, "register", fail)
+    monkeypatch.setattr(create_labels.NewLabels, "register", fail)
     layer = painted(path)
     assert not layer.saver.save_now()
     assert layer.unsaved

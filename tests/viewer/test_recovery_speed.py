@@ -47,9 +47,9 @@ def strokes(count):
 def test_thousands_of_edits_are_recovered_at_once(path):
     layer = opened(path)
     for edit in strokes(COUNT):
-        layer.canvas.begin()
-        layer.canvas.add(edit)
-        layer.canvas.close()
+        layer.canvas.begin_step()
+        layer.canvas.add_edit(edit)
+        layer.canvas.close_step()
     begun = time.process_time()
     pixels = np.asarray(layer.data[0])
     reading = time.process_time() - begun

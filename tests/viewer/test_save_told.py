@@ -5,7 +5,7 @@ import re
 import pytest
 
 from napari_ngff.errors import NameTakenError
-from napari_ngff.labels.saving.progress import Outcome
+from napari_ngff.labels.saving.save_run import Outcome
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.viewer.saving import report as save_report
 from napari_ngff.viewer.saving.report import Reporter, SaveResult

@@ -12,7 +12,7 @@ from napari.components import ViewerModel
 from napari.layers import Labels
 
 from napari_ngff import open_node
-from napari_ngff.labels.states import FieldStates
+from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.plate.tables.measuring import measure
 from napari_ngff.plate.tables.table import tabulate
 from napari_ngff.viewer.browsing.joined_tables import TableColumn, color_categories
@@ -335,8 +335,8 @@ def test_the_states_of_annotation_are_a_table(plate, tmp_path):
     assert offer not in find_offers(session_of(ViewerModel()).browse(node))
     states = FieldStates(node)
     for field in ("A/1/0", "A/1/1", "A/2/0"):
-        states.set(field, "done")
-    states.set("B/3/1", "flagged")
+        states.set_state(field, "done")
+    states.set_state("B/3/1", "flagged")
     viewer = ViewerModel()
     tables = Tables(viewer, session_of(viewer).browse(node))
     tables.find()
@@ -350,7 +350,7 @@ def test_the_states_of_annotation_are_a_table(plate, tmp_path):
     assert filtered(tables, "state = flagged") == {"B/3"}
     assert filtered(tables, "done > 0 and A") == {"A/1", "A/2"}
     # What was done since.
-    FieldStates(node).set("A/2/1", "done")
+    FieldStates(node).set_state("A/2/1", "done")
     tables.choose(offer)
     assert tables.coloring().values["A/2"] == 1
     tables.close()

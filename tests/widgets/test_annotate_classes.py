@@ -126,7 +126,7 @@ def world(layer, y, x):
 
 
 def voxel(layer, y, x):
-    return int(layer.canvas.levels[0].points([[0], [y], [x]])[0])
+    return int(layer.canvas.levels[0].read_points([[0], [y], [x]])[0])
 
 
 def type_key(viewer, key):

@@ -99,7 +99,7 @@ def stroke(viewer, layer, y, x0, x1):
 
 def voxel(layer, y, at):
     zeros = [[0]] * (layer.ndim - 2)
-    return int(layer.canvas.levels[0].points([*zeros, [y], [at]])[0])
+    return int(layer.canvas.levels[0].read_points([*zeros, [y], [at]])[0])
 
 
 def editors(dock):

@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QApplication
 
 from mouse import pump, until
 from napari_ngff import open_node
-from napari_ngff.labels.states import FieldStates
+from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -332,8 +332,8 @@ def test_states_of_annotation_are_on_the_map_before_a_round_begins(
 ):
     where = write_plate(tmp_path / "p.ome.zarr", grid=(2, 3), fields=2)
     states = FieldStates(open_node(str(where)))
-    states.set("A/1/0", "done")
-    states.set("A/2/1", "flagged")
+    states.set_state("A/1/0", "done")
+    states.set_state("A/2/1", "flagged")
     viewer.open(str(where), plugin="napari-ngff")
     until(lambda: browser_of(viewer) is not None)
     view = browser_of(viewer).map

@@ -68,7 +68,7 @@ def look(viewer, zoom, at=(MIDDLE, MIDDLE)):
 
 
 def voxel(layer, point):
-    return int(layer.canvas.levels[0].points([[round(i)] for i in point])[0])
+    return int(layer.canvas.levels[0].read_points([[round(i)] for i in point])[0])
 
 
 def settle(layer):

@@ -13,9 +13,9 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
 from mouse import drag, pump, until
+from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import journal_home
-from napari_ngff.labels.patch import Patch
 from napari_ngff.labels.shapes import Stroke
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer import settings
@@ -187,19 +187,19 @@ def test_the_window_goes_on_while_many_edits_are_restored(viewer, cells, monkeyp
     for number in range(300):
         low = rng.integers(0, 110, 2).astype(float)
         stroke = Stroke((tuple(low), tuple(low + 5)), (4,), 3.5, (1.0, 1.0))
-        layer.canvas.begin()
-        layer.canvas.add(Edit(stroke, (0, 1), (), number % 50 + 1))
-        layer.canvas.close()
+        layer.canvas.begin_step()
+        layer.canvas.add_edit(Edit(stroke, (0, 1), (), number % 50 + 1))
+        layer.canvas.close_step()
     pixels = [np.asarray(level) for level in layer.data]
     leave(viewer)
     threads = set()
-    apply = Patch.apply
+    apply = ChunkPatch.apply_edit
 
     def watched(*arguments):
         threads.add(threading.current_thread())
         return apply(*arguments)
 
-    monkeypatch.setattr(Patch, "apply", watched)
+    monkeypatch.setattr(ChunkPatch, "apply_edit", watched)
     asked = Asked(RESTORE)
     opened(viewer, cells)
     until(lambda: asked.rows)

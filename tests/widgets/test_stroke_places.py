@@ -18,7 +18,7 @@ from qtpy.QtCore import QEvent, Qt
 from qtpy.QtTest import QTest
 
 from mouse import LEFT, NONE, canvas, drag, on_canvas, pump, send, until
-from napari_ngff.labels.states import FieldStates
+from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.metadata.model import Kind
 from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.camera import camera_of
@@ -333,9 +333,9 @@ def test_strokes_land_in_the_field_under_the_mouse(viewer, tmp_path, kind, monke
     assert stored.keys() == walker.painted.keys()
     assert walker.refused or kind in ("collection", "folder")
     states = FieldStates(walker.browser.node)
-    assert {states.state(place) for place in stored.values()} == {"in progress"}
+    assert {states.state_of(place) for place in stored.values()} == {"in progress"}
     others = set(numbers.values()) - set(walker.painted.values())
-    assert {states.state(place) for place in others} <= {"to do"}
+    assert {states.state_of(place) for place in others} <= {"to do"}
 
 
 def test_a_stroke_that_is_being_drawn_stays_in_its_field(viewer, tmp_path):

@@ -63,7 +63,7 @@ def test_the_pointer_paints_where_it_goes(viewer, zoom):
     points = [world for _, world in way]
     spread = np.linspace(-140, 140, 57) / zoom + MIDDLE
     around = np.array(np.meshgrid(spread, spread, indexing="ij")).reshape(2, -1)
-    found = labels.canvas.levels[0].points(np.round(around).astype(int))
+    found = labels.canvas.levels[0].read_points(np.round(around).astype(int))
     away = distance(np.round(around).T, points)
     radius, pixel = size // 2 + 0.5, 1.5 / zoom + 1
     assert set(found[away < radius - pixel]) == {3}

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
+from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import EditLog
-from napari_ngff.labels.level import CanvasLevel, Chunk
-from napari_ngff.labels.patch import Patch
-from napari_ngff.store.arrays.boxes import box_shape, hull, whole_box
+from napari_ngff.store.boxes import box_shape, hull, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,7 +82,7 @@ class Canvas:
         self._looked = False
         self._saved: tuple[Edit, ...] = ()
         self._settled = 0
-        self._patches: OrderedDict[tuple[int, Chunk], Patch] = OrderedDict()
+        self._patches: OrderedDict[tuple[int, Chunk], ChunkPatch] = OrderedDict()
         self.levels = tuple(
             CanvasLevel(self, number, source) for number, source in enumerate(sources)
         )
@@ -94,20 +94,20 @@ class Canvas:
         with self.lock:
             sources = [level.source for level in self.levels]
             seen = self.dtype, self.highest
-            return _canvas_of, (sources, *seen, self.edits, self._in_file())
+            return _rebuild_canvas, (sources, *seen, self.edits, self._in_file())
 
     def copy(self) -> Canvas:
         """Make a canvas of its own with the same edits over the same pyramid."""
         twin = Canvas([level.source for level in self.levels], self._budget)
         with self.lock:
-            twin.widen(self.dtype)
+            twin.change_dtype(self.dtype)
             twin.highest = self.highest
             for index, edit in enumerate(self.edits):
                 if index in self.log.starts:
-                    twin.close()
-                    twin.begin()
-                twin.add(edit)
-            twin.close()
+                    twin.close_step()
+                    twin.begin_step()
+                twin.add_edit(edit)
+            twin.close_step()
         # Not as the file is: the next save goes there, and not into the copy.
         return twin
 
@@ -133,7 +133,7 @@ class Canvas:
         with self.lock:
             return sum(patch.nbytes for patch in self._patches.values())
 
-    def add(self, edit: Edit) -> None:
+    def add_edit(self, edit: Edit) -> None:
         """Append an edit; those that were undone are gone.
 
         Raises
@@ -141,13 +141,13 @@ class Canvas:
         OverflowError
             Where `dtype` does not hold the label; see `widen`.
         """
-        self._check(edit.label)
+        self._check_label(edit.label)
         with self.lock:
-            self.log.add(edit)
+            self.log.add_edit(edit)
             self.highest = max(self.highest, edit.label)
             self.version += 1
 
-    def extend(self, edits: Sequence[Edit], drawn: Canvas | None = None) -> None:
+    def add_edits(self, edits: Sequence[Edit], drawn: Canvas | None = None) -> None:
         """Append edits, each a step of undo; all of them, or none.
 
         Parameters
@@ -161,12 +161,12 @@ class Canvas:
             Where `dtype` does not hold one of the labels; see `widen`.
         """
         for label in {edit.label for edit in edits}:
-            self._check(label)
+            self._check_label(label)
         with self.lock:
             if drawn is not None and not self.log.edits:
                 self.log = drawn.log.copy()
             else:
-                self.log.extend(edits)
+                self.log.add_edits(edits)
             self.highest = max([self.highest, *(edit.label for edit in edits)])
             self.version += 1
             if drawn is not None:
@@ -184,24 +184,24 @@ class Canvas:
             Where `dtype` does not hold one of the labels.
         """
         twin = Canvas([level.source for level in self.levels], self._budget)
-        twin.widen(self.dtype)
-        twin.extend(edits)
+        twin.change_dtype(self.dtype)
+        twin.add_edits(edits)
         return twin
 
-    def rasterise(self, number: int) -> None:
+    def rasterise_level(self, number: int) -> None:
         """Rasterise the edits of a level, as far as the budget goes."""
         level = self.levels[number]
         whole = whole_box(level.shape)
         chunks: dict[Chunk, None] = {}
         for edit in self.edits:
-            region = edit.region(level.grid, whole)
+            region = edit.region_in(level.grid, whole)
             if region is not None:
                 touched = level.chunks_in(region)
                 chunks.update(dict.fromkeys(itertools.islice(touched, MOST_CHUNKS)))
         for chunk in itertools.islice(chunks, MOST_CHUNKS):
             if self._taken > self._budget // 2:
                 return
-            self.patch(number, chunk)
+            self.rasterise_chunk(number, chunk)
 
     def take_rasterised(self, drawn: Canvas) -> None:
         """Take over what was rasterised on a canvas of `copy_with`, if it still holds.
@@ -219,44 +219,44 @@ class Canvas:
                 return
             for key, patch in patches.items():
                 # Edits that the file has are not laid over its coarser levels.
-                if not self.settled(self.levels[key[0]]):
+                if not self.saved_count(self.levels[key[0]]):
                     self._patches.setdefault(key, patch)
             self._taken = self.nbytes
             if self._patches:
-                self._trim(next(reversed(self._patches)))
+                self._trim_patches(next(reversed(self._patches)))
 
-    def _check(self, label: int) -> None:
+    def _check_label(self, label: int) -> None:
         limits = np.iinfo(self.dtype)
         if not limits.min <= label <= limits.max:
             msg = f"{label} does not fit into {self.dtype}. Widen the canvas first."
             raise OverflowError(msg)
 
-    def begin(self) -> None:
+    def begin_step(self) -> None:
         """Let the edits from now on be one step of undo, until `close` or `undo`."""
         with self.lock:
-            self.log.begin()
+            self.log.begin_step()
 
-    def close(self) -> list[Edit]:
+    def close_step(self) -> list[Edit]:
         """End the step; return its edits, joined where they are one stroke."""
         with self.lock:
             before = self.log.end
-            edits = self.log.close()
+            edits = self.log.close_step()
             after = self.log.end
             for key, patch in list(self._patches.items()):
                 if patch.end == before:
                     patch.end = after
-                elif not patch.revert(after - len(edits)):
+                elif not patch.revert_to(after - len(edits)):
                     del self._patches[key]
-            self._settle()
+            self._count_saved()
         return edits
 
     def undo(self) -> list[Edit]:
         """Take the last step back; return its edits in their order."""
         with self.lock:
-            self.close()
+            self.close_step()
             moved = self.log.undo()
-            self._revert(self.log.end)
-            self._settle()
+            self._revert_patches(self.log.end)
+            self._count_saved()
             self.version += 1
             self.reversals += 1
         return moved
@@ -265,13 +265,13 @@ class Canvas:
         """Do the step again that was taken back last; return its edits."""
         with self.lock:
             moved = self.log.redo()
-            self._settle()
+            self._count_saved()
             self.version += 1
         return moved
 
-    def _revert(self, end: int) -> None:
+    def _revert_patches(self, end: int) -> None:
         for key, patch in list(self._patches.items()):
-            if not patch.revert(end):
+            if not patch.revert_to(end):
                 del self._patches[key]
         self._taken = self.nbytes
 
@@ -285,7 +285,7 @@ class Canvas:
             self._looked = True
         return self.highest
 
-    def widen(self, dtype: np.dtype[Any]) -> None:
+    def change_dtype(self, dtype: np.dtype[Any]) -> None:
         """Show all levels in another type of integers."""
         with self.lock:
             if dtype != self.dtype:
@@ -313,9 +313,9 @@ class Canvas:
                 level.saved = source
             self._saved, self._settled = tuple(edits), 0
             self._forget_coarser()
-            self._settle()
+            self._count_saved()
 
-    def _settle(self) -> None:
+    def _count_saved(self) -> None:
         """Find out how many of the edits are in the coarser levels of the file."""
         end = len(self._saved)
         # An edit stands at its place in the log for as long as those before it do.
@@ -330,11 +330,11 @@ class Canvas:
         self._taken = self.nbytes
         self.reversals += 1
 
-    def settled(self, level: CanvasLevel) -> int:
+    def saved_count(self, level: CanvasLevel) -> int:
         """Tell how many of the edits stand in what is read below them at a level."""
         return self._settled if level.saved is not None else 0
 
-    def reread(self) -> None:
+    def reread_sources(self) -> None:
         """Show what is below the edits anew, after it was changed."""
         with self.lock:
             self._saved, self._settled = (), 0
@@ -346,22 +346,22 @@ class Canvas:
         """Read a box of a level with its edits."""
         level = self.levels[number]
         out = np.empty(box_shape(box), self.dtype)
-        for chunk, part, inside in level.parts(box):
-            if self._hides(number, chunk, inside, out[part]):
+        for chunk, part, inside in level.split_at_chunks(box):
+            if self._fill_covered(number, chunk, inside, out[part]):
                 continue
             settled = None
-            while settled != self.settled(level):
-                settled = self.settled(level)
+            while settled != self.saved_count(level):
+                settled = self.saved_count(level)
                 # Without the lock: a slow store must not hold up the brush.
-                out[part] = level.below(_moved(inside, level.box(chunk)))
-                patch = self.patch(number, chunk)
+                out[part] = level.read_below(_part_box(inside, level.chunk_box(chunk)))
+                patch = self.rasterise_chunk(number, chunk)
                 if patch is not None:
-                    self._lay(patch, inside, out[part])
+                    self._overlay_patch(patch, inside, out[part])
         if out.size:
             self.highest = max(self.highest, int(out.max()))
         return out
 
-    def overlay(
+    def overlay_edits(
         self, number: int, box: Box, out: np.ndarray[Any, Any], since: int = 0
     ) -> Box | None:
         """Put the edits onto a box of a level that was read before.
@@ -379,10 +379,10 @@ class Canvas:
             The part of the box, on the level, that may have changed.
         """
         changed = []
-        for chunk, part, inside in self.levels[number].parts(box):
-            patch = self.patch(number, chunk)
+        for chunk, part, inside in self.levels[number].split_at_chunks(box):
+            patch = self.rasterise_chunk(number, chunk)
             if patch is not None and patch.changed > since:
-                self._lay(patch, inside, out[part])
+                self._overlay_patch(patch, inside, out[part])
                 changed.append(tuple((s.start, s.stop) for s in part))
         if not changed:
             return None
@@ -391,7 +391,7 @@ class Canvas:
             for (start, _), (low, high) in zip(box, hull(changed), strict=True)
         )
 
-    def _hides(self, number: int, chunk: Chunk, inside: Any, out: Any) -> bool:
+    def _fill_covered(self, number: int, chunk: Chunk, inside: Any, out: Any) -> bool:
         """Fill in a part of a chunk if the edits are known to cover all of it."""
         with self.lock:
             patch = self._patches.get((number, chunk))
@@ -400,54 +400,54 @@ class Canvas:
             out[...] = patch.values[inside]
             return True
 
-    def _lay(self, patch: Patch, inside: Any, out: Any) -> None:
+    def _overlay_patch(self, patch: ChunkPatch, inside: Any, out: Any) -> None:
         with self.lock:
             if patch.values is not None:
                 np.copyto(out, patch.values[inside], where=patch.mask[inside])
 
-    def patch(self, number: int, chunk: Chunk) -> Patch | None:
+    def rasterise_chunk(self, number: int, chunk: Chunk) -> ChunkPatch | None:
         """Rasterise the edits of a chunk; None where there are none."""
         key = number, chunk
         level = self.levels[number]
         with self.lock:
             patch = self._patches.get(key)
-            settled = self.settled(level)
+            settled = self.saved_count(level)
             start = settled if patch is None else patch.end
             if start < self.log.end:
-                box = level.box(chunk)
-                indices = self.log.touching(level.reach(box), start)
+                box = level.chunk_box(chunk)
+                indices = self.log.edits_touching(level.edit_reach(box), start)
                 if indices and patch is None:
-                    patch = Patch(level.grid, box, self.dtype)
+                    patch = ChunkPatch(level.grid, box, self.dtype)
                     self._patches[key] = patch
-                recent = self._recent()
+                recent = self._first_undoable()
                 before = 0 if patch is None else patch.nbytes
                 for index in indices:
                     assert patch is not None
-                    step = self.log.step(index)
+                    step = self.log.step_start(index)
                     edit = self.log.edits[index]
                     last = self.log.edits[index - 1] if index > settled else None
                     note = step >= recent
-                    if patch.apply(edit, level.below, step, note, last):
+                    if patch.apply_edit(edit, level.read_below, step, note, last):
                         patch.changed = index + 1
                 if patch is not None:
                     patch.end = self.log.end
                     self._patches.move_to_end(key)
-                    patch.forget(recent)
+                    patch.forget_before(recent)
                     self._taken += patch.nbytes - before
-                    self._trim(key)
+                    self._trim_patches(key)
             return patch if patch is not None and patch.values is not None else None
 
-    def _recent(self) -> int:
+    def _first_undoable(self) -> int:
         """Index of the first edit of the steps that are undone at once."""
         done = bisect_left(self.log.starts, self.log.end)
         return self.log.starts[max(0, done - NOTED)] if done else 0
 
-    def _trim(self, keep: tuple[int, Chunk]) -> None:
+    def _trim_patches(self, keep: tuple[int, Chunk]) -> None:
         """Keep to the budget: records go first, then the chunks least used."""
         if self._taken <= self._budget:
             return
         for patch in self._patches.values():
-            patch.forget(self.log.end)
+            patch.forget_before(self.log.end)
         self._taken = self.nbytes
         while self._taken > self._budget and next(iter(self._patches)) != keep:
             _, patch = self._patches.popitem(last=False)
@@ -462,12 +462,15 @@ class Canvas:
         seen: set[Chunk] = set()
         for edit in self.edits:
             whole = whole_box(level.shape)
-            region = edit.region(level.grid, whole)
+            region = edit.region_in(level.grid, whole)
             for chunk in level.chunks_in(region) if region is not None else ():
                 if chunk in seen:
                     continue
-                part = edit.region(level.grid, level.box(chunk))
-                if part is not None and edit.cover(level.grid, part) is not False:
+                part = edit.region_in(level.grid, level.chunk_box(chunk))
+                if (
+                    part is not None
+                    and edit.covered_voxels(level.grid, part) is not False
+                ):
                     seen.add(chunk)
                     yield chunk
 
@@ -476,7 +479,7 @@ _counter = itertools.count()
 _SESSION = f"{np.random.SeedSequence().entropy:x}"[:12]
 
 
-def _canvas_of(
+def _rebuild_canvas(
     sources: Sequence[ArraySource],
     dtype: np.dtype[Any],
     highest: int,
@@ -485,16 +488,16 @@ def _canvas_of(
 ) -> Canvas:
     """Make a canvas in another process: its edits are one step."""
     canvas = Canvas(sources)
-    canvas.widen(dtype)
+    canvas.change_dtype(dtype)
     canvas.highest = highest
     for edit in edits:
-        canvas.add(edit)
+        canvas.add_edit(edit)
     # What was pickled as one object is one object again.
     canvas.show_saved(*in_file)
     return canvas
 
 
-def _moved(inside: Any, box: Box) -> Box:
+def _part_box(inside: Any, box: Box) -> Box:
     """Turn a part of a chunk back into a rectangle of its level."""
     return tuple(
         (part.start + start, part.stop + start)

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from napari_ngff.labels.grid import Indices
-    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.labels.level_grid import Indices
+    from napari_ngff.store.boxes import Box
 
 __all__ = [
     "SMALL",
     "Dab",
     "crescent_boxes",
     "dab_over",
-    "fills",
+    "fills_box",
     "part_of",
-    "reached",
+    "reached_mask",
 ]
 
 Dab = tuple["NDArray[np.float64]", ...]
@@ -68,7 +68,7 @@ def part_of(dab: Dab, box: Sequence[tuple[int, int]]) -> Dab:
     return tuple(along[a:b] for along, (a, b) in zip(dab, box, strict=True))
 
 
-def reached(dab: Dab, square: float, exact: bool) -> NDArray[np.bool_]:
+def reached_mask(dab: Dab, square: float, exact: bool) -> NDArray[np.bool_]:
     """Tell which voxels of its box a dab reaches.
 
     Parameters
@@ -90,7 +90,7 @@ def reached(dab: Dab, square: float, exact: bool) -> NDArray[np.bool_]:
     return mask
 
 
-def fills(dab: Dab, square: float) -> bool:
+def fills_box(dab: Dab, square: float) -> bool:
     """Tell whether a dab reaches all of its box: its farthest corner."""
     return bool(sum(along.max() for along in dab) <= square)
 
@@ -116,11 +116,11 @@ def crescent_boxes(dab: Dab, before: Dab, square: float) -> list[Box]:
     stops = np.append(starts[1:], len(dab[longest]))
     ends = np.stack([starts, stops])
     nearest = [
-        _extent(np.minimum, along, axis == longest, starts)
+        _band_extent(np.minimum, along, axis == longest, starts)
         for axis, along in enumerate(dab)
     ]
     farthest = [
-        _extent(np.maximum, along, axis == longest, starts)
+        _band_extent(np.maximum, along, axis == longest, starts)
         for axis, along in enumerate(before)
     ]
     spans = []
@@ -139,6 +139,6 @@ def crescent_boxes(dab: Dab, before: Dab, square: float) -> list[Box]:
     return [tuple((a, b) for a, b in box) for box in boxes]
 
 
-def _extent(extreme: np.ufunc, along: Any, bands: bool, starts: Any) -> Any:
+def _band_extent(extreme: np.ufunc, along: Any, bands: bool, starts: Any) -> Any:
     """Nearest or farthest square along an axis: of each band, or of all."""
     return extreme.reduceat(along, starts) if bands else extreme.reduce(along)

@@ -24,8 +24,8 @@ from napari_ngff.store.arrays.boxes import box_shape
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.labels.grid import Grid
-    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.labels.level_grid import LevelGrid
+    from napari_ngff.store.boxes import Box
 
 Shape = PlainShape | Raster
 
@@ -76,11 +76,11 @@ class Edit:
         own(self, "spared", tuple(int(value) for value in self.spared))
 
     @property
-    def asks(self) -> bool:
+    def depends_on_labels(self) -> bool:
         """Whether it depends on what is there."""
         return self.source is not None or bool(self.spared)
 
-    def replaces(self, there: np.ndarray[Any, Any]) -> Any:
+    def replaced_mask(self, there: np.ndarray[Any, Any]) -> Any:
         """Tell which of the values that are there it replaces."""
         matches: Any = np.ones(there.shape, bool)
         if self.source is not None:
@@ -96,23 +96,30 @@ class Edit:
         spans.update({axis: (index, index + 1) for axis, index in self.fixed})
         return tuple(spans[axis] for axis in range(len(spans)))
 
-    def region(self, grid: Grid, box: Box) -> Box | None:
+    def region_in(self, grid: LevelGrid, box: Box) -> Box | None:
         """Part of a box of a level that the edit may change; None for nothing."""
         spans = {
-            axis: (p, p + 1) for axis, i in self.fixed for p in [grid.plane(axis, i)]
+            axis: (p, p + 1)
+            for axis, i in self.fixed
+            for p in [grid.plane_index(axis, i)]
         }
         for axis, (low, high) in zip(self.axes, self.shape.bbox, strict=True):
             low, high = max(low, 0), min(high, grid.full[axis])
             if low >= high:
                 return None
-            spans[axis] = grid.holder(axis, low), grid.holder(axis, high - 1) + 1
+            spans[axis] = (
+                grid.holder_index(axis, low),
+                grid.holder_index(axis, high - 1) + 1,
+            )
         region = tuple(
             (max(start, spans[axis][0]), min(stop, spans[axis][1]))
             for axis, (start, stop) in enumerate(box)
         )
         return region if all(start < stop for start, stop in region) else None
 
-    def regions(self, grid: Grid, box: Box, before: Edit | None = None) -> list[Box]:
+    def regions_in(
+        self, grid: LevelGrid, box: Box, before: Edit | None = None
+    ) -> list[Box]:
         """Cut a box of a level to what the edit may change.
 
         Parameters
@@ -121,7 +128,7 @@ class Edit:
             The edit that was made last, if any: a stroke with the same brush changes
             nothing where that one went.
         """
-        region = self.region(grid, box)
+        region = self.region_in(grid, box)
         if region is None:
             return []
         shape, other = self.shape, before.shape if before is not None else None
@@ -133,7 +140,7 @@ class Edit:
         ):
             return [region]
         painted = tuple(region[axis] for axis in self.axes)
-        parts = shape.beyond(other, grid.on(self.axes), painted, self.touch)
+        parts = shape.boxes_beyond(other, grid.on_axes(self.axes), painted, self.touch)
         cut = []
         for part in parts:
             spans = list(region)
@@ -142,7 +149,7 @@ class Edit:
             cut.append(tuple(spans))
         return cut
 
-    def cover(self, grid: Grid, region: Box) -> Cover:
+    def covered_voxels(self, grid: LevelGrid, region: Box) -> Cover:
         """Tell which voxels of a region, as `region` gives it, the shape covers.
 
         Returns
@@ -151,12 +158,14 @@ class Edit:
             Axes of the level, of length 1 where fixed.
         """
         painted = tuple(region[axis] for axis in self.axes)
-        mask = self.shape.cover(grid.on(self.axes), painted, self.touch)
+        mask = self.shape.covered_voxels(grid.on_axes(self.axes), painted, self.touch)
         if isinstance(mask, bool):
             return mask
         return np.expand_dims(mask, tuple(axis for axis, _ in self.fixed))
 
-    def laid(self, grid: Grid, region: Box) -> tuple[Cover, np.ndarray[Any, Any]]:
+    def cover_and_values(
+        self, grid: LevelGrid, region: Box
+    ) -> tuple[Cover, np.ndarray[Any, Any]]:
         """Tell which voxels of a region, as `region` gives it, change, and to what.
 
         Returns
@@ -168,9 +177,9 @@ class Edit:
             one value.
         """
         if not isinstance(self.shape, Raster):
-            return self.cover(grid, region), np.asarray(self.label)
+            return self.covered_voxels(grid, region), np.asarray(self.label)
         painted = tuple(region[axis] for axis in self.axes)
-        cover, values = self.shape.laid(grid.on(self.axes), painted)
+        cover, values = self.shape.cover_and_values(grid.on_axes(self.axes), painted)
         fixed = tuple(axis for axis, _ in self.fixed)
         if not isinstance(cover, bool):
             cover = np.expand_dims(cover, fixed)
@@ -205,16 +214,16 @@ class EditLog:
         return twin
 
     @property
-    def last(self) -> Edit | None:
+    def last_edit(self) -> Edit | None:
         """The last edit that holds."""
         return self.edits[self.end - 1] if self.end else None
 
-    def begin(self) -> None:
+    def begin_step(self) -> None:
         """Let what is added from now on be one step."""
         if self._open is None:
             self._open = self.end
 
-    def close(self) -> list[Edit]:
+    def close_step(self) -> list[Edit]:
         """End the step; its strokes are joined where they follow each other.
 
         Returns
@@ -232,7 +241,7 @@ class EditLog:
         self.end = len(self.edits)
         return joined
 
-    def add(self, edit: Edit) -> None:
+    def add_edit(self, edit: Edit) -> None:
         """Append an edit; those that were undone are gone."""
         del self.edits[self.end :]
         del self.starts[bisect_left(self.starts, self.end) :]
@@ -244,28 +253,28 @@ class EditLog:
         self.edits.append(edit)
         self.end += 1
 
-    def extend(self, edits: Sequence[Edit]) -> None:
+    def add_edits(self, edits: Sequence[Edit]) -> None:
         """Append edits, each a step of its own."""
         for edit in edits:
-            self.add(edit)
+            self.add_edit(edit)
 
-    def step(self, index: int) -> int:
+    def step_start(self, index: int) -> int:
         """Index of the first edit of the step that an edit belongs to."""
         return self.starts[bisect_right(self.starts, index) - 1]
 
     def undo(self) -> list[Edit]:
         """Take the last step back; return its edits."""
-        self.close()
+        self.close_step()
         if not self.end:
             return []
-        start = self.step(self.end - 1)
+        start = self.step_start(self.end - 1)
         moved = self.edits[start : self.end]
         self.end = start
         return moved
 
     def redo(self) -> list[Edit]:
         """Do the next step again; return its edits."""
-        self.close()
+        self.close_step()
         if self.end == len(self.edits):
             return []
         after = bisect_right(self.starts, self.end)
@@ -274,7 +283,7 @@ class EditLog:
         self.end = stop
         return moved
 
-    def touching(self, box: Box, start: int = 0) -> list[int]:
+    def edits_touching(self, box: Box, start: int = 0) -> list[int]:
         """Find the edits, from `start` on, whose rectangle meets a box.
 
         Parameters
@@ -292,7 +301,7 @@ def join_edits(edits: Sequence[Edit]) -> list[Edit]:
     """Make one edit of those that follow each other as one stroke."""
     joined: list[Edit] = []
     for edit in edits:
-        stroke = _joined(joined[-1], edit) if joined else None
+        stroke = _join_strokes(joined[-1], edit) if joined else None
         if stroke is not None:
             joined[-1] = replace(edit, shape=stroke)
         else:
@@ -300,7 +309,7 @@ def join_edits(edits: Sequence[Edit]) -> list[Edit]:
     return joined
 
 
-def _joined(first: Edit, second: Edit) -> Stroke | None:
+def _join_strokes(first: Edit, second: Edit) -> Stroke | None:
     """Join the strokes of two edits that differ in nothing else."""
     one, other = first.shape, second.shape
     if not isinstance(one, Stroke) or not isinstance(other, Stroke):
@@ -338,7 +347,7 @@ def load_edit(data: dict[str, Any]) -> Edit:
     ValueError, KeyError, TypeError
         Where it is something else.
     """
-    described = {key: _frozen(value) for key, value in data["shape"].items()}
+    described = {key: _to_tuples(value) for key, value in data["shape"].items()}
     kind = described.pop("kind")
     axes = tuple(data["axes"])
     shape: Shape
@@ -357,11 +366,11 @@ def load_edit(data: dict[str, Any]) -> Edit:
     return Edit(
         shape,
         axes,
-        _frozen(data["fixed"]),
+        _to_tuples(data["fixed"]),
         data["label"],
         data["source"],
         data["touch"],
-        _frozen(data.get("spared", [])),
+        _to_tuples(data.get("spared", [])),
     )
 
 
@@ -372,5 +381,5 @@ _KINDS: dict[str, Any] = {
 }
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+def _to_tuples(value: Any) -> Any:
+    return tuple(_to_tuples(v) for v in value) if isinstance(value, list) else value

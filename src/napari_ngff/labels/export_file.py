@@ -6,14 +6,14 @@ import io
 import json
 from typing import TYPE_CHECKING
 
-from napari_ngff.labels.export import boxes, geojson, write_boxes
+from napari_ngff.labels.object_export import find_boxes, outline_features, write_boxes
 from napari_ngff.store.write.write_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from napari_ngff.labels.classes import LabelClass
-    from napari_ngff.labels.level import CanvasLevel
+    from napari_ngff.labels.canvas_level import CanvasLevel
+    from napari_ngff.labels.label_classes import LabelClass
 
 __all__ = ["save_boxes", "save_outlines"]
 
@@ -52,10 +52,12 @@ def save_outlines(
     """
     full = level.canvas.shape
     height, width = (full[i] / level.shape[i] for i in (-2, -1))
-    stop = _Cancel(cancel)
-    found = geojson(level, axes, classes=classes, pixel=(height, width), cancel=stop)
+    stop = _CancelFlag(cancel)
+    found = outline_features(
+        level, axes, classes=classes, pixel=(height, width), cancel=stop
+    )
     if not stop.cancelled:
-        _put(path, json.dumps(found))
+        _write_text(path, json.dumps(found))
     return len(found["features"])
 
 
@@ -89,18 +91,18 @@ def save_boxes(
     OSError
         Where it cannot be written.
     """
-    stop = _Cancel(cancel)
-    found = boxes(level, cancel=stop)
+    stop = _CancelFlag(cancel)
+    found = find_boxes(level, cancel=stop)
     if not stop.cancelled:
         file = io.StringIO(newline="")
         full = level.canvas.shape
         sizes = zip(pixel, full, level.shape, strict=True)
         write_boxes(file, found, axes, [size * n / m for size, n, m in sizes])
-        _put(path, file.getvalue())
+        _write_text(path, file.getvalue())
     return len(found)
 
 
-class _Cancel:
+class _CancelFlag:
     """Remembers that somebody cancelled."""
 
     def __init__(self, ask: Callable[[], bool] | None) -> None:
@@ -112,5 +114,5 @@ class _Cancel:
         return self.cancelled
 
 
-def _put(path: str, text: str) -> None:
+def _write_text(path: str, text: str) -> None:
     replace_file(path, text.encode())

@@ -13,18 +13,18 @@ from napari_ngff.store.arrays.boxes import box_shape
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.labels.grid import Indices
-    from napari_ngff.labels.level import CanvasLevel, Chunk
-    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
+    from napari_ngff.labels.level_grid import Indices
+    from napari_ngff.store.boxes import Box
 
-__all__ = ["FILL_BUDGET", "flood"]
+__all__ = ["FILL_BUDGET", "flood_region"]
 
 FILL_BUDGET = 1 << 25
 """Voxels of the chunks that a region lies in, up to which it is filled: about a
 second of work."""
 
 
-def flood(
+def flood_region(
     level: CanvasLevel,
     seed: Sequence[int],
     axes: Sequence[int],
@@ -46,7 +46,7 @@ def flood(
     ndarray or None
         Runs on `axes`; None where more than `budget` voxels would have to be read.
     """
-    return _FloodRegions(level, seed, axes, budget).runs()
+    return _FloodRegions(level, seed, axes, budget).find_runs()
 
 
 class _FloodRegions:
@@ -59,29 +59,29 @@ class _FloodRegions:
         self.seed = tuple(seed)
         self.axes = tuple(axes)
         self.left = budget
-        self.value = level.points([np.array([i]) for i in seed])[0]
+        self.value = level.read_points([np.array([i]) for i in seed])[0]
         self.regions: dict[Chunk, Any] = {}
         self.found: dict[Chunk, set[int]] = {}
 
-    def box(self, chunk: Chunk) -> Box:
+    def chunk_box(self, chunk: Chunk) -> Box:
         return tuple(
             span if axis in self.axes else (self.seed[axis], self.seed[axis] + 1)
-            for axis, span in enumerate(self.level.box(chunk))
+            for axis, span in enumerate(self.level.chunk_box(chunk))
         )
 
-    def region(self, chunk: Chunk) -> Any:
+    def label_regions(self, chunk: Chunk) -> Any:
         """Give each region of a chunk a number, from 1."""
         if chunk not in self.regions:
-            box = self.box(chunk)
+            box = self.chunk_box(chunk)
             self.left -= int(np.prod(box_shape(box)))
             same = self.level.read(box) == self.value
             numbers, count = ndimage.label(same)
             self.regions[chunk] = numbers.astype(np.min_scalar_type(count))
         return self.regions[chunk]
 
-    def neighbours(self, chunk: Chunk, number: int) -> Iterator[tuple[Chunk, int]]:
+    def list_neighbours(self, chunk: Chunk, number: int) -> Iterator[tuple[Chunk, int]]:
         """List the regions of other chunks that touch a region of one."""
-        mine = self.region(chunk)
+        mine = self.label_regions(chunk)
         for axis in self.axes:
             for side in (-1, 1):
                 index = chunk[axis] + side
@@ -93,22 +93,25 @@ class _FloodRegions:
                 other = (*chunk[:axis], index, *chunk[axis + 1 :])
                 if self.left < 0:
                     return
-                theirs = np.take(self.region(other), -1 if side < 0 else 0, axis)[face]
+                theirs = np.take(
+                    self.label_regions(other), -1 if side < 0 else 0, axis
+                )[face]
                 for found in np.unique(theirs[theirs > 0]):
                     yield other, int(found)
 
-    def runs(self) -> Indices | None:
+    def find_runs(self) -> Indices | None:
         level = self.level
         first = tuple(i // c for i, c in zip(self.seed, level.chunks, strict=True))
         inner_seed = tuple(
-            i - start for i, (start, _) in zip(self.seed, self.box(first), strict=True)
+            i - start
+            for i, (start, _) in zip(self.seed, self.chunk_box(first), strict=True)
         )
-        todo = [(first, int(self.region(first)[inner_seed]))]
+        todo = [(first, int(self.label_regions(first)[inner_seed]))]
         seen = set(todo)
         while todo and self.left >= 0:
             chunk, number = todo.pop()
             self.found.setdefault(chunk, set()).add(number)
-            new = set(self.neighbours(chunk, number)) - seen
+            new = set(self.list_neighbours(chunk, number)) - seen
             seen |= new
             todo += new
         if self.left < 0:
@@ -116,7 +119,7 @@ class _FloodRegions:
         return sort_runs([self.chunk_runs(c, n) for c, n in self.found.items()])
 
     def chunk_runs(self, chunk: Chunk, numbers: set[int]) -> Indices:
-        box = self.box(chunk)
+        box = self.chunk_box(chunk)
         fixed = tuple(axis for axis in range(len(box)) if axis not in self.axes)
         mask = np.isin(self.regions[chunk], list(numbers)).squeeze(axis=fixed)
         return mask_runs(mask, [box[axis][0] for axis in self.axes])

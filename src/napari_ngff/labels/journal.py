@@ -23,6 +23,8 @@ from typing import IO, TYPE_CHECKING, Any
 from platformdirs import user_data_path
 
 from napari_ngff.labels.edits import dump_edit
+from napari_ngff.labels.saving.before_images import Retained
+from napari_ngff.labels.saving.journal_cleanup import folder_of, remove_orphans
 from napari_ngff.labels.saving.journal_records import (
     EDITS,
     JournalHead,
@@ -31,9 +33,7 @@ from napari_ngff.labels.saving.journal_records import (
     dump_record,
     read_journal,
 )
-from napari_ngff.labels.saving.orphans import folder_of, remove_orphans
-from napari_ngff.labels.saving.progress import in_common
-from napari_ngff.labels.saving.retained import Retained
+from napari_ngff.labels.saving.save_run import in_common
 from napari_ngff.store.workers import go_on_after_error
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.file_lock import hold

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["OutlinePolygon", "polygons"]
+__all__ = ["OutlinePolygon", "find_polygons"]
 
 Ring = npt.NDArray[np.int64]
 """Corners, axes (corner, y and x); the last is joined with the first. Integers are the
@@ -33,13 +33,15 @@ class OutlinePolygon:
     @property
     def area(self) -> int:
         """Number of voxels."""
-        return sum(abs(_doubled(ring)) * sign // 2 for ring, sign in self._rings())
+        return sum(
+            abs(_double_area(ring)) * sign // 2 for ring, sign in self._signed_rings()
+        )
 
-    def _rings(self) -> list[tuple[Ring, int]]:
+    def _signed_rings(self) -> list[tuple[Ring, int]]:
         return [(self.outer, 1), *((hole, -1) for hole in self.holes)]
 
 
-def polygons(mask: npt.NDArray[np.bool_]) -> list[OutlinePolygon]:
+def find_polygons(mask: npt.NDArray[np.bool_]) -> list[OutlinePolygon]:
     """Outline what is set in a mask.
 
     Pieces that touch at a corner only are apart. No ring meets itself ("simple",
@@ -51,11 +53,11 @@ def polygons(mask: npt.NDArray[np.bool_]) -> list[OutlinePolygon]:
         Axes (y, x).
     """
     rings = _rings(mask)
-    outer = [ring for ring in rings if _doubled(ring) > 0]
-    holes = [ring for ring in rings if _doubled(ring) < 0]
+    outer = [ring for ring in rings if _double_area(ring) > 0]
+    holes = [ring for ring in rings if _double_area(ring) < 0]
     if len(outer) == 1:
         return [OutlinePolygon(outer[0], tuple(holes))]
-    pieces = _pieces(mask)
+    pieces = _label_pieces(mask)
     owned: dict[int, list[Ring]] = {}
     for hole in holes:
         owned.setdefault(_piece_of(hole, pieces, inner=True), []).append(hole)
@@ -65,7 +67,7 @@ def polygons(mask: npt.NDArray[np.bool_]) -> list[OutlinePolygon]:
     ]
 
 
-def _pieces(mask: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+def _label_pieces(mask: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
     from scipy import ndimage
 
     pieces: npt.NDArray[Any] = ndimage.label(mask)[0]
@@ -84,7 +86,7 @@ def _piece_of(ring: Ring, pieces: npt.NDArray[Any], inner: bool = False) -> int:
     return int(pieces[y - 1, x] if inner else pieces[y, x])
 
 
-def _doubled(ring: Ring) -> int:
+def _double_area(ring: Ring) -> int:
     """Twice the area inside; negative for a hole."""
     y, x = ring.T
     after = np.roll(x, -1), np.roll(y, -1)
@@ -106,10 +108,10 @@ def _rings(mask: npt.NDArray[np.bool_]) -> list[Ring]:
         at = np.argwhere(padded & ~beside) - 1
         starts.append(at + start)
         stops.append(at + stop)
-    return _joined(np.concatenate(starts), np.concatenate(stops), mask.shape[1] + 1)
+    return _join_edges(np.concatenate(starts), np.concatenate(stops), mask.shape[1] + 1)
 
 
-def _joined(starts: Ring, stops: Ring, width: int) -> list[Ring]:
+def _join_edges(starts: Ring, stops: Ring, width: int) -> list[Ring]:
     """Join edges to rings, and drop corners that are none."""
     following: dict[int, list[int]] = {}
     keys = (starts[:, 0] * width + starts[:, 1]).tolist()
@@ -134,13 +136,13 @@ def _joined(starts: Ring, stops: Ring, width: int) -> list[Ring]:
             if steps[chosen] != steps[edge]:
                 corners.append(ends[edge])
             edge = chosen
-        for loop in _simple(corners):
+        for loop in _split_loops(corners):
             ring = np.array(loop, np.int64)
             rings.append(np.stack([ring // width, ring % width], axis=1))
     return rings
 
 
-def _simple(corners: list[int]) -> list[list[int]]:
+def _split_loops(corners: list[int]) -> list[list[int]]:
     """Cut a ring where it meets itself: a hole that touches its border is a ring."""
     loops: list[list[int]] = []
     way: list[int] = []

@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 from napari_ngff.labels.runs import mask_runs, sort_runs
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.grid import Indices
+    from napari_ngff.labels.level_grid import Indices
 
 __all__ = ["is_large", "polygon_rows", "polygon_runs"]
 
@@ -34,7 +34,7 @@ BAND = 1 << 21
 """Voxels that Pillow draws at once; with more, fresh memory takes most of the time."""
 
 
-def _frame(points: Points, frame: tuple[int, int]) -> tuple[Indices, Any, Any]:
+def _cut_to_frame(points: Points, frame: tuple[int, int]) -> tuple[Indices, Any, Any]:
     """Corners, and the first voxel and the one after the last of what is not cut."""
     corners = np.array(points, np.int64)
     low = np.maximum(corners.min(axis=0), 0)
@@ -45,7 +45,7 @@ def _frame(points: Points, frame: tuple[int, int]) -> tuple[Indices, Any, Any]:
 @lru_cache(maxsize=64)
 def is_large(points: Points, frame: tuple[int, int]) -> bool:
     """Whether `polygon_runs` is not exact."""
-    _, low, high = _frame(points, frame)
+    _, low, high = _cut_to_frame(points, frame)
     return int((high - low).prod()) > EXACT
 
 
@@ -67,7 +67,7 @@ def polygon_runs(points: Points, frame: tuple[int, int]) -> Indices:
         `is_large`, the outline may be off by one voxel.
     """
     if is_large(points, frame):
-        return _scanned(*_frame(points, frame))
+        return _scan_rows(*_cut_to_frame(points, frame))
     return polygon_rows(points, frame, 0, frame[0])
 
 
@@ -88,21 +88,25 @@ def polygon_rows(
     ndarray
         Runs as of `polygon_runs`.
     """
-    _, low, high = _frame(points, frame)
+    _, low, high = _cut_to_frame(points, frame)
     first, last = max(first, int(low[0])), min(last, int(high[0]))
     if first >= last or low[1] >= high[1]:
         return np.empty((0, 3), np.int64)
     rows = max(1, BAND // int(high[1] - low[1]))
     top = int(low[0])
     bands = range((first - top) // rows, (last - 1 - top) // rows + 1)
-    runs = np.concatenate([_band(points, frame, band * rows, rows) for band in bands])
+    runs = np.concatenate(
+        [_draw_band(points, frame, band * rows, rows) for band in bands]
+    )
     return runs[slice(*np.searchsorted(runs[:, 0], [first, last]))]
 
 
 @lru_cache(maxsize=512)
-def _band(points: Points, frame: tuple[int, int], start: int, rows: int) -> Indices:
+def _draw_band(
+    points: Points, frame: tuple[int, int], start: int, rows: int
+) -> Indices:
     """Let Pillow draw some rows, counted from the first of the polygon."""
-    corners, low, high = _frame(points, frame)
+    corners, low, high = _cut_to_frame(points, frame)
     height = min(rows, int(high[0] - low[0]) - start)
     picture = Image.new("L", (int(high[1] - low[1]), height), 0)
     moved = corners - low - (start, 0)
@@ -113,7 +117,7 @@ def _band(points: Points, frame: tuple[int, int], start: int, rows: int) -> Indi
     return mask_runs(mask, (int(low[0]) + start, int(low[1])))
 
 
-def _scanned(corners: Indices, low: Any, high: Any) -> Indices:
+def _scan_rows(corners: Indices, low: Any, high: Any) -> Indices:
     """Fill between the crossings of each row with the edges, and draw the edges."""
     start, stop = corners, np.roll(corners, -1, axis=0)
     upward = start[:, 0] > stop[:, 0]
@@ -122,7 +126,7 @@ def _scanned(corners: Indices, low: Any, high: Any) -> Indices:
         np.where(upward[:, None], start, stop),
     )
     # Row by row, the part of an edge within half a voxel of the row's middle.
-    edge, row = _pairs(
+    edge, row = _pair_rows(
         np.maximum(start[:, 0], low[0]), np.minimum(stop[:, 0], high[0] - 1)
     )
     rise = np.maximum(stop[:, 0] - start[:, 0], 1)
@@ -152,7 +156,7 @@ def _scanned(corners: Indices, low: Any, high: Any) -> Indices:
     return runs[runs[:, 1] < runs[:, 2]]
 
 
-def _pairs(first: Indices, last: Indices) -> tuple[Indices, Indices]:
+def _pair_rows(first: Indices, last: Indices) -> tuple[Indices, Indices]:
     """List each edge with each of its rows, both ends included."""
     counts = np.maximum(last - first + 1, 0)
     edge = np.repeat(np.arange(len(first)), counts)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from napari_ngff.store.arrays.boxes import box_shape
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.grid import Grid
+    from napari_ngff.labels.level_grid import LevelGrid
     from napari_ngff.labels.shapes import Cover
     from napari_ngff.store.arrays.boxes import Box
 
@@ -67,28 +67,30 @@ class Raster:
             )
         )
 
-    def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
+    def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
         """Tell which voxels of a box of a level it covers."""
-        return self.laid(grid, box)[0]
+        return self.cover_and_values(grid, box)[0]
 
-    def laid(self, grid: Grid, box: Box) -> tuple[Cover, npt.NDArray[Any]]:
+    def cover_and_values(
+        self, grid: LevelGrid, box: Box
+    ) -> tuple[Cover, npt.NDArray[Any]]:
         """Tell which voxels of a box of a level it covers, and their labels.
 
         The labels of voxels that it does not cover are any.
         """
-        covered, values = self._found(grid, box)
+        covered, values = self._sample_values(grid, box)
         if self.clear is not None:
             covered = covered & (values != self.clear)
         if covered.all():
             return True, values
         return (covered if covered.any() else False), values
 
-    def _found(self, grid: Grid, box: Box) -> tuple[Any, npt.NDArray[Any]]:
+    def _sample_values(self, grid: LevelGrid, box: Box) -> tuple[Any, npt.NDArray[Any]]:
         """Tell which voxels of a box of a level lie in the picture, and its values."""
         inside: Any = np.ones(box_shape(box), bool)
         index = []
         for axis, span in enumerate(box):
-            sample, _ = grid.bounds(axis, span, False)
+            sample, _ = grid.block_bounds(axis, span, False)
             size = self.values.shape[axis]
             voxel = np.floor((sample + 0.5 - self.origin[axis]) / self.step[axis])
             shape = (-1,) + (1,) * (len(box) - axis - 1)

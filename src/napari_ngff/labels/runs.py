@@ -13,8 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.labels.grid import Grid, Indices
-    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.labels.level_grid import Indices, LevelGrid
+    from napari_ngff.store.boxes import Box
 
 __all__ = ["cover_runs", "mask_runs", "point_runs", "sort_runs"]
 
@@ -50,7 +50,7 @@ def sort_runs(parts: Sequence[Indices]) -> Indices:
     return runs[np.lexsort(runs.T[::-1])]
 
 
-def cover_runs(runs: Indices, grid: Grid, box: Box, touch: bool) -> Any:
+def cover_runs(runs: Indices, grid: LevelGrid, box: Box, touch: bool) -> Any:
     """Tell which voxels of a box of a level the runs cover.
 
     Parameters
@@ -69,19 +69,19 @@ def cover_runs(runs: Indices, grid: Grid, box: Box, touch: bool) -> Any:
         Shape of the box; True or False for all or none of it.
     """
     start, stop = box[0]
-    first, last = grid.first(0, start), grid.first(0, stop)
+    first, last = grid.block_start(0, start), grid.block_start(0, stop)
     runs = runs[slice(*np.searchsorted(runs[:, 0], [first, last]))]
     last_axis = len(box) - 1
-    rows = [grid.holder(axis, runs[:, axis]) for axis in range(last_axis)]
+    rows = [grid.holder_index(axis, runs[:, axis]) for axis in range(last_axis)]
     starts, stops = runs[:, -2], runs[:, -1] - 1
-    columns = grid.holder(last_axis, starts), grid.holder(last_axis, stops)
+    columns = grid.holder_index(last_axis, starts), grid.holder_index(last_axis, stops)
     if touch:
         begin, end = columns[0], columns[1] + 1
         keep = np.ones(len(runs), bool)
     else:
-        begin = columns[0] + (grid.sample(last_axis, columns[0]) < starts)
-        end = columns[1] + (grid.sample(last_axis, columns[1]) <= stops)
-        samples = [grid.sample(axis, row) for axis, row in enumerate(rows)]
+        begin = columns[0] + (grid.block_sample(last_axis, columns[0]) < starts)
+        end = columns[1] + (grid.block_sample(last_axis, columns[1]) <= stops)
+        samples = [grid.block_sample(axis, row) for axis, row in enumerate(rows)]
         keep = np.all([s == runs[:, a] for a, s in enumerate(samples)], axis=0)
     begin, end = np.maximum(begin, box[-1][0]), np.minimum(end, box[-1][1])
     keep &= begin < end
@@ -90,12 +90,12 @@ def cover_runs(runs: Indices, grid: Grid, box: Box, touch: bool) -> Any:
     if not keep.any():
         return False
     rows, begin, end = [r[keep] for r in rows], begin[keep], end[keep]
-    if _fills(rows, (begin == box[-1][0]) & (end == box[-1][1]), box):
+    if _fills_rows(rows, (begin == box[-1][0]) & (end == box[-1][1]), box):
         return True
-    return _painted(rows, begin, end, box)
+    return _paint_runs(rows, begin, end, box)
 
 
-def _fills(rows: list[Indices], whole: Any, box: Box) -> bool:
+def _fills_rows(rows: list[Indices], whole: Any, box: Box) -> bool:
     """Tell whether every row of a box has a run from end to end."""
     shape = [high - low for low, high in box[:-1]]
     count = int(np.prod(shape))
@@ -105,7 +105,7 @@ def _fills(rows: list[Indices], whole: Any, box: Box) -> bool:
     return len(np.unique(np.ravel_multi_index(places, shape))) == count
 
 
-def _painted(rows: list[Indices], begin: Indices, end: Indices, box: Box) -> Any:
+def _paint_runs(rows: list[Indices], begin: Indices, end: Indices, box: Box) -> Any:
     """Set the runs of a level in a box, all of them inside it."""
     shape = [high - low for low, high in box]
     change = np.zeros((*shape[:-1], shape[-1] + 1), np.int32)

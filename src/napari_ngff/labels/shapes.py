@@ -18,17 +18,17 @@ from napari_ngff.labels.dabs import (
     SMALL,
     crescent_boxes,
     dab_over,
-    fills,
+    fills_box,
     part_of,
-    reached,
+    reached_mask,
 )
 from napari_ngff.labels.polygons import is_large, polygon_rows, polygon_runs
 from napari_ngff.labels.runs import cover_runs
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.grid import Grid, Indices
-    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.labels.level_grid import Indices, LevelGrid
+    from napari_ngff.store.boxes import Box
 
 __all__ = ["Cover", "Everywhere", "Mask", "Polygon", "Shape", "Stroke"]
 
@@ -90,7 +90,7 @@ class Stroke:
         points, steps = self.points + other.points[1:], self.steps + other.steps
         return Stroke(points, steps, self.radius, self.weights)
 
-    def dabs(self) -> Indices:
+    def dab_centres(self) -> Indices:
         """Centres of the dabs; axes (dab, painted axis)."""
         points = np.array(self.points)
         steps = np.array(self.steps)
@@ -107,34 +107,34 @@ class Stroke:
         return centres
 
     @property
-    def _exact(self) -> bool:
+    def _is_exact(self) -> bool:
         """Whether squares are whole numbers and quarters, and no sum is rounded."""
         return set(self.weights) == {1.0}
 
-    def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
+    def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
         """Tell which voxels of a box of a level it covers."""
-        bounds = [grid.bounds(axis, span, touch) for axis, span in enumerate(box)]
-        dabs = self._near(bounds)
+        bounds = [grid.block_bounds(axis, span, touch) for axis, span in enumerate(box)]
+        dabs = self._pick_near(bounds)
         if not len(dabs):
             return False
         if len(dabs) == 1 and math.prod(box_shape(box)) <= SMALL:
             dab = dab_over(dabs[0], bounds, self.weights)
-            mask = reached(dab, self.radius**2, self._exact)
+            mask = reached_mask(dab, self.radius**2, self._is_exact)
             return True if mask.all() else mask if mask.any() else False
         if self._is_full(dabs, bounds):
             return True
         mask = np.zeros(box_shape(box), bool)
-        spans = self._spans(dabs, bounds)
+        spans = self._dab_spans(dabs, bounds)
         windows = (spans[..., 1] - spans[..., 0]).max(axis=0)
         if len(dabs) >= MANY_DABS and windows.prod() * len(dabs) <= GATHERED:
-            self._gather(mask, dabs, bounds, spans[..., 0], windows)
+            self._put_at_once(mask, dabs, bounds, spans[..., 0], windows)
         else:
-            self._put(mask, dabs, bounds, spans)
+            self._put_each(mask, dabs, bounds, spans)
         return mask if mask.any() else False
 
-    def _near(self, bounds: list[Any]) -> Indices:
+    def _pick_near(self, bounds: list[Any]) -> Indices:
         """Pick the dabs that reach into the box."""
-        dabs = _places(self)
+        dabs = _unique_centres(self)
         keep = np.ones(len(dabs), bool)
         for axis, (low, high) in enumerate(bounds):
             reach = int(self.radius / self.weights[axis])
@@ -154,7 +154,7 @@ class Stroke:
             total += (away * self.weights[axis]) ** 2
         return bool((total <= self.radius**2).any())
 
-    def _spans(self, dabs: Indices, bounds: list[Any]) -> Indices:
+    def _dab_spans(self, dabs: Indices, bounds: list[Any]) -> Indices:
         """Part of the box that each dab may reach; axes (dab, axis, start or stop)."""
         spans = np.empty((*dabs.shape, 2), np.int64)
         for axis, (low, high) in enumerate(bounds):
@@ -163,7 +163,9 @@ class Stroke:
             spans[:, axis, 1] = np.searchsorted(low, dabs[:, axis] + reach, "right")
         return spans
 
-    def _put(self, mask: Any, dabs: Indices, bounds: list[Any], spans: Indices) -> None:
+    def _put_each(
+        self, mask: Any, dabs: Indices, bounds: list[Any], spans: Indices
+    ) -> None:
         """Put dabs into the mask one by one; of a large one, what is new."""
         square, before = self.radius**2, None
         for centre, span in zip(dabs, spans.tolist(), strict=True):
@@ -181,25 +183,27 @@ class Stroke:
                     slice(a + start, a + stop)
                     for (a, _), (start, stop) in zip(span, box, strict=True)
                 )
-                mask[target] |= reached(part_of(dab, box), square, self._exact)
+                mask[target] |= reached_mask(part_of(dab, box), square, self._is_exact)
             before = centre
 
-    def beyond(self, other: Stroke, grid: Grid, box: Box, touch: bool) -> list[Box]:
+    def boxes_beyond(
+        self, other: Stroke, grid: LevelGrid, box: Box, touch: bool
+    ) -> list[Box]:
         """Cut a box of a level to what this covers and a stroke before it does not.
 
         The boxes may hold more than that. A box that a dab covers as a whole stays
         whole, unless the one before did so, too.
         """
-        dabs, before = _places(self), _places(other)[-1:]
+        dabs, before = _unique_centres(self), _unique_centres(other)[-1:]
         same = (self.radius, self.weights) == (other.radius, other.weights)
         if not same or len(dabs) > 1:
             return [box]
-        bounds = [grid.bounds(axis, span, touch) for axis, span in enumerate(box)]
+        bounds = [grid.block_bounds(axis, span, touch) for axis, span in enumerate(box)]
         dab, last = (dab_over(at[0], bounds, self.weights) for at in (dabs, before))
         square = self.radius**2
-        if fills(last, square):
+        if fills_box(last, square):
             return []
-        if fills(dab, square):
+        if fills_box(dab, square):
             return [box]
         return [
             tuple(
@@ -209,7 +213,7 @@ class Stroke:
             for part in crescent_boxes(dab, last, square)
         ]
 
-    def _gather(
+    def _put_at_once(
         self, mask: Any, dabs: Indices, bounds: list[Any], first: Any, windows: Any
     ) -> None:
         """Put many small dabs into the mask at once."""
@@ -232,9 +236,9 @@ class Stroke:
 
 
 @lru_cache(maxsize=1024)
-def _places(stroke: Stroke) -> Indices:
+def _unique_centres(stroke: Stroke) -> Indices:
     """Centres of the dabs, each once, on their way: it is asked chunk after chunk."""
-    dabs = stroke.dabs()
+    dabs = stroke.dab_centres()
     if len(dabs) == 1:
         return dabs
     if len(dabs) <= FEW_DABS:
@@ -269,7 +273,7 @@ class Polygon:
             )
         )
 
-    def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
+    def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
         """Tell which voxels of a box of a level it covers.
 
         Exact at level 0. At a coarser one, of a polygon that is too large to be drawn
@@ -311,7 +315,7 @@ class Mask:
         ]
         return (*leading, (int(low[-2]), int(high[-1])))
 
-    def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
+    def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
         """Tell which voxels of a box of a level it covers."""
         cover: Cover = cover_runs(self.runs, grid, box, touch)
         return cover
@@ -334,7 +338,7 @@ class Everywhere:
         """All of level 0."""
         return whole_box(self.frame)
 
-    def cover(self, grid: Grid, box: Box, touch: bool) -> Cover:
+    def covered_voxels(self, grid: LevelGrid, box: Box, touch: bool) -> Cover:
         """Tell which voxels of a box of a level it covers: all."""
         return True
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.labels.creation import METHOD
-from napari_ngff.labels.reduce import Reduction
+from napari_ngff.labels.create_labels import METHOD
+from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import ImageMetadata, Multiscale
 from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference
@@ -304,7 +304,7 @@ def _cascade(
     ]
     reducers = [
         (
-            Reduction.of(fine, coarse, METHOD, factors)
+            LevelReduction.between_shapes(fine, coarse, METHOD, factors)
             if is_label
             else MeanReducer(factors),
             factors,

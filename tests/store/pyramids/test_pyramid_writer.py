@@ -12,7 +12,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_ngff.labels.reduce import Reduction
+from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.metadata.model import Axis
 from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
@@ -82,11 +82,11 @@ def mean(_fine, _coarse, step):
 
 
 def mode(fine, coarse, step):
-    return Reduction.of(fine, coarse, "mode", step)
+    return LevelReduction.between_shapes(fine, coarse, "mode", step)
 
 
 def nearest(fine, coarse, step):
-    return Reduction.of(fine, coarse, "nearest", step)
+    return LevelReduction.between_shapes(fine, coarse, "nearest", step)
 
 
 @settings(deadline=None, max_examples=25)
@@ -182,7 +182,7 @@ def test_memory_does_not_grow_with_the_image(tmp_path, size):
     outline = PyramidPlan.of((size, size), ZYX[1:], (1, 1), (1, 1), levels=5)
     arrays = outline.arrays(source.dtype, ("y", "x"), shuffle=False)
     reducers = [
-        (Reduction.of(fine, coarse, "mode", step), step)
+        (LevelReduction.between_shapes(fine, coarse, "mode", step), step)
         for fine, coarse, step in outline.steps
     ]
     with Draft(tmp_path / "new") as draft:

@@ -38,7 +38,7 @@ from callers import (
 )
 from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.labels.journal import find_journals
-from napari_ngff.labels.reduce import Reduction
+from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.metadata.model import Severity
 from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
@@ -371,7 +371,7 @@ class Trials:
 
 
 def made_of(fine, shape, method):
-    reduction = Reduction.of(fine.shape, shape, method)
+    reduction = LevelReduction.between_shapes(fine.shape, shape, method)
     box = whole_box(shape)
     return reduction.reduce(fine, box)
 

@@ -14,17 +14,17 @@ from buckets import bucket_server
 from callers import prepare_image
 from napari_ngff.errors import ConflictError, NameTakenError, UnsupportedError
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.labels.creation import METHOD, create_labels
+from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.retained import Retained
+from napari_ngff.labels.saving.before_images import Retained
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.labels.writer import LabelWriter
-from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.arrays.lazy_array import BlankArray
-from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.chunks import open_array
+from napari_ngff.store.lazy import BlankArray
+from napari_ngff.store.node import open_node
+from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.remote import RemoteSource
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
 
 CHUNKS = (16, 16)
@@ -34,9 +34,9 @@ ADDRESS = "s3://cells/image.zarr"
 def add(writer, corner, size, label):
     """Paint a rectangle."""
     runs = mask_runs(np.ones(size, bool), corner)
-    writer.canvas.begin()
-    writer.canvas.add(Edit(Mask(runs), (0, 1), (), label))
-    writer.canvas.close()
+    writer.canvas.begin_step()
+    writer.canvas.add_edit(Edit(Mask(runs), (0, 1), (), label))
+    writer.canvas.close_step()
 
 
 def open_labels(label):

@@ -23,13 +23,13 @@ from callers import (
     prepare_image,
 )
 from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.retained import Retained
+from napari_ngff.labels.saving.before_images import Retained
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.labels.writer import LabelWriter
-from napari_ngff.store.arrays.boxes import whole_box
-from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.archives.packing import pack
+from napari_ngff.store.boxes import whole_box
+from napari_ngff.store.chunks import open_array
 from saving import levels_of
 
 EACH = [FOLDER, ARCHIVE, pytest.param(BUCKET, marks=pytest.mark.long)]

@@ -8,8 +8,8 @@ import zarr
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QLineEdit
 
-from napari_ngff.labels.states import FieldStates
-from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.store.node import open_node
 from napari_ngff.viewer.browsing.positions import key_of
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
@@ -66,7 +66,7 @@ def test_all_fields_are_annotated_by_keys(viewer, tmp_path):
         names = [info.properties[number]["class-name"] for number in (1, 2)]
         assert names == ["round", "dividing"]
     states = FieldStates(open_node(plate))
-    assert {states.state(field) for field in FIELDS} == {"in progress"}
+    assert {states.state_of(field) for field in FIELDS} == {"in progress"}
 
 
 def here(browser):

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from platformdirs import user_data_path
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
-from napari_ngff.labels.places.home import (
+from napari_ngff.labels.places.label_location import (
     LabelHome,
     home_in,
     why_not_created,

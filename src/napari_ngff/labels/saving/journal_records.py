@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.labels.edits import load_edit
-from napari_ngff.labels.saving.progress import in_common
+from napari_ngff.labels.saving.save_run import in_common
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ class JournalHead:
         Parameters
         ----------
         above
-            See `napari_ngff.labels.saving.orphans.folder_of`.
+            See `napari_ngff.labels.saving.journal_cleanup.folder_of`.
         """
         return {
             "place": (self.store, self.path),

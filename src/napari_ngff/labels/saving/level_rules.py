@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.labels.reduce import Reduction
-from napari_ngff.store.arrays.boxes import inside
+from napari_ngff.labels.level_reduction import LevelReduction
+from napari_ngff.store.boxes import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from napari_ngff.labels.grid import Box
-    from napari_ngff.store.arrays.lazy_array import ArraySource
+    from napari_ngff.labels.level_grid import Box
+    from napari_ngff.store.lazy import ArraySource
 
 __all__ = ["LevelRule", "find_rules"]
 
@@ -58,12 +58,12 @@ class LevelRule:
         comes out otherwise by an edit is to be changed.
     """
 
-    reduction: Reduction
+    reduction: LevelReduction
     exact: bool = True
 
 
 def find_rules(
-    levels: Sequence[ArraySource], stated: Sequence[Reduction], near: Iterable[Box]
+    levels: Sequence[ArraySource], stated: Sequence[LevelReduction], near: Iterable[Box]
 ) -> tuple[LevelRule, ...]:
     """Find the rules by which the levels of a file were made.
 
@@ -131,29 +131,31 @@ class _Compared:
     found: npt.NDArray[Any]
     below: npt.NDArray[Any]
 
-    def given(self, rule: Reduction) -> npt.NDArray[Any]:
+    def given(self, rule: LevelReduction) -> npt.NDArray[Any]:
         """Make the box by a rule."""
-        part = inside(rule.sources(self.box), self.sources)
+        part = inside(rule.source_box(self.box), self.sources)
         return rule.reduce(self.below[part], self.box)
 
-    def mixed(self, rule: Reduction) -> int:
+    def mixed(self, rule: LevelReduction) -> int:
         """Count the blocks that begin and end with different labels."""
         firsts = tuple(replace(one, offset=0) for one in rule.steps)
         lasts = tuple(replace(one, offset=(one.factor or 1) - 1) for one in rule.steps)
         return int(
-            (self.given(Reduction(firsts)) != self.given(Reduction(lasts))).sum()
+            (
+                self.given(LevelReduction(firsts)) != self.given(LevelReduction(lasts))
+            ).sum()
         )
 
 
 def _compared(
-    fine: ArraySource, coarse: ArraySource, rule: Reduction, places: _Places
+    fine: ArraySource, coarse: ArraySource, rule: LevelReduction, places: _Places
 ) -> Iterator[_Compared]:
     """Read boxes of two levels until enough of their blocks hold several labels."""
     mixed = 0
     for middle in itertools.islice(places, PLACES + 2):
         box = _box_at(middle, coarse.shape)
         sources = tuple(
-            (int(one.starts(a)), int(one.stops(b - 1)))
+            (int(one.block_start(a)), int(one.block_stop(b - 1)))
             for one, (a, b) in zip(rule.steps, box, strict=True)
         )
         with suppress(CorruptDataError, OSError):
@@ -167,7 +169,7 @@ def _compared(
             return
 
 
-def _closest(stated: Reduction, boxes: Sequence[_Compared]) -> LevelRule:
+def _closest(stated: LevelReduction, boxes: Sequence[_Compared]) -> LevelRule:
     """Find the rule that gives most of what is there."""
     candidates = list(_candidates(stated))
     wrong = [
@@ -203,7 +205,7 @@ def _borders(level: ArraySource) -> list[list[float]]:
     return ((found + 0.5) / pixels.shape).tolist()  # type: ignore[no-any-return]
 
 
-def _candidates(stated: Reduction) -> Iterator[Reduction]:
+def _candidates(stated: LevelReduction) -> Iterator[LevelReduction]:
     yield stated
     if stated.method == "nearest":
         yield replace(stated, method="mode")
@@ -214,7 +216,7 @@ def _candidates(stated: Reduction) -> Iterator[Reduction]:
             for one, offset in zip(stated.steps, offsets, strict=True)
         )
         if stated.method == "mode" or any(offsets):
-            yield Reduction(steps, "nearest")
+            yield LevelReduction(steps, "nearest")
 
 
 def _box_at(middle: Sequence[float], shape: tuple[int, ...]) -> Box:

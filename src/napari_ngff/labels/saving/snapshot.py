@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import EditLog
-from napari_ngff.labels.grid import Grid
-from napari_ngff.labels.patch import Patch
-from napari_ngff.store.arrays.boxes import (
+from napari_ngff.labels.level_grid import LevelGrid
+from napari_ngff.store.boxes import (
     array_box,
     cell_ranges,
     inside,
@@ -50,11 +50,11 @@ class Snapshot:
         self, edits: Iterable[Edit], shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
         self.edits = tuple(edits)
-        self.grid = Grid(shape, shape)
+        self.grid = LevelGrid(shape, shape)
         self.dtype = dtype
         self._log = EditLog(len(shape))
         for edit in self.edits:
-            self._log.add(edit)
+            self._log.add_edit(edit)
 
     def applied(self, box: Box, before: Array, order: AxisOrder) -> Array:
         """Apply the edits to a copy of what stood in a box of the file.
@@ -87,19 +87,19 @@ class Snapshot:
         block
             What stood there before any of the edits.
         """
-        patch = Patch(self.grid, box, self.dtype)
+        rasterise_chunk = ChunkPatch(self.grid, box, self.dtype)
 
         def read(region: Box) -> Array:
             return block[inside(region, box)]
 
-        for index in self._log.touching(box):
-            patch.apply(self._log.edits[index], read, 0, note=False)
-        if patch.values is not None:
-            np.copyto(block, patch.values, where=patch.mask)
+        for index in self._log.edits_touching(box):
+            rasterise_chunk.apply_edit(self._log.edits[index], read, 0, note=False)
+        if rasterise_chunk.values is not None:
+            np.copyto(block, rasterise_chunk.values, where=rasterise_chunk.mask)
 
 
 def touched(
-    edits: Sequence[Edit], grid: Grid, order: AxisOrder, cell: tuple[int, ...]
+    edits: Sequence[Edit], grid: LevelGrid, order: AxisOrder, cell: tuple[int, ...]
 ) -> Iterator[tuple[int, ...]]:
     """List the cells of level 0 that edits may change, some perhaps twice.
 
@@ -114,7 +114,7 @@ def touched(
     """
     whole = tuple((0, size) for size in grid.full)
     for edit in edits:
-        region = edit.region(grid, whole)
+        region = edit.region_in(grid, whole)
         if region is None:
             continue
         ranges = cell_ranges(array_box(region, order, len(cell)), cell)
@@ -124,7 +124,7 @@ def touched(
                 (i * n, (i + 1) * n) for i, n in zip(position, cell, strict=True)
             )
             if many:
-                part = edit.region(grid, order_box(box, order))
-                if part is None or edit.cover(grid, part) is False:
+                part = edit.region_in(grid, order_box(box, order))
+                if part is None or edit.covered_voxels(grid, part) is False:
                     continue
             yield position

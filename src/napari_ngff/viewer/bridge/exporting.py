@@ -10,7 +10,7 @@ from napari_ngff.viewer.painting.classes import classes_of_layer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from napari_ngff.labels.level import CanvasLevel
+    from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = ["export_boxes", "export_outlines"]

@@ -283,6 +283,8 @@ def highest_id(layer: CanvasLabels) -> int:
     for level in canvas.levels:
         if level.size <= SCANNED:
             for chunk in level.chunks_in(whole_box(level.shape)):
-                level.read(level.box(chunk))  # the canvas keeps the largest it read
+                level.read(
+                    level.chunk_box(chunk)
+                )  # the canvas keeps the largest it read
             break
     return max(canvas.highest_known(), 0)

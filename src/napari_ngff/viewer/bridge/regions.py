@@ -151,7 +151,7 @@ def label_region(layer: CanvasLabels, label: int) -> Box:
     high = np.zeros(level.ndim, np.int64)
     whole = whole_box(level.shape)
     for chunk in level.chunks_in(whole):
-        box = level.box(chunk)
+        box = level.chunk_box(chunk)
         voxels = np.nonzero(level.read(box) == label)
         if len(voxels[0]):
             start = [a for a, _ in box]
@@ -163,7 +163,7 @@ def label_region(layer: CanvasLabels, label: int) -> Box:
         low = np.maximum(low - 1, 0)
         high = np.minimum(high + 1, level.shape)
     return tuple(
-        (int(level.grid.first(axis, a)), int(level.grid.first(axis, b)))
+        (int(level.grid.block_start(axis, a)), int(level.grid.block_start(axis, b)))
         for axis, (a, b) in enumerate(zip(low, high, strict=True))
     )
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.layers import Image, Labels
 
-from napari_ngff.labels.grid import Grid
-from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.labels.level_grid import LevelGrid
+from napari_ngff.store.boxes import box_shape
 from napari_ngff.viewer.bridge.regions import level_shapes, same_region, whole_region
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
@@ -159,7 +159,7 @@ def _level_box(layer: Layer, region: Box, level: int) -> Box:
     if len(region) != layer.ndim:
         msg = f"{layer.name} has {layer.ndim} axes, and the region {len(region)}."
         raise ValueError(msg)
-    grid = Grid(shapes[0], shapes[level])
+    grid = LevelGrid(shapes[0], shapes[level])
     spans = [
         (max(int(a), 0), min(int(b), n))
         for (a, b), n in zip(region, shapes[0], strict=True)
@@ -167,7 +167,7 @@ def _level_box(layer: Layer, region: Box, level: int) -> Box:
     if any(a >= b for a, b in spans):
         raise ValueError(f"Nothing of {layer.name} is in the region {region}.")
     return tuple(
-        (int(grid.holder(axis, a)), int(grid.holder(axis, b - 1)) + 1)
+        (int(grid.holder_index(axis, a)), int(grid.holder_index(axis, b - 1)) + 1)
         for axis, (a, b) in enumerate(spans)
     )
 

@@ -13,7 +13,7 @@ from napari.utils.notifications import show_error, show_warning
 from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.states import TODO
+from napari_ngff.labels.field_states import TODO
 from napari_ngff.viewer import frontend, session
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.positions import key_of
@@ -25,7 +25,7 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-    from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.positions import Position
 

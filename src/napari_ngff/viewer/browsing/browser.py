@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.metadata.model import Acquisition
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.camera import Corners

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.labels.classes import LabelClass
-    from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
-    from napari_ngff.viewer.saving.report import SaveResult
-    from napari_ngff.viewer.saving.saver import LayerSaver
+    from napari_ngff.labels.label_classes import LabelClass
 
 __all__ = [
     "AnnotationStates",

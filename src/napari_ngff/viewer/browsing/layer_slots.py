@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.labels.classes import LabelClass
-    from napari_ngff.plate.tiles import WellCells
+    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.preparation import PreparedFields, Slot

@@ -6,9 +6,9 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from napari_ngff.errors import NodeNotFoundError, OMEZarrError
-from napari_ngff.labels.classes import classes_of
-from napari_ngff.labels.description import read_label_info
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.labels.label_classes import classes_of
+from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.labels.places.sidecar import attached
 from napari_ngff.metadata.model import Kind
 from napari_ngff.store.hierarchy.node import read_node
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
     from psygnal import SignalInstance
 
-    from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.metadata.model import Field
     from napari_ngff.plate.arrangement import (
         PlacedField,

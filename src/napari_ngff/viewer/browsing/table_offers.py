@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.states import FieldStates
+from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.plate.tables.files import read_found, table_names
 from napari_ngff.plate.tables.measuring import (
     FieldPath,
@@ -118,7 +118,7 @@ def find_offers(browser: Browser) -> tuple[Offer, ...]:
         pass  # a damaged list of tables; all else can be used
     with suppress(OMEZarrError, OSError):  # told when a round of annotation begins
         found.update(
-            {Offer(TableOrigin.STATES, ""): None} if FieldStates(node).any else {}
+            {Offer(TableOrigin.STATES, ""): None} if FieldStates(node).has_any else {}
         )
     wells: list[str | None] = [well.path for well in browser.map.wells]
     for well in wells[:WELLS_ASKED] or [None]:
@@ -216,7 +216,7 @@ def states_table(node: Node) -> Table:
     states = FieldStates(node)
     places = places_of(node)
     keys = ["/".join(p for p in (one.well, one.field) if p) for one in places]
-    state_names = [states.state(key) for key in keys]
+    state_names = [states.state_of(key) for key in keys]
     columns = {state: [int(one == state) for one in state_names] for state in CHOSEN}
     frame = pd.DataFrame(
         {

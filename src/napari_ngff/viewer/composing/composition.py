@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.labels.places.home import name_problem
+from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.metadata.model import LabelInfo, Omero
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.store.arrays.lazy_array import ArrayWindow

@@ -29,20 +29,20 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
 
     def __init__(self, canvas: Canvas) -> None:
         self.canvas = canvas
-        super().__init__([level.lazy() for level in canvas.levels])
+        super().__init__([level.as_dask() for level in canvas.levels])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CanvasData:
         return CanvasData(self.canvas.copy())
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, int | np.integer):
-            return self.canvas.levels[index].lazy()
+            return self.canvas.levels[index].as_dask()
         if isinstance(index, slice):
-            return [level.lazy() for level in self.canvas.levels[index]]
-        return self.canvas.levels[0].lazy()[index]
+            return [level.as_dask() for level in self.canvas.levels[index]]
+        return self.canvas.levels[0].as_dask()[index]
 
     def __iter__(self) -> Any:
-        return (level.lazy() for level in self.canvas.levels)
+        return (level.as_dask() for level in self.canvas.levels)
 
     @property
     def dtype(self) -> Any:
@@ -90,7 +90,7 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
                 msg = f"Labels up to {highest} do not fit into {dtype}."
                 raise OverflowError(msg)
         twin = self.canvas.copy()
-        twin.widen(dtype)
+        twin.change_dtype(dtype)
         return CanvasData(twin)
 
     # `numpy.min` and `numpy.max` call these; napari does so before it converts.

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.labels.classes import LabelClass
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.labels.label_classes import LabelClass
+    from napari_ngff.store.boxes import Box
     from napari_ngff.viewer.painting.tile import ScreenPart
     from napari_ngff.viewer.saving.saver import LayerSaver
 
@@ -230,7 +230,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
                 f"Label {label} does not fit into {self.canvas.dtype}:"
                 f" {self.name} is now {dtype}, and so will be the file."
             )
-            self.canvas.widen(dtype)
+            self.canvas.change_dtype(dtype)
             self.refresh()
             self.events.data(value=self.data)
         super()._validate_label_in_range(label)
@@ -246,11 +246,11 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         if not self._staged_history:
             if self._changes_nothing(edit):
                 return
-            self.canvas.begin()
+            self.canvas.begin_step()
         if not self._pending:
             self._painted_to = self.canvas.log.end
-            self._painted_last = self.canvas.log.last
-        self.canvas.add(edit)
+            self._painted_last = self.canvas.log.last_edit
+        self.canvas.add_edit(edit)
         self._pending.append(edit)
         self._save_history(edit)
 
@@ -260,7 +260,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         It is known of what is on the screen, if that is level 0, and all of the edit.
         """
         level = self.canvas.levels[0]
-        region = edit.region(level.grid, whole_box(level.shape))
+        region = edit.region_in(level.grid, whole_box(level.shape))
         if region is None or edit.source == edit.label:
             return True
         tile = self._slicing_state.tile()
@@ -268,9 +268,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             return False
         if overlap(region, tile.box) != region:
             return False
-        cover, label = edit.laid(level.grid, region)
+        cover, label = edit.cover_and_values(level.grid, region)
         there = tile.as_block(self._slice.image.raw)[inside(region, tile.box)]
-        return not (edit.replaces(there) & cover & (there != label)).any()
+        return not (edit.replaced_mask(there) & cover & (there != label)).any()
 
     def apply(self, edits: Iterable[Edit]) -> None:
         """Add edits as one step of undo, and show them.
@@ -297,7 +297,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         """
         for label in {edit.label for edit in edits}:
             self._validate_label_in_range(label)
-        self.canvas.extend(edits, drawn)
+        self.canvas.add_edits(edits, drawn)
         self._redo_history.clear()
         self._undo_history.extend([edit] for edit in edits)
         self.events.paint(value=list(edits))
@@ -322,7 +322,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         frontend.run(read, lambda _: self.refresh(extent=False))
 
     def _append_to_undo_history(self, item: list[Edit]) -> None:
-        joined = self.canvas.close() or item
+        joined = self.canvas.close_step() or item
         self._painted_to = min(self._painted_to, self.canvas.log.end - len(joined))
         super()._append_to_undo_history(joined)
         self._refresh_thumbnail()
@@ -360,7 +360,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def _overlay(self, since: int) -> Any:
         def overlay(number: int, box: Any, block: Any) -> Any:
-            return self.canvas.overlay(number, box, block, since)
+            return self.canvas.overlay_edits(number, box, block, since)
 
         return overlay
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psygnal import Signal
 
-from napari_ngff.labels.classes import (
+from napari_ngff.labels.label_classes import (
     STATES,
     LabelClass,
     classes_of,
@@ -322,7 +322,9 @@ def counts(layer: OMEZarrLabels) -> dict[int, int]:
     level = small[0] if small else canvas.levels[-1]
     total: dict[int, int] = {}
     for chunk in level.chunks_in(whole_box(level.shape)):
-        values, numbers = np.unique(level.read(level.box(chunk)), return_counts=True)
+        values, numbers = np.unique(
+            level.read(level.chunk_box(chunk)), return_counts=True
+        )
         for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
             total[value] = total.get(value, 0) + number
     share = canvas.levels[0].size / level.size

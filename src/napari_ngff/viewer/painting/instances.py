@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.flood import FILL_BUDGET, flood
-from napari_ngff.labels.objects import parted
+from napari_ngff.labels.flood import FILL_BUDGET, flood_region
+from napari_ngff.labels.label_objects import split_object
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.viewer.bridge.regions import label_region
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
-    from napari_ngff.labels.grid import Indices
-    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.labels.level_grid import Indices
+    from napari_ngff.store.boxes import Box
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = [
@@ -41,7 +41,7 @@ def label_at(layer: OMEZarrLabels, at: Sequence[int]) -> int:
     shape = layer.canvas.shape
     if any(not 0 <= i < size for i, size in zip(at, shape, strict=True)):
         return 0
-    return int(layer.canvas.levels[0].points([[int(i)] for i in at])[0])
+    return int(layer.canvas.levels[0].read_points([[int(i)] for i in at])[0])
 
 
 def neighbour(ids: Indices, label: int, step: int) -> int | None:
@@ -122,7 +122,7 @@ def absorb(layer: OMEZarrLabels, at: Sequence[int], label: int) -> Regrouping:
     if old in (0, label):
         raise ValueError("Click an object with another label.")
     _check_unlocked(layer, old)
-    runs = flood(layer.canvas.levels[0], at, _axes(layer))
+    runs = flood_region(layer.canvas.levels[0], at, _axes(layer))
     if runs is None:
         msg = f"The object is larger than {FILL_BUDGET >> 20} million pixels."
         raise ValueError(msg)
@@ -138,7 +138,7 @@ def split(layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]) -> Regrouping:
     Raises
     ------
     ValueError
-        See `napari_ngff.labels.objects.parted`.
+        See `napari_ngff.labels.label_objects.parted`.
     """
     old = label_at(layer, seeds[0])
     if old == 0 or len(seeds) < 2:
@@ -146,7 +146,7 @@ def split(layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]) -> Regrouping:
     _check_unlocked(layer, old)
     axes = _axes(layer)
     weights = [float(abs(layer.scale[axis])) for axis in axes]
-    parts = parted(layer.canvas.levels[0], seeds, axes, weights)
+    parts = split_object(layer.canvas.levels[0], seeds, axes, weights)
     first = layer.next_label()
     labels = (old, *range(first, first + len(seeds) - 1))
     pairs = zip(parts[1:], labels[1:], strict=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.labels.creation import level_factors
-from napari_ngff.labels.places.home import name_problem
+from napari_ngff.labels.create_labels import level_factors
+from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import attached, home_of_new
 from napari_ngff.store.arrays.drawable_pixels import ShownPixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from napari.layers import Image, Layer
 
-    from napari_ngff.labels.places.home import LabelHome
-    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.labels.places.label_location import LabelHome
+    from napari_ngff.store.node import Node
     from napari_ngff.viewer.painting.label_target import Sidecar
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.picture import LayerData

@@ -16,7 +16,7 @@ from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_info, show_warning
 
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.flood import FILL_BUDGET, flood
+from napari_ngff.labels.flood import FILL_BUDGET, flood_region
 from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.viewer.painting.brush import (
@@ -271,13 +271,13 @@ class OMEZarrLabels(CanvasLabels):
         shape = self.data.shape
         if any(not 0 <= i < size for i, size in zip(at, shape, strict=True)):
             return
-        old = int(self.canvas.levels[0].points([[i] for i in at])[0])
+        old = int(self.canvas.levels[0].read_points([[i] for i in at])[0])
         if old == new_label:
             return
         if old in self.spared or self._only_source(new_label) not in (None, old):
             return
         if self.contiguous:
-            runs = flood(self.canvas.levels[0], at, axes)
+            runs = flood_region(self.canvas.levels[0], at, axes)
             if runs is None:
                 show_warning(
                     "Nothing was filled.\nThe region is larger than"

@@ -16,9 +16,9 @@ from napari_ngff.store.arrays.boxes import hull
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.level import CanvasLevel
-    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.boxes import Box
 
 __all__ = ["PaintedSlicing", "ScreenPart"]
 
@@ -57,7 +57,7 @@ class ScreenPart:
         """
         found: list[Box] = []
         for edit in edits:
-            found += edit.regions(self.level.grid, self.box, before)
+            found += edit.regions_in(self.level.grid, self.box, before)
             before = edit
         return [hull(found)] if len(found) > MANY_REGIONS else found
 

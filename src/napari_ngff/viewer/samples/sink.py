@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_ngff.labels.reduce import Reduction
+from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.metadata.dump import VERSIONS, dump_image, dump_labels
 from napari_ngff.metadata.model import (
     Axis,
@@ -191,7 +191,7 @@ class SampleSink:
         ]
         reducers = [
             (
-                Reduction.of(fine, coarse, "mode", step)
+                LevelReduction.between_shapes(fine, coarse, "mode", step)
                 if is_label
                 else MeanReducer(step),
                 step,

@@ -7,13 +7,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.labels.creation import METHOD, create_labels
+from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.kept_edits import address_text, image_of_label
-from napari_ngff.labels.places.home import name_problem
+from napari_ngff.labels.label_writer import LabelWriter
+from napari_ngff.labels.level_reduction import method_named
+from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import home_of_new, name_of, remember
-from napari_ngff.labels.reduce import method_named
 from napari_ngff.labels.saving.journal_records import JournalSubject
-from napari_ngff.labels.writer import LabelWriter
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.viewer.label_layers import FIRST_COLORS
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psygnal import Signal
 
-from napari_ngff.labels.classes import with_classes
+from napari_ngff.labels.label_classes import with_classes
 from napari_ngff.metadata.model import LabelInfo
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from napari.layers import Labels
 
-    from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.metadata.model import JSON
 
 __all__ = ["JOINED", "Description", "Said", "colors_of", "properties_of"]

@@ -388,7 +388,7 @@ def _try_to_open(
     except (OSError, ValueError, KeyError, TypeError) as error:
         return error
     edits = journal.recovered.edits
-    if len(journal.retained) and any(edit.asks for edit in edits):
+    if len(journal.retained) and any(edit.depends_on_labels for edit in edits):
         return journal, None  # the pixels that they ask for are put back later
     try:
         drawn = layer.canvas.copy_with(edits)
@@ -400,7 +400,7 @@ def _try_to_open(
 
 def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
     """Go to the section and the time of the last edit."""
-    last = layer.canvas.log.last
+    last = layer.canvas.log.last_edit
     fixed = dict(() if last is None else last.fixed)
     place = layer.data_to_world([fixed.get(axis, 0) for axis in range(layer.ndim)])
     first = viewer.dims.ndim - layer.ndim
@@ -410,7 +410,7 @@ def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
 
 def _rasterise_levels(drawn: Canvas, levels: Sequence[int]) -> None:
     for number in levels:
-        drawn.rasterise(number)
+        drawn.rasterise_level(number)
 
 
 def _level_order(canvas: Canvas, shape: Sequence[int]) -> list[int]:

@@ -14,7 +14,7 @@ from napari_ngff.labels.journal import Journal, journal_home
 from napari_ngff.viewer.notices import shorten
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.saving.progress import Outcome
+    from napari_ngff.labels.saving.save_run import Outcome
     from napari_ngff.metadata.model import LabelInfo, Problem
 
 __all__ = [

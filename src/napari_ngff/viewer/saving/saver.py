@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from napari_ngff.errors import NameTakenError, OMEZarrError, UnsupportedError
-from napari_ngff.labels.description import (
+from napari_ngff.labels.label_metadata import (
     read_label_info,
-    rebased,
+    rebase_label_info,
     write_label_info,
 )
-from napari_ngff.labels.saving.progress import ARCHIVE
+from napari_ngff.labels.saving.save_run import ARCHIVE
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saving.report import (
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal
-    from napari_ngff.labels.saving.progress import Outcome
-    from napari_ngff.labels.writer import LabelWriter
+    from napari_ngff.labels.label_writer import LabelWriter
+    from napari_ngff.labels.saving.save_run import Outcome
     from napari_ngff.metadata.model import LabelInfo
     from napari_ngff.viewer.saving.description import Description, Said
 
@@ -354,7 +354,7 @@ class LayerSaver(SaverSignals):
         before = self.description.info
         if info != before:
             assert self.writer is not None
-            new = rebased(info, before, read_label_info(origin.node))
+            new = rebase_label_info(info, before, read_label_info(origin.node))
             write_label_info(origin.node, new, self.writer.transaction)
         return info
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.labels.places.replica import MOST_COPIED, copy_labels
+from napari_ngff.labels.places.copy_labels import MOST_COPIED, copy_labels
 from napari_ngff.labels.places.sidecar import (
     attached,
     sidecar_folder,

@@ -6,15 +6,15 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.labels.saving.changes import MOST, ChangedBlocks
-from napari_ngff.labels.saving.retained import cell_shape
+from napari_ngff.labels.saving.before_images import cell_shape
+from napari_ngff.labels.saving.dirty_count import MOST, ChangedBlocks
 from napari_ngff.viewer import frontend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.writer import LabelWriter
+    from napari_ngff.labels.label_writer import LabelWriter
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.saver import LayerSaver
 

@@ -18,11 +18,11 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.labels.classes import STATES
+from napari_ngff.labels.label_classes import STATES
 from napari_ngff.viewer.painting.classes import KEYS, unit_of_area
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.classes import LabelClass
+    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.viewer.painting.classes import Classes
 
 __all__ = ["ClassModel", "ClassTable"]

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.labels.objects import known_ids
+from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.bridge.regions import label_region
 from napari_ngff.viewer.painting.classes import unit_of_area
 from napari_ngff.viewer.painting.instances import (

@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.classes import STATES
+from napari_ngff.labels.label_classes import STATES
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.browsing.annotation import annotate
 from napari_ngff.viewer.browsing.field_labels import label_name

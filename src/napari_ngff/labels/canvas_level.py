@@ -1,0 +1,231 @@
+"""One level of a canvas: what is below, with the edits of the moment it is read."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from napari_ngff.labels.level_grid import LevelGrid
+from napari_ngff.store.boxes import box_of, box_shape, cells_in, inside, overlap
+from napari_ngff.store.lazy import ArrayWindow, LazyArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.lazy_array import ArraySource
+
+__all__ = ["CanvasLevel", "Chunk", "LevelArray"]
+
+LARGEST = 1 << 31
+"""A level of more bytes is not handed over as one array."""
+
+Chunk = tuple[int, ...]
+"""Index of a chunk, per axis."""
+
+
+class LevelOwner(Protocol):
+    """The canvas of a level, which has the edits.
+
+    Attributes
+    ----------
+    token, version, reversals
+        Equal ones of all mean equal labels.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    levels: tuple[CanvasLevel, ...]
+    token: str
+    version: int
+    reversals: int
+
+    def saved_count(self, level: CanvasLevel) -> int:
+        """Tell how many of the edits stand in what is read below them."""
+
+    def copy(self) -> LevelOwner:
+        """Copy it with its edits."""
+
+    def read(self, number: int, box: Box) -> np.ndarray[Any, Any]:
+        """Read a box of a level with its edits."""
+
+
+class LevelArray(LazyArray):
+    """A level of a canvas as a dask array: it shows the edits when it is computed."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        """Slice lazily; integer arrays, one per axis, are read at once."""
+        window = self.window
+        parts = index if isinstance(index, tuple) else (index,)
+        points = len(parts) == self.ndim and all(map(_is_points, parts))
+        if window is None or not points or window != ArrayWindow.whole(window.source):
+            return super().__getitem__(index)
+        level: Any = window.source
+        return level.read_points([np.asarray(part) for part in parts])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        msg = "Set values with layer.data_setitem(indices, values): it can be undone."
+        raise TypeError(msg)
+
+
+def _is_points(part: Any) -> bool:
+    if not isinstance(part, np.ndarray | list) or not np.ndim(part):
+        return False
+    return np.asarray(part).dtype.kind in "iu"
+
+
+def _level_of(canvas: LevelOwner, number: int) -> CanvasLevel:
+    return canvas.levels[number]
+
+
+class CanvasLevel:
+    """One level with its edits, an `ArraySource` in voxels of this level.
+
+    Attributes
+    ----------
+    source
+        The level before any edit.
+    saved
+        The level of the file, of which see `Canvas.show_saved`; None where no edit was
+        saved there.
+    """
+
+    def __init__(self, canvas: LevelOwner, number: int, source: ArraySource) -> None:
+        self.canvas = canvas
+        self.number = number
+        self.source = source
+        self.saved: ArraySource | None = None
+        self.shape = tuple(source.shape)
+        self.chunks = tuple(source.chunks)
+        self.grid = LevelGrid(canvas.shape, self.shape)
+
+    def __repr__(self) -> str:
+        return f"<CanvasLevel {self.number} {self.shape} {self.dtype}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CanvasLevel:
+        twin = memo.get(id(self.canvas)) or self.canvas.copy()
+        memo[id(self.canvas)] = twin
+        return twin.levels[self.number]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of a voxel."""
+        return self.canvas.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of voxels."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole level, if it were read."""
+        return self.size * self.dtype.itemsize
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _level_of, (self.canvas, self.number)
+
+    def read(self, box: Box) -> np.ndarray[Any, Any]:
+        """Read a box with its edits.
+
+        Raises
+        ------
+        MemoryError
+            For one of more than `LARGEST` bytes.
+        """
+        count = math.prod(box_shape(box))
+        if count * self.dtype.itemsize > LARGEST:
+            msg = (
+                f"Too large for one array: {count * self.dtype.itemsize / 2**30:.0f}"
+                " GiB of labels. Take a part of them or a coarser level, compute with"
+                " dask, or save them as OME-Zarr."
+            )
+            raise MemoryError(msg)
+        return self.canvas.read(self.number, box)
+
+    def read_below(self, box: Box) -> np.ndarray[Any, Any]:
+        """Read a box without the edits, but those that are saved in it."""
+        source = self.saved if self.canvas.saved_count(self) else self.source
+        assert source is not None
+        return source.read(box).astype(self.dtype, copy=False)
+
+    def as_dask(self) -> LevelArray:
+        """Give the level as a dask array."""
+        changes = f"{self.canvas.version}-{self.canvas.reversals}"
+        token = f"canvas-{self.canvas.token}-{changes}-{self.number}"
+        return LevelArray.of(ArrayWindow.whole(self), token)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.as_dask()[index]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.as_dask().__array__(dtype)
+
+    def astype(self, dtype: Any, **keywords: Any) -> Any:
+        """Give a lazy dask array of another type."""
+        return self.as_dask().astype(dtype, **keywords)  # type: ignore[no-untyped-call]
+
+    def read_points(self, index: Sequence[Any]) -> np.ndarray[Any, Any]:
+        """Read single voxels, chunk by chunk.
+
+        Parameters
+        ----------
+        index
+            One array of indices per axis; they are broadcast.
+        """
+        arrays = np.broadcast_arrays(*index)
+        shape = arrays[0].shape
+        sizes = np.array(self.shape)
+        indices = np.stack([np.asarray(a, np.int64).ravel() for a in arrays], axis=1)
+        if ((indices < -sizes) | (indices >= sizes)).any():
+            msg = f"Index outside of an array of shape {self.shape}."
+            raise IndexError(msg)
+        indices %= sizes
+        out = np.empty(len(indices), self.dtype)
+        chunks, which = np.unique(indices // self.chunks, axis=0, return_inverse=True)
+        for number, chunk in enumerate(chunks):
+            is_here = which.ravel() == number
+            box = self.chunk_box(tuple(int(c) for c in chunk))
+            block = self.read(box)
+            out[is_here] = block[tuple((indices[is_here] - [a for a, _ in box]).T)]
+        return out.reshape(shape)
+
+    def chunk_box(self, chunk: Chunk) -> Box:
+        """Rectangle of a chunk."""
+        return box_of(chunk, self.chunks, self.shape)
+
+    def edit_reach(self, box: Box) -> Box:
+        """Rectangle of level 0 in which an edit must lie to change a box of this level.
+
+        One voxel of this level wider: planes are rounded otherwise than blocks.
+        """
+        full = self.grid.full
+        return tuple(
+            (
+                self.grid.block_start(axis, max(start - 1, 0)),
+                min(self.grid.block_start(axis, stop + 1), full[axis]),
+            )
+            for axis, (start, stop) in enumerate(box)
+        )
+
+    def chunks_in(self, box: Box) -> Iterator[Chunk]:
+        """List the chunks that a box meets."""
+        return cells_in(box, self.chunks)
+
+    def split_at_chunks(self, box: Box) -> Iterator[tuple[Chunk, Any, Any]]:
+        """Cut a box at the chunks: each with its part of the box and of the chunk."""
+        for chunk in self.chunks_in(box):
+            cut = overlap(box, self.chunk_box(chunk))
+            yield chunk, inside(cut, box), inside(cut, self.chunk_box(chunk))

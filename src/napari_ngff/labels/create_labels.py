@@ -1,0 +1,361 @@
+"""A new label image beside its image, of OME-Zarr 0.4, 0.5 or 0.6.
+
+The arrays come first, then what is painted, then the metadata of the group, and last
+its entry in the list of labels: until then no reader knows of it. Up to 0.3 a file
+cannot state where its pixels are, and so not that labels fit: docs/design/005.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.labels.level_reduction import LevelReduction
+from napari_ngff.labels.places.label_location import LabelHome, home_in, is_name
+from napari_ngff.labels.places.name_claim import claim_place
+from napari_ngff.metadata.dump import dump_image, dump_labels
+from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multiscale
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
+from napari_ngff.store.arrays.new_array import NewArray, group_documents, shard_shape
+from napari_ngff.store.arrays.stored_objects import join
+from napari_ngff.store.hierarchy.consolidated import consolidate
+from napari_ngff.store.limits import parse_json
+from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.write.begin import begin_transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_ngff.labels.level_reduction import Method
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.pyramids.pyramid import Pyramid
+    from napari_ngff.store.write.transaction import Transaction, Tree
+
+__all__ = ["METHOD", "NewLabels", "create_labels", "level_factors"]
+
+METHOD: Method = "mode"
+"""Of new labels: a voxel of a coarser level lies in the middle of its block, where the
+transformations say, which is not true of the block's first voxel."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewLabels:
+    """A label image whose arrays are there and whose group is not.
+
+    In an archive nothing is written before `register` and a commit of the transaction.
+
+    Attributes
+    ----------
+    home
+        The group that is to list it.
+    name
+        Of its own group, there.
+    multiscale
+        Its axes, which are the image's without the channel, and its levels.
+    arrays
+        As many as the image has levels.
+    tree
+        Keeps others from taking the place meanwhile.
+    """
+
+    home: LabelHome
+    name: str
+    multiscale: Multiscale
+    arrays: tuple[ChunkedArray, ...]
+    tree: Tree
+
+    @property
+    def ratios(self) -> list[list[float]]:
+        """How much larger the voxels of each level are than those before, per axis."""
+        return [
+            [b / a for a, b in zip(fine.scale, coarse.scale, strict=True)]
+            for fine, coarse in pairwise(self.multiscale.levels)
+        ]
+
+    def register(self, info: LabelInfo | None = None) -> None:
+        """Write the group's metadata, and then enter it into the list of labels.
+
+        Where all is saved together both wait for `Transaction.commit`.
+
+        Parameters
+        ----------
+        info
+            Colours and properties; none of them where one cannot be stated in JSON.
+
+        Raises
+        ------
+        CorruptDataError
+            Where the list that is there cannot be read; it stays as it is.
+        OSError
+            Where the system refuses to write.
+        """
+        home, path = self.home, self.home.path(self.name)
+        transaction = begin_transaction(home.source)
+        bare = LabelInfo(source=home.source_image(self.name))
+        label = changed(info or bare, source=bare.source)
+        try:
+            content = dump_image(
+                ImageMetadata((self.multiscale,), label=label), home.version
+            )
+        except ValueError:
+            content = dump_image(
+                ImageMetadata((self.multiscale,), label=bare), home.version
+            )
+        put_group(transaction, path, state_version(content, home))
+        self.tree.commit()
+        add_to_list(transaction, home, self.name)
+        consolidate(transaction, documents_of(home, self.name, self.multiscale))
+        self.tree.close()
+
+    def abandon(self) -> None:
+        """Remove what is not registered; a label image that it replaces is back."""
+        self.tree.close()
+
+
+def create_labels(
+    image: Node,
+    name: str,
+    dtype: np.dtype[Any],
+    level: int = 0,
+    home: LabelHome | None = None,
+    *,
+    replace: bool = False,
+) -> NewLabels:
+    """Create the arrays of a new label image.
+
+    Parameters
+    ----------
+    image
+        Group of the image.
+    name
+        Of the label image.
+    dtype
+        Type of integers.
+    level
+        Level of the image that is the finest of the labels. They have as many levels
+        as the image all the same ("MUST"): further ones are halved along y and x.
+    home
+        Where they go; into the image by default.
+    replace
+        Whether to replace a label image of that name. It stays until the new one is
+        registered.
+
+    Raises
+    ------
+    UnsupportedError
+        Where no labels can be written there; the message says why.
+    NameTakenError
+        Where the name is taken.
+    ValueError
+        Where the version cannot state what the labels would need.
+    OSError
+        Where the system refuses to write.
+    """
+    home = home or home_in(image)
+    transaction = begin_transaction(home.source)
+    # What is put is seen through the transaction alone, until all is there.
+    home = changed(home, source=transaction.source)
+    pyramid = open_pyramid(image)
+    shapes, chunks, multiscale = _plan_levels(pyramid, name, level)
+    # Or refuse now.
+    dump_image(ImageMetadata((multiscale,), label=LabelInfo()), home.version)
+    if "/" in name or not is_name(name):
+        raise ValueError(f"{name!r} cannot be the name of a folder. Choose another.")
+    path = home.path(name)
+    tree = claim_place(
+        transaction, home, name, documents_of(home, name, multiscale), replace
+    )
+    for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
+        shards = None
+        if transaction.wants_shards and home.zarr_format == 3:
+            shards = shard_shape(shape, size, dtype.itemsize)
+        array = NewArray(shape, size, dtype, multiscale.axis_names, shards)
+        put_array(transaction, f"{path}/{one.path}", array, home)
+    places = (f"{path}/{one.path}" for one in multiscale.levels)
+    arrays = (open_array(home.source, place) for place in places)
+    return NewLabels(home, name, multiscale, tuple(arrays), tree)
+
+
+def documents_of(home: LabelHome, name: str, multiscale: Multiscale) -> list[str]:
+    """Paths of the groups and arrays that change with a label image."""
+    path = home.path(name)
+    levels = (join(path, level.path) for level in multiscale.levels)
+    return [home.group, path, *levels]
+
+
+def _plan_levels(
+    pyramid: Pyramid, name: str, first: int
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], Multiscale]:
+    """Decide shapes, chunks and transformations of all levels."""
+    multiscale = pyramid.multiscale
+    kept = [i for i in range(len(multiscale.axes)) if i != multiscale.channel_axis]
+    shapes = [tuple(level.shape[i] for i in kept) for level in pyramid.levels]
+    while len(shapes) < first + len(pyramid.levels):
+        last = shapes[-1]
+        shapes.append((*last[:-2], -(-last[-2] // 2), -(-last[-1] // 2)))
+    if first < len(pyramid.levels):
+        larger = level_factors(pyramid, first)[kept]
+    else:
+        larger = np.divide(shapes[0], shapes[first])
+    shapes = shapes[first:]
+    levels = pyramid.levels[min(first, len(pyramid.levels) - 1) :]
+    wanted = [tuple(level.chunks[i] for i in kept) for level in levels]
+    wanted += wanted[-1:] * (len(shapes) - len(wanted))
+    chunks = [
+        tuple(min(c, n) for c, n in zip(sizes, shape, strict=True))
+        for sizes, shape in zip(wanted, shapes, strict=True)
+    ]
+    stated = [
+        [one.scale[i] for i in kept] for one in multiscale.levels[first : len(shapes)]
+    ]
+    whole = np.array([multiscale.levels[0].scale[i] for i in kept])
+    corner = np.array([multiscale.levels[0].translation[i] for i in kept])
+    scale, translation = whole * larger, corner + (larger - 1) / 2 * whole
+    factors = np.ones(len(kept))
+    made = [_place_level(0, scale, translation, factors)]
+    for number, (fine, coarse) in enumerate(pairwise(shapes), 1):
+        ratios = None
+        if number < len(stated):
+            finer = stated[number - 1]
+            ratios = [b / a for a, b in zip(finer, stated[number], strict=True)]
+        steps = LevelReduction.between_shapes(fine, coarse, METHOD, ratios).steps
+        factors = factors * [one.factor or one.fine / one.coarse for one in steps]
+        made.append(_place_level(number, scale, translation, factors))
+    axes = tuple(multiscale.axes[i] for i in kept)
+    return shapes, chunks, Multiscale(name, axes, tuple(made), METHOD)
+
+
+def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:
+    """Find how much larger the voxels of a level are than those of the finest.
+
+    As the transformations state, where the shapes agree to a voxel; else by the ratio
+    of the shapes. New labels lie by this, whatever translation the level states: one
+    of 0, as many images have, would move them against what they are painted on.
+
+    Returns
+    -------
+    ndarray
+        One factor per axis of the image.
+    """
+    first, level = (pyramid.multiscale.levels[at] for at in (0, number))
+    fine, coarse = (np.array(pyramid.levels[at].shape) for at in (0, number))
+    stated = np.abs(np.divide(level.scale, first.scale))
+    fits = np.abs(stated * coarse - fine) < np.maximum(stated, 1)
+    factors: np.ndarray[Any, Any] = np.where(fits, stated, fine / coarse)
+    return factors
+
+
+def _place_level(number: int, scale: Any, translation: Any, factors: Any) -> Level:
+    """Place a level so that its voxels lie in the middle of what they stand for."""
+    place = translation + (factors - 1) / 2 * scale
+    return Level(str(number), tuple((scale * factors).tolist()), tuple(place.tolist()))
+
+
+def put_array(
+    transaction: Transaction, path: str, array: NewArray, home: LabelHome
+) -> None:
+    """Write the metadata document of an array at a path of the home's hierarchy."""
+    name, text = array.document("0.4" if home.zarr_format == 2 else "0.5")
+    transaction.put(join(path, name), text)
+
+
+def put_group(
+    transaction: Transaction, path: str, attributes: JSON, *, now: bool = False
+) -> None:
+    """Write the metadata of a group: of zarr v3 where its attributes have "ome"."""
+    version = "0.5" if "ome" in attributes else "0.4"
+    put = transaction.put_document if now else transaction.put
+    for name, text in group_documents(attributes, version).items():
+        put(join(path, name), text)
+
+
+def state_version(attributes: JSON, home: LabelHome) -> JSON:
+    """State the version as the home does: it must be the same in a hierarchy."""
+    if "ome" in attributes:
+        attributes["ome"]["version"] = home.stated
+    return attributes
+
+
+def add_to_list(transaction: Transaction, home: LabelHome, name: str) -> None:
+    """Append a name to the list of labels; whatever else stands there stays.
+
+    Where there is no list, label images that are there are shown all the same: they
+    are entered, too.
+
+    Raises
+    ------
+    CorruptDataError
+        Where the list that is there cannot be read.
+    """
+    entry = home.entry(name)
+
+    def append(names: list[str] | None) -> list[str]:
+        if names is None:
+            names = [name for name in home.unlisted() if name != entry]
+        return names if entry in names else [*names, entry]
+
+    change_list(transaction, home, append)
+
+
+def change_list(
+    transaction: Transaction,
+    home: LabelHome,
+    change: Callable[[list[str] | None], list[str]],
+) -> None:
+    """Change the list of labels, None where there is none, and nothing else.
+
+    Raises
+    ------
+    CorruptDataError
+        Where what is there cannot be read.
+    """
+    document = ".zattrs" if home.zarr_format == 2 else "zarr.json"
+    key = join(home.group, document)
+    with transaction.alone():
+        _change_list(transaction, home, key, change)
+
+
+def _change_list(
+    transaction: Transaction,
+    home: LabelHome,
+    key: str,
+    change: Callable[[list[str] | None], list[str]],
+) -> None:
+    raw = home.source.get(key)
+    if raw is None:
+        attributes = dump_labels(change(None), home.version)
+        put_group(transaction, home.group, state_version(attributes, home), now=True)
+        return
+    content: Any = None
+    with suppress(ValueError):
+        content = parse_json(raw)
+    try:
+        place = content if home.zarr_format == 2 else _ome_attributes(content, home)
+        listed = place.get("labels")
+        if "labels" in place and not isinstance(listed, list):
+            raise TypeError(f"{listed!r} is not a list")
+        place["labels"] = change(listed)
+    except (AttributeError, KeyError, TypeError) as error:
+        msg = f"{transaction.root}/{key} is not a list of labels."
+        raise CorruptDataError(
+            msg, remedy="Correct it; it is left as it is."
+        ) from error
+    transaction.put_document(key, _dump_json(content))
+
+
+def _ome_attributes(content: JSON, home: LabelHome) -> JSON:
+    ome: JSON = content.setdefault("attributes", {}).setdefault("ome", {})
+    ome.setdefault("version", home.stated)
+    return ome
+
+
+def _dump_json(document: JSON) -> bytes:
+    return json.dumps(document, indent=2).encode()

@@ -1,0 +1,166 @@
+"""How far the annotation of each field is: a small file of ours beside the plate.
+
+``NAME.annotation.json`` next to the plate's folder, so that it goes where the plate
+goes, and no metadata of anybody is touched; in the user's data where that folder
+cannot be written. See docs/annotate.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from platformdirs import user_data_path
+
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.labels.label_classes import STATES
+from napari_ngff.labels.places.sidecar import address_of
+from napari_ngff.store.hierarchy.location import is_url
+from napari_ngff.store.write.write_file import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.store.hierarchy.node import Node
+
+__all__ = ["TODO", "FieldState", "FieldStates"]
+
+TODO = STATES[0]
+
+FORMAT = "napari-ngff-annotation"
+
+_writing = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldState:
+    """What is known of one field.
+
+    Attributes
+    ----------
+    state
+        One of `STATES`.
+    when
+        ISO 8601, UTC.
+    """
+
+    state: str = TODO
+    when: str = ""
+
+
+class FieldStates:
+    """The states of the fields of one plate, well or collection.
+
+    Parameters
+    ----------
+    node
+        Its group.
+
+    Attributes
+    ----------
+    path
+        Of the file; it is made with the first state.
+
+    Raises
+    ------
+    CorruptDataError
+        Where there is a file that is something else; it stays as it is.
+    OSError
+        Where it cannot be read.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.path = _path_of(node)
+        self._known = self._read_file()
+
+    def _read_file(self) -> dict[str, FieldState]:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                content: Any = json.load(file)
+            if content["format"] != FORMAT:
+                raise ValueError(f'"format" is not "{FORMAT}"')
+            return {
+                str(field): FieldState(str(one["state"]), str(one["when"]))
+                for field, one in content["fields"].items()
+            }
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            msg = f"{self.path} is not a list of states of fields: {error}."
+            raise CorruptDataError(
+                msg, remedy="Move it away to begin a new one."
+            ) from error
+
+    @property
+    def has_any(self) -> bool:
+        """Whether a state of any field was noted."""
+        return bool(self._known)
+
+    def all_states(self) -> dict[str, str]:
+        """Return all states that were noted, by the path of the field."""
+        return {field: one.state for field, one in self._known.items()}
+
+    def state_of(self, field: str) -> str:
+        """Return the state of a field, by its path below the node."""
+        return self._known.get(field, FieldState()).state
+
+    def set_state(self, field: str, state: str) -> None:
+        """Note a state; what others noted meanwhile of other fields is kept.
+
+        Raises
+        ------
+        ValueError
+            Where there is no such state.
+        CorruptDataError, OSError
+            Where it cannot be kept; nothing is changed then.
+        """
+        if state not in STATES:
+            raise ValueError(f"A state is one of {', '.join(STATES)}.")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        # Labels of several images may be saved at once, each in its own thread.
+        with _writing:
+            known = self._read_file() | {field: FieldState(state, now)}
+            content = {
+                "format": FORMAT,
+                "version": 1,
+                "fields": {
+                    name: {"state": one.state, "when": one.when}
+                    for name, one in sorted(known.items())
+                },
+            }
+            replace_file(self.path, json.dumps(content, indent=1).encode())
+            self._known = known
+
+    def count_states(self, fields: Sequence[str]) -> dict[str, int]:
+        """Count fields by state, in the order of `STATES`."""
+        states = [self.state_of(field) for field in fields]
+        return {state: states.count(state) for state in STATES}
+
+    def next_to_do(self, fields: Sequence[str], after: str = "") -> str | None:
+        """Find the next field that nobody has begun, from one on and around."""
+        start = fields.index(after) + 1 if after in fields else 0
+        ordered = [*fields[start:], *fields[:start]]
+        return next((one for one in ordered if self.state_of(one) == TODO), None)
+
+
+def _path_of(node: Node) -> str:
+    """Choose where the states of a node are kept."""
+    address = address_of(node)
+    root = node.location.source.name if address is None else address.root
+    inside = node.location.path.replace("/", ".")
+    name = os.path.basename(root.rstrip("/"))
+    name = ".".join(part for part in (name, inside, "annotation.json") if part)
+    beside = os.path.join(os.path.dirname(root.rstrip("/")), name)
+    if address is not None and not is_url(root):
+        folder = os.path.dirname(beside)
+        with suppress(OSError):
+            if os.path.exists(beside) or os.access(folder, os.W_OK):
+                return beside
+    home = user_data_path("napari-ngff", appauthor=False) / "annotation"
+    digest = "memory" if address is None else address.digest
+    return str(home / f"{digest}-{name}")

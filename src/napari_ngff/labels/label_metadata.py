@@ -1,0 +1,176 @@
+"""Colours and properties of labels, written into the metadata of their label image.
+
+Only the two lists are replaced; what else stands in ``image-label``, or in an entry of
+``colors``, stays as it is. The arrays are never touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.metadata.dump import dump_label
+from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.hierarchy.edit_document import change_document
+from napari_ngff.store.hierarchy.node import read_node
+
+if TYPE_CHECKING:
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.write.transaction import Transaction
+
+__all__ = [
+    "read_label_info",
+    "rebase_label_info",
+    "with_label_info",
+    "write_label_info",
+]
+
+VALUE = "label-value"
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def read_label_info(node: Node) -> LabelInfo:
+    """Read colours and properties as they are in the file now.
+
+    Raises
+    ------
+    NodeNotFoundError, CorruptDataError
+        Where the group is gone or cannot be read.
+    """
+    image = read_node(node.location, node.zarr_format).metadata.image
+    return (image.label if image is not None else None) or LabelInfo()
+
+
+def write_label_info(
+    node: Node, info: LabelInfo, transaction: Transaction | None = None
+) -> bool:
+    """Replace colours and properties of a label image; nothing where they are equal.
+
+    Parameters
+    ----------
+    node
+        Group of the label image.
+    info
+        All colours and properties that there shall be; `LabelInfo.source` is not
+        written where the file states one.
+    transaction
+        Of the hierarchy, where that is an archive; for it to commit.
+
+    Returns
+    -------
+    bool
+        Whether there was anything to write.
+
+    Raises
+    ------
+    ValueError
+        Where a property cannot be stated in JSON.
+    UnsupportedError, AccessError, CorruptDataError
+        See `change_document`.
+    """
+    there = read_label_info(node)
+    if (there.colors, there.properties) == (info.colors, info.properties):
+        return False
+    version = node.metadata.version or "0.4"
+    dump_label(info, version)  # or refuse before anything is read again
+    change_document(
+        node, lambda home: with_label_info(home, info, version), transaction
+    )
+    return True
+
+
+def rebase_label_info(
+    info: LabelInfo, before: LabelInfo, there: LabelInfo
+) -> LabelInfo:
+    """Do to what a file says now what was done to what it said before.
+
+    Parameters
+    ----------
+    info
+        Colours and properties as they were made.
+    before
+        What they were made of.
+    there
+        What the file says now: somebody else may have written meanwhile. Where both
+        have changed the same, `info` counts.
+    """
+    properties = dict(there.properties)
+    for value in dict.fromkeys([*before.properties, *info.properties]):
+        rows = (one.properties.get(value, {}) for one in (info, before, there))
+        row = _merge_changes(*rows)
+        properties[value] = row
+        if not row and value not in info.properties:
+            del properties[value]
+    colors = _merge_changes(info.colors, before.colors, there.colors)
+    return replace(there, colors=colors, properties=properties)
+
+
+def _merge_changes(
+    now: dict[K, V], before: dict[K, V], there: dict[K, V]
+) -> dict[K, V]:
+    result = dict(there)
+    for key in dict.fromkeys([*before, *now]):
+        if key not in now:
+            result.pop(key, None)
+        elif key not in before or before[key] != now[key]:
+            result[key] = now[key]
+    return result
+
+
+def with_label_info(home: JSON, info: LabelInfo, version: str) -> None:
+    """Put colours and properties into the attributes of a label image, in place.
+
+    Parameters
+    ----------
+    home
+        The object that has ``multiscales``.
+    info
+        See `write_label_info`.
+    version
+        Of the label image.
+
+    Raises
+    ------
+    CorruptDataError
+        Where ``image-label`` is no object.
+    """
+    new = dump_label(info, version)
+    old = home.setdefault("image-label", {})
+    if not isinstance(old, dict):
+        raise CorruptDataError('"image-label" must be an object.', remedy="Correct it.")
+    if not old and "source" in home:  # beside it, as the examples of 0.2 to 0.4
+        del new["source"]
+    for key, own in (("colors", "rgba"), ("properties", None)):
+        entries = _join_entries(old.pop(key, []), new.pop(key, []), own)
+        if entries:
+            old[key] = entries
+    for key, value in new.items():
+        old.setdefault(key, value)
+
+
+def _join_entries(old: Any, new: list[JSON], own: str | None) -> list[JSON]:
+    """Join a list of the file with what shall be in it, in the order of the file.
+
+    Parameters
+    ----------
+    own
+        The key of an entry that is replaced; None for all of them.
+    """
+    wanted = {entry[VALUE]: entry for entry in new}
+    kept: dict[Any, JSON] = {}
+    for entry in old if isinstance(old, list) else ():
+        value = entry.get(VALUE) if isinstance(entry, dict) else None
+        if not isinstance(value, int | float) or int(value) != value:
+            continue
+        rest = {} if own is None else {k: v for k, v in entry.items() if k != own}
+        kept[int(value)] = rest
+    result = [
+        rest | {VALUE: value} | wanted.get(value, {})
+        for value, rest in kept.items()
+        if value in wanted or rest.keys() - {VALUE}
+    ]
+    return result + [entry for value, entry in wanted.items() if value not in kept]

@@ -1,0 +1,133 @@
+"""Objects of a label image, one id each: which there are, and how to part them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import ndimage
+
+from napari_ngff.labels.flood import FILL_BUDGET, flood_region
+from napari_ngff.labels.runs import mask_runs
+from napari_ngff.store.arrays.boxes import whole_box
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.canvas_level import CanvasLevel
+    from napari_ngff.labels.level_grid import Indices
+
+__all__ = ["LISTED", "known_ids", "split_object"]
+
+LISTED = 1 << 26
+"""Voxels of the finest level that is searched for ids."""
+
+
+def known_ids(canvas: Canvas, most: int = LISTED) -> Indices:
+    """List the ids of the finest level of at most `most` voxels, ascending, without 0.
+
+    Slow: in a worker. Of a coarser level than 0, small objects may be missing.
+    """
+    small = [level for level in canvas.levels if level.size <= most]
+    level = small[0] if small else canvas.levels[-1]
+    found = [
+        np.unique(level.read(level.chunk_box(chunk)))
+        for chunk in level.chunks_in(whole_box(level.shape))
+    ]
+    ids = np.unique(np.concatenate(found)).astype(np.int64)
+    listed: Indices = ids[ids != 0]
+    return listed
+
+
+def split_object(
+    level: CanvasLevel,
+    seeds: Sequence[Sequence[int]],
+    axes: Sequence[int],
+    weights: Sequence[float],
+) -> list[Indices]:
+    """Cut the object at some seeds into one part for each, where it is narrowest.
+
+    By watershed on the distance from the object's border (Vincent and Soille 1991).
+
+    Parameters
+    ----------
+    level
+        Level 0 of a canvas.
+    seeds
+        Indices of voxels of the same object, on all axes; at least two.
+    axes
+        Along which the object is connected, ascending; the seeds share the others.
+    weights
+        Size of a voxel along each of these.
+
+    Returns
+    -------
+    list
+        Runs on `axes` for each seed.
+
+    Raises
+    ------
+    ValueError
+        Where seeds lie in different objects, or in the same voxel, or the object is
+        too large to be read.
+    """
+    from skimage.segmentation import watershed
+
+    runs = flood_region(level, seeds[0], axes)
+    if runs is None:
+        msg = f"The object is larger than {FILL_BUDGET >> 20} million pixels."
+        raise ValueError(msg)
+    mask, origin = _fill_mask(runs)
+    markers = np.zeros(mask.shape, np.int32)
+    places: list[tuple[int, ...]] = []
+    for number, seed in enumerate(seeds, 1):
+        seed_index = tuple(int(seed[a]) - o for a, o in zip(axes, origin, strict=True))
+        inside = all(0 <= i < n for i, n in zip(seed_index, mask.shape, strict=True))
+        if not inside or not mask[seed_index] or markers[seed_index]:
+            raise ValueError("Click different places of one object.")
+        markers[seed_index] = number
+        places.append(seed_index)
+    depth = ndimage.distance_transform_edt(np.pad(mask, 1), sampling=weights)
+    depth = depth[(slice(1, -1),) * mask.ndim]
+    for number in range(1, len(seeds) + 1):
+        if _mark_ascent(depth, markers, number):
+            continue
+        # Two of them lie on one hill: the nearest counts.
+        markers[markers > 0] = 0
+        for again, seed in enumerate(places, 1):
+            markers[seed] = again
+        depth = np.zeros_like(depth)
+        break
+    parts: Any = watershed(-depth, markers, mask=mask)  # type: ignore[no-untyped-call]
+    return [mask_runs(parts == n, origin) for n in range(1, len(seeds) + 1)]
+
+
+def _mark_ascent(depth: Any, markers: Any, number: int) -> bool:
+    """Mark the way from a seed to the top of its hill; False where that is taken.
+
+    Else the seed that is first there would flood over the saddle into the other hill.
+    """
+    top_index = tuple(int(i[0]) for i in np.nonzero(markers == number))
+    while True:
+        around = tuple(slice(max(i - 1, 0), i + 2) for i in top_index)
+        near = depth[around]
+        top = np.unravel_index(int(near.argmax()), near.shape)
+        if near[top] <= depth[top_index]:
+            return True
+        top_index = tuple(int(i) + s.start for i, s in zip(top, around, strict=True))
+        if markers[top_index] not in (0, number):
+            return False
+        markers[top_index] = number
+
+
+def _fill_mask(runs: Indices) -> tuple[Any, list[int]]:
+    """Set the voxels of runs in an array of their own, and say where it begins."""
+    low, high = runs.min(axis=0), runs.max(axis=0)
+    origin = [int(i) for i in low[:-1]]
+    shape = [int(b - a) + 1 for a, b in zip(low[:-2], high[:-2], strict=True)]
+    mask = np.zeros((*shape, int(high[-1] - low[-2])), bool)
+    for run in runs.tolist():
+        row = tuple(i - o for i, o in zip(run[:-2], origin[:-1], strict=True))
+        mask[(*row, slice(run[-2] - origin[-1], run[-1] - origin[-1]))] = True
+    return mask, origin

@@ -1,0 +1,391 @@
+"""Saves the edits of a canvas into its file: what they touch, at every level.
+
+Level 0 first, then each coarser level from the one just written, only where that
+changed. Each object is replaced whole, so that a save that ends anywhere, by whatever,
+can be done again: see `napari_ngff.labels.saving.before_images`.
+
+Memory, for each of as many threads as cores: a decoded chunk some six times (what the
+file holds, what it was, what it becomes, and what an edit rasterises), and the bytes
+of a stored object twice; for all, `carried.ROOM` and some 500 bytes per chunk that is
+touched.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import copy
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
+from napari_ngff.labels.level_reduction import LevelReduction
+from napari_ngff.labels.saving.before_images import (
+    Baseline,
+    array_of,
+    cell_shape,
+    fresh,
+    on_error_of,
+)
+from napari_ngff.labels.saving.level_rules import LevelRule, find_rules
+from napari_ngff.labels.saving.retype_array import widen
+from napari_ngff.labels.saving.save_pass import Backlog, Files, Rewrite
+from napari_ngff.labels.saving.save_run import Outcome, Progress, Round, in_common
+from napari_ngff.labels.saving.snapshot import Snapshot, touched
+from napari_ngff.labels.saving.validate_saved import errors_of
+from napari_ngff.store.boxes import box_of
+from napari_ngff.store.chunks import ChunkedArray
+from napari_ngff.store.consolidated import consolidate
+from napari_ngff.store.lazy import ArrayWindow
+from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.source import ReadLog
+from napari_ngff.store.write.begin import begin_transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from napari_ngff.labels.canvas import Canvas
+    from napari_ngff.labels.edits import Edit
+    from napari_ngff.labels.journal import Journal, Recovered
+    from napari_ngff.labels.level_reduction import Method
+    from napari_ngff.labels.saving.before_images import Retained
+    from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.arrays.boxes import AxisOrder, Cell
+
+__all__ = ["LabelWriter"]
+
+
+class LabelWriter:
+    """A label image, and the canvas over it.
+
+    Made before anything of the canvas is read: from then on the canvas reads through
+    it, and shows the pyramid as it was opened with all edits, saved or not.
+
+    Parameters
+    ----------
+    canvas
+        Its levels' sources are arrays that can be written (`LevelSource`), on any
+        axes (`ArrayWindow`).
+    retained
+        Where to keep what is overwritten.
+    method
+        How coarser levels are made.
+    ratios
+        For each level but the first: how much larger its voxels are than those of the
+        next finer one, axes of the file; None where that is not known.
+    files
+        The arrays, and the file's axis for each of the canvas, where the canvas has
+        none yet: as many as there are, more or fewer than its levels.
+
+    register
+        Of new labels: makes them known once all levels are written; see `NewLabels`.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the levels cannot be written; the message says why.
+    """
+
+    def __init__(
+        self,
+        canvas: Canvas,
+        retained: Retained,
+        method: Method = "nearest",
+        ratios: Sequence[Sequence[float]] | None = None,
+        files: tuple[Sequence[ChunkedArray], AxisOrder] | None = None,
+        register: Callable[[], None] | None = None,
+    ) -> None:
+        self.canvas = canvas
+        self.retained = retained
+        if files is None:
+            found = [array_of(level.source) for level in canvas.levels]
+            files = [array for array, _ in found], found[0][1]
+        self.arrays, self.order = tuple(files[0]), files[1]
+        self.transaction = begin_transaction(self.arrays[0].source)
+        self.journal: Journal | None = None
+        self._register = register
+        self._reads = ReadLog(self.transaction.source)
+        self._saved: tuple[Edit, ...] = ()
+        self._waiting = 0  # blocks that the transaction has and the file has not
+        self._backlog = Backlog.empty(len(self.arrays))
+        self.reductions = tuple(
+            LevelReduction.between_shapes(
+                fine.shape, coarse.shape, method, None if ratios is None else ratios[i]
+            )
+            for i, (fine, coarse) in enumerate(pairwise(self.arrays))
+        )
+        # Of new labels, these; else they are found before the first save.
+        self._rules = tuple(LevelRule(one) for one in self.reductions)
+        self._found = False
+        self._check()
+        self._read_through()
+
+    def _check(self) -> None:
+        fine = self.arrays[0].dtype
+        for array in self.arrays:
+            if not np.can_cast(fine, array.dtype, "safe"):
+                msg = (
+                    f"{array} cannot hold the labels of level 0, {fine}. Convert the"
+                    " levels to one type."
+                )
+                raise UnsupportedError(msg)
+
+    def _read_through(self) -> None:
+        """Let the canvas read the pyramid as it was before any save."""
+        pairs = zip(self.canvas.levels, self.arrays, strict=False)
+        for number, (level, array) in enumerate(pairs):
+            if array.direct:
+                array = ChunkedArray(self._reads, array.path, array.layout)
+            source = LevelSource(array, on_error_of(level.source))
+            kept = Baseline(source, self.retained, number, cell_shape(array))
+            level.source = ArrayWindow(kept, self.order)
+
+    def over(self, retained: Retained) -> LabelWriter:
+        """Make a writer of the same files that keeps what is overwritten elsewhere."""
+        twin = copy(self)
+        twin.retained = retained
+        twin._backlog = Backlog.empty(len(self.arrays))
+        twin._saved = ()
+        twin._waiting = 0
+        twin._read_through()
+        return twin
+
+    def follow(self, canvas: Canvas) -> None:
+        """Save the edits of another canvas over the same levels from now on."""
+        self.canvas = canvas
+        if self.journal is not None:
+            self.journal.canvas = canvas
+
+    # What there is to save.
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the file is not what the canvas shows."""
+        log = self.canvas.log
+        end, saved = log.end, self._saved
+        # An edit stands at its place in the log for as long as those before it do.
+        same = len(saved) == end and (not end or saved[-1] is log.edits[end - 1])
+        return not same or self._incomplete
+
+    @property
+    def _incomplete(self) -> bool:
+        return (
+            bool(self._backlog)
+            or self.transaction.uncommitted
+            or self._register is not None
+        )
+
+    @property
+    def unsaved_edits(self) -> tuple[Edit, ...]:
+        """The edits that the file lacks, after those that were taken back since."""
+        edits = self.canvas.edits
+        same = in_common(self._saved, edits)
+        return self._saved[same:] + edits[same:]
+
+    @property
+    def unsaved_cells(self) -> frozenset[Cell]:
+        """Blocks of level 0 that a save was to write, and has not."""
+        return self._backlog.wanted
+
+    def adopt(self, found: Recovered) -> None:
+        """Go on where a process that is gone has left off.
+
+        A block that is neither what was there before, nor what a save made of it, was
+        changed by another program since: it counts as it is, and edits go on top.
+
+        Parameters
+        ----------
+        found
+            In the journal, which nobody else holds.
+        """
+        self._saved = found.saved
+        shape, dtype = self.canvas.shape, self.canvas.dtype
+        known = [Snapshot(e, shape, dtype) for e in ((), found.saved, *found.saving)]
+        array = fresh(self.arrays[0], self.transaction.source)
+        self._backlog.doubt(self.retained)
+        for cell in self.retained.cells(0):
+            box = box_of(cell, cell_shape(array), array.shape)
+            before = self.retained.get(0, cell)
+            with suppress(CorruptDataError):
+                now = array.read(box)
+                if before is not None and not any(
+                    np.array_equal(now, one.applied(box, before, self.order))
+                    for one in known
+                ):
+                    self.retained.drop(0, cell)
+        if found.saving:
+            self.sweep(found.tokens)
+            self.transaction.recover(self.arrays[0].path)
+            label = self.arrays[0].path.rpartition("/")[0]
+            above = [path for path in (label, label.rpartition("/")[0]) if path]
+            consolidate(self.transaction, [*above, *(one.path for one in self.arrays)])
+
+    def sweep(self, dead: Sequence[str]) -> None:
+        """Remove what a process that is gone left aside; see `Transaction.sweep`."""
+        for one in self.arrays:
+            self.transaction.sweep(one.path, dead)
+
+    def save(
+        self,
+        progress: Progress | None = None,
+        cancel: Callable[[], bool] | None = None,
+        describe: Callable[[], None] | None = None,
+    ) -> Outcome:
+        """Save the edits of this moment; those made meanwhile remain for the next time.
+
+        Not from two threads at once. Painting goes on. What another program changed
+        since it was read is left as it is and read again: saving once more puts the
+        edits on top of it.
+
+        Parameters
+        ----------
+        progress, cancel
+            Told how far it is; asked whether to stop.
+        describe
+            Puts what else is to be saved with the voxels, where all is saved together.
+
+        Raises
+        ------
+        UnsupportedError, CorruptDataError
+            Where the labels do not fit into the type of the file, and the file cannot
+            be widened; nothing is written then.
+        OSError
+            Where the system refuses to write. What was not written is still unsaved,
+            and saving again goes on from there.
+        """
+        edits, idle = self.canvas.edits, not self.unsaved
+        if self.journal is not None:
+            self.journal.saving(edits, self.transaction.token)
+        if self.canvas.dtype != self.arrays[0].dtype:
+            self._widen(self.canvas.dtype)
+        snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)
+        same = in_common(self._saved, edits)
+        changed = self._saved[same:] + edits[same:]
+        cells = touched(changed, snapshot.grid, self.order, cell_shape(self.arrays[0]))
+        self._backlog.want(cells)
+        self._saved = edits
+        self._find_rules()
+        state = Round(progress, cancel)
+        known = self._errors()
+        try:
+            self._rewrite(snapshot, state).run()
+        except OSError:
+            with suppress(OSError):
+                if not self.transaction.saves_together:
+                    self._commit(state)
+            raise
+        self._commit(state, describe)
+        if not self._incomplete:
+            if self.journal is not None:
+                self.journal.saved(edits)
+            self._show_saved(edits)
+        new = tuple(one for one in self._errors() if one not in known)
+        self._waiting += state.blocks
+        state.blocks = 0
+        if not self.transaction.uncommitted:
+            state.blocks, self._waiting = self._waiting, 0
+        return state.outcome(new, idle)
+
+    def _show_saved(self, edits: Sequence[Edit]) -> None:
+        """Let the canvas show the coarser levels as they are in the file now."""
+        sources = []
+        coarser = zip(self.canvas.levels[1:], self.arrays[1:], strict=False)
+        for level, _ in coarser:
+            array, _ = array_of(level.source)
+            array.refresh()
+            source = LevelSource(array, on_error_of(level.source))
+            sources.append(ArrayWindow(source, self.order))
+        self.canvas.show_saved(sources, edits)
+
+    def _find_rules(self) -> None:
+        """Find out once how the coarser levels were made."""
+        if self._found or not self._backlog.pending:
+            return
+        self._found = True
+        if self._register is not None:
+            return  # nobody has made any yet
+        arrays = [fresh(array, self.transaction.source) for array in self.arrays]
+        levels = [
+            Baseline(LevelSource(array), self.retained, number, cell_shape(array))
+            for number, array in enumerate(arrays)
+        ]
+        shape, chunk = arrays[0].shape, cell_shape(arrays[0])
+        near = (box_of(cell, chunk, shape) for cell in self._backlog.pending)
+        self._rules = find_rules(levels, self.reductions, near)
+
+    def _errors(self) -> tuple[Problem, ...]:
+        return errors_of(self.transaction.source, self.arrays[0].path)
+
+    def _rewrite(self, snapshot: Snapshot, state: Round) -> Rewrite:
+        read = self._reads.revisions
+        files = Files(
+            self.arrays, self.order, self._rules, self.transaction, read, self._secure
+        )
+        return Rewrite(files, self.retained, self._backlog, snapshot, state)
+
+    def _secure(self) -> None:
+        """Bring to the disk what could restore each block that is overwritten."""
+        self.retained.secure()
+        if self.journal is not None:
+            self.journal.secure()
+
+    def _commit(self, state: Round, describe: Callable[[], None] | None = None) -> None:
+        """Save what was put; with it what makes the labels known, once complete."""
+        register = None if self._backlog else self._register
+        together = self.transaction.saves_together
+        if together and self._backlog and self._register is not None:
+            return  # an archive is not written anew for half a label image
+        if together:
+            if register is not None:
+                register()
+            if describe is not None:
+                describe()
+        refused = done = False
+        try:
+            done = self.transaction.commit(state.writes)
+        except ConflictError as error:
+            state.refuse(error)
+            self._backlog.doubt(self.retained)
+            refused = True
+        state.cancelled |= not (done or refused)
+        if register is not None and done and not self._backlog:
+            if not together:
+                register()
+            self._register = None
+        if state.conflict:
+            self.reload()
+
+    def _widen(self, dtype: np.dtype[Any]) -> None:
+        arrays = list(self.arrays)
+        try:
+            widen(arrays, dtype, self.transaction)
+        finally:
+            self.arrays = tuple(arrays)
+            self._reads = ReadLog(self.transaction.source)
+            self._read_through()
+            self.canvas.reread_sources()
+
+    def reload(self) -> None:
+        """Read again what others changed on disk; all edits lie on top of it then.
+
+        An edit that was saved there before is applied once more by the next save.
+        """
+        read = self._reads.revisions
+        changed = {
+            key
+            for key, old in list(read.items())
+            if self.transaction.revision(key) != old
+        }
+        for key in changed:
+            del read[key]
+        for number, array in enumerate(self.arrays):
+            writer = ArrayWriter(array, self.transaction)
+            for cell in self.retained.cells(number):
+                if writer.key(writer.unit_of(cell)) in changed:
+                    self.retained.drop(number, cell)
+                    if number == 0:
+                        self._backlog.pending.add(cell)
+        for level, _ in zip(self.canvas.levels, self.arrays, strict=False):
+            array_of(level.source)[0].refresh()
+        self.canvas.reread_sources()

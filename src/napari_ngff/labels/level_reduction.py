@@ -1,0 +1,278 @@
+"""Coarser levels of label ids: each id is one of those that it stands for.
+
+*nearest* takes one voxel of each block, as a rule the first, ``fine[::f]``; *mode* the
+id that most voxels of the block have, of several the smallest. A block follows from the
+shapes of two levels alone, so that a part can be made again exactly as the whole was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_ngff.labels.block_mode import block_mode
+from napari_ngff.store.boxes import box_of, cells_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from napari_ngff.store.arrays.boxes import Box, Cell
+
+__all__ = ["AxisSteps", "LevelReduction", "Method", "method_named"]
+
+Array = npt.NDArray[Any]
+Method = Literal["nearest", "mode"]
+
+
+def method_named(name: str | None) -> Method:
+    """Choose how ids are reduced by the ``type`` of a multiscale.
+
+    Whatever it says of an image, ids cannot be averaged: all but mode is nearest.
+    """
+    return "mode" if name is not None and "mode" in name.lower() else "nearest"
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSteps:
+    """The blocks of one axis.
+
+    Attributes
+    ----------
+    fine, coarse
+        Number of voxels of the two levels.
+    factor
+        Voxels of a block; the last block may have fewer, or leave voxels over. None
+        where no whole number fits: block ``i`` begins at ``i * fine // coarse``.
+    offset
+        Of the voxel that *nearest* takes from the first of its block; of a block that
+        ends before, the last.
+    """
+
+    fine: int
+    coarse: int
+    factor: int | None
+    offset: int = 0
+
+    @classmethod
+    def between_sizes(
+        cls, fine: int, coarse: int, ratio: float | None = None
+    ) -> AxisSteps:
+        """Find the factor between two lengths.
+
+        Parameters
+        ----------
+        fine, coarse
+            Number of voxels; the first is not less.
+        ratio
+            Of the sizes of their voxels where known; it settles which of several
+            factors is meant: 7 to 3 may be 2 or 3.
+        """
+        wanted = ratio or fine / coarse
+        fitting = [
+            factor
+            for factor in range(1, -(-fine // coarse) + 1)
+            if coarse in (fine // factor, -(-fine // factor))
+        ]
+        factor = min(fitting, key=lambda f: (abs(f - wanted), f), default=None)
+        return cls(fine, coarse, factor)
+
+    def block_start(self, index: Any) -> Any:
+        """First voxel of a block."""
+        if self.factor is None:
+            return index * self.fine // self.coarse
+        return index * self.factor
+
+    def sampled_voxel(self, index: Any) -> Any:
+        """Voxel that *nearest* takes from a block."""
+        if not self.offset:
+            return self.block_start(index)
+        return np.minimum(self.block_start(index) + self.offset, self.fine - 1)
+
+    def block_stop(self, index: Any) -> Any:
+        """First voxel after a block."""
+        return np.minimum(self.block_start(index + 1), self.fine)
+
+    def blocks_meeting(self, start: int, stop: int) -> tuple[int, int]:
+        """Blocks that meet a span of voxels."""
+        if self.factor is None:
+            first = ((start + 1) * self.coarse - 1) // self.fine
+            last = (stop * self.coarse - 1) // self.fine
+        else:
+            first, last = start // self.factor, (stop - 1) // self.factor
+        return min(first, self.coarse), min(last + 1, self.coarse)
+
+    def blocks_sampling(self, start: int, stop: int) -> tuple[int, int]:
+        """Blocks of which *nearest* takes a voxel in a span of voxels."""
+        if self.factor is None:
+            pair = (-(-at * self.coarse // self.fine) for at in (start, stop))
+        else:
+            pair = (-(-(at - self.offset) // self.factor) for at in (start, stop))
+        first, last = (max(at, 0) for at in pair)
+        if self.offset and stop == self.fine:
+            last = self.coarse  # the voxel of the last block may be its last
+        return min(first, self.coarse), min(last, self.coarse)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelReduction:
+    """How one level follows from the next finer one.
+
+    Attributes
+    ----------
+    steps
+        Per axis.
+    method
+        Of choosing an id.
+    """
+
+    steps: tuple[AxisSteps, ...]
+    method: Method = "nearest"
+
+    @classmethod
+    def between_shapes(
+        cls,
+        fine: Sequence[int],
+        coarse: Sequence[int],
+        method: Method = "nearest",
+        ratios: Sequence[float] | None = None,
+    ) -> LevelReduction:
+        """Compare the shapes of two levels.
+
+        Parameters
+        ----------
+        fine, coarse
+            Number of voxels per axis.
+        method
+            Of choosing an id.
+        ratios
+            Of the sizes of their voxels per axis, where known.
+
+        Raises
+        ------
+        ValueError
+            Where an axis grows.
+        """
+        if any(n < m for n, m in zip(fine, coarse, strict=True)):
+            msg = f"A level of shape {tuple(coarse)} cannot follow one of {tuple(fine)}"
+            raise ValueError(msg)
+        given = ratios or (None,) * len(fine)
+        steps = map(AxisSteps.between_sizes, fine, coarse, given)
+        return cls(tuple(steps), method)
+
+    def target_box(self, box: Box) -> Box | None:
+        """Part of the coarser level that depends on a box of the finer one."""
+        spans = tuple(
+            one.blocks_meeting(*span)
+            if self.method == "mode"
+            else one.blocks_sampling(*span)
+            for one, span in zip(self.steps, box, strict=True)
+        )
+        return spans if all(start < stop for start, stop in spans) else None
+
+    def target_cells(
+        self,
+        changed: Iterable[Cell],
+        fine: tuple[int, ...],
+        coarse: tuple[int, ...],
+    ) -> dict[Cell, list[tuple[Cell, Box]]]:
+        """Find what of the coarser level depends on cells of the finer one.
+
+        Parameters
+        ----------
+        changed
+            Cells of the finer level.
+        fine, coarse
+            Shapes of the cells of both.
+
+        Returns
+        -------
+        dict
+            Cell of the coarser level -> each cell that it depends on, and what part of
+            the coarser level that one reaches.
+        """
+        shape = tuple(one.fine for one in self.steps)
+        targets: dict[Cell, list[tuple[Cell, Box]]] = {}
+        for cell in list(changed):
+            found = self.target_box(box_of(cell, fine, shape))
+            if found is not None:
+                for target in cells_in(found, coarse):
+                    targets.setdefault(target, []).append((cell, found))
+        return targets
+
+    def source_box(self, box: Box) -> Box:
+        """Part of the finer level that a box of the coarser one is made of."""
+        if self.method == "mode":
+            return tuple(
+                (int(one.block_start(a)), int(one.block_stop(b - 1)))
+                for one, (a, b) in zip(self.steps, box, strict=True)
+            )
+        return tuple(
+            (int(one.sampled_voxel(a)), int(one.sampled_voxel(b - 1)) + 1)
+            for one, (a, b) in zip(self.steps, box, strict=True)
+        )
+
+    def reduce(self, block: Array, box: Box) -> Array:
+        """Make a box of the coarser level.
+
+        Parameters
+        ----------
+        block
+            What stands in `sources` of the box.
+        box
+            Of the coarser level.
+        """
+        if self.method == "nearest":
+            sampled = block
+            for axis, (one, span) in enumerate(self._axis_spans(box)):
+                index = self._sample_index(one, span)
+                sampled = sampled[(slice(None),) * axis + (index,)]
+            return sampled
+        block, lengths, inside = self._pad_blocks(block, box)
+        return block_mode(block, lengths, inside)
+
+    def _axis_spans(self, box: Box) -> list[tuple[AxisSteps, tuple[int, int]]]:
+        return list(zip(self.steps, box, strict=True))
+
+    def _sample_index(self, one: AxisSteps, span: tuple[int, int]) -> Any:
+        """Index of the voxel that is taken of each block, in the sources of a span."""
+        ends = one.block_start(span[1] - 1) + one.offset
+        if one.factor is not None and ends < one.fine:
+            return slice(None, None, one.factor)
+        return one.sampled_voxel(np.arange(*span)) - one.sampled_voxel(span[0])
+
+    def _pad_blocks(
+        self, block: Array, box: Box
+    ) -> tuple[Array, tuple[int, ...], list[Any]]:
+        """Make all blocks of equal length by repeating their last voxels.
+
+        Returns
+        -------
+        block, lengths
+            The voxels, and how many of them make a block, per axis.
+        inside
+            Per axis: whether a voxel is one of the block's own, shape
+            ``(length, blocks)``; None where all are.
+        """
+        lengths: list[int] = []
+        inside: list[Any] = []
+        for axis, (one, span) in enumerate(self._axis_spans(box)):
+            if one.factor is not None and one.block_start(span[1]) <= one.fine:
+                lengths.append(one.factor)
+                inside.append(None)
+                continue
+            blocks = np.arange(*span)
+            starts, stops = one.block_start(blocks), one.block_stop(blocks)
+            length = int((stops - starts).max())
+            is_own = np.arange(length)[:, None] < stops - starts
+            lengths.append(length)
+            if is_own.all() and block.shape[axis] == length * len(blocks):
+                inside.append(None)
+                continue
+            index = starts[:, None] + np.arange(length)
+            index = np.minimum(index, stops[:, None] - 1) - starts[0]
+            block = block.take(index.ravel(), axis)
+            inside.append(is_own)
+        return block, tuple(lengths), inside

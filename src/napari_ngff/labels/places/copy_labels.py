@@ -1,0 +1,353 @@
+"""A label image copied into another hierarchy, object by object where it can be.
+
+Memory, for each thread: a stored object, or a decoded chunk three times where the zarr
+format changes and where copies are compared; what the process keeps of decoded chunks
+(`napari_ngff.store.arrays.chunked_array.cache`) comes on top.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
+from napari_ngff.labels.create_labels import (
+    add_to_list,
+    put_array,
+    put_group,
+    state_version,
+)
+from napari_ngff.labels.places.name_claim import require_free
+from napari_ngff.labels.places.sidecar import remember, sidecar_home
+from napari_ngff.metadata.dump import dump_image
+from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.boxes import box_of
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.drawable_pixels import as_labels, label_type
+from napari_ngff.store.arrays.new_array import NewArray
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join
+from napari_ngff.store.hierarchy.node import CLAIMS
+from napari_ngff.store.workers import share
+from napari_ngff.store.write.begin import begin_transaction
+
+if TYPE_CHECKING:
+    from napari_ngff.labels.places.label_location import LabelHome
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.arrays.chunk_layout import Shape
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.write.transaction import Transaction
+
+__all__ = ["MOST_COPIED", "GoesOn", "Replica", "copy_labels", "size_of"]
+
+GoesOn = Callable[[int, int], bool]
+"""Told how many objects are done, and of how many; returns whether to go on."""
+
+
+MOST_COPIED = 16 * 2**30
+"""Bytes of voxels, of all levels. Labels are stored in a twentieth of that or less."""
+
+
+def size_of(label: Node) -> int:
+    """Bytes of a label image as it is decoded, all levels."""
+    return sum(array.size * array.dtype.itemsize for array in arrays_of(label).values())
+
+
+def arrays_of(label: Node) -> dict[str, ChunkedArray]:
+    """Open the arrays of a label image, by their paths below it."""
+    image = label.metadata.image
+    if image is None:
+        raise UnsupportedError(f"{label} is not a label image.")
+    source, place = label.location.source, label.location
+    paths = [
+        level.path for multiscale in image.multiscales for level in multiscale.levels
+    ]
+    return {
+        path: open_array(source, place.key(path), label.zarr_format) for path in paths
+    }
+
+
+def copy_labels(
+    label: Node,
+    image: Node,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    limit: int | None = MOST_COPIED,
+    goes_on: GoesOn | None = None,
+) -> Node | None:
+    """Copy a label image into the sidecar of its image, to be edited there.
+
+    Parameters
+    ----------
+    label, image
+        Groups of the label image and of its image.
+    folder
+        Where the sidecar is to be; see `sidecar_home`.
+    limit
+        Bytes of decoded voxels that are copied at most; None for any number.
+    goes_on
+        Told of progress; returns whether to go on.
+
+    Returns
+    -------
+    Node or None
+        The copy; None where it was told not to go on, and nothing is left.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it is too large, or there can be no sidecar.
+    FileExistsError
+        Where the sidecar has one of this name already.
+    ChunkError, OSError
+        Where a block cannot be read, or the system refuses to write.
+    """
+    home = sidecar_home(image, folder)
+    name = label.name
+    if name in home.names():
+        msg = f"{home.source.name} has a copy of {name} already. Open {image} again."
+        raise FileExistsError(msg)
+    size = size_of(label)
+    if limit is not None and size > limit:
+        msg = (
+            f"{label} holds {size / 2**30:.3g} GiB, and would have to be copied whole"
+            f" before it can be edited; up to {limit / 2**30:.3g} GiB can be."
+        )
+        raise UnsupportedError(
+            msg,
+            remedy=(
+                "Download it and open the copy, or paint the changes in new labels."
+            ),
+        )
+    transaction, path = begin_transaction(home.source), home.path(name)
+    try:
+        transaction.recover(path)
+        with transaction.replace_tree(path, home.entry(name)) as tree:
+            require_free(transaction, path)
+            if not Replica(label, home, name, tree.key).write(transaction, goes_on):
+                return None
+            tree.commit()
+            add_to_list(transaction, home, name)
+    except ConflictError as error:
+        msg = (
+            f"There is something named {name} in {transaction.root} that is being"
+            f" copied or made by another window. Open {image} again then."
+        )
+        raise FileExistsError(msg) from error
+    finally:
+        with suppress(OSError):
+            os.rmdir(transaction.root)  # where it was made for this copy alone
+    remember(image, home)
+    return home.node(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A copy of a label image.
+
+    Attributes
+    ----------
+    label
+        What is copied.
+    home
+        Where its copy belongs, in a folder.
+    name
+        Of the copy.
+    folder
+        Path where the copy is made, in the home's hierarchy; nothing is there yet.
+    """
+
+    label: Node
+    home: LabelHome
+    name: str
+    folder: str
+
+    def write(self, transaction: Transaction, goes_on: GoesOn | None = None) -> bool:
+        """Copy the arrays, and then the group's metadata.
+
+        Returns
+        -------
+        bool
+            Whether it was told to go on to the end.
+
+        Raises
+        ------
+        ValueError
+            Where the home's version cannot state what the label image does; before
+            anything is written.
+        ChunkError
+            Where a block cannot be read.
+        OSError
+            Where the system refuses to write.
+        """
+        attributes = self._attributes()
+        arrays = arrays_of(self.label)
+        total = sum(math.prod(_grid(array)) for array in arrays.values())
+        tally = _Tally(total, goes_on)
+        for path, array in arrays.items():
+            place = join(self.folder, path)
+            copy = self._copied_raw if self._same(array) else self._converted
+            copy(transaction, array, place, tally)
+            if tally.stopped:
+                return False
+        put_group(transaction, self.folder, attributes)
+        transaction.commit()
+        return True
+
+    def _same(self, array: ChunkedArray) -> bool:
+        """Whether stored objects can be taken as they are."""
+        known = array.ndim < 2 or array.layout.keys.separator is not None
+        integers = label_type(array.dtype) == array.dtype
+        return array.zarr_format == self.home.zarr_format and known and integers
+
+    def _copied_raw(
+        self, transaction: Transaction, array: ChunkedArray, place: str, tally: _Tally
+    ) -> None:
+        source, keys = array.source, array.layout.keys
+
+        def step(position: Shape) -> None:
+            key = keys.encode(position)
+            data = source.get(join(array.path, key))
+            if data is not None:
+                transaction.put(join(place, key), data)
+            tally.add()
+
+        document = DOCUMENTS[array.zarr_format]
+        transaction.put(
+            join(place, document), source.get(join(array.path, document)) or b""
+        )
+        attributes = source.get(join(array.path, ".zattrs"))
+        if array.zarr_format == 2 and attributes is not None:
+            transaction.put(join(place, ".zattrs"), attributes)
+        _each(array, step, tally)
+
+    def _converted(
+        self, transaction: Transaction, array: ChunkedArray, place: str, tally: _Tally
+    ) -> None:
+        image = self.label.metadata.image
+        assert image is not None
+        names = image.multiscales[0].axis_names
+        # A copy is made to be painted, and labels are integers.
+        dtype = label_type(array.dtype)
+        new = NewArray(array.shape, array.chunks, dtype, names)
+        put_array(transaction, place, new, self.home)
+        writer = ArrayWriter(open_array(transaction.source, place), transaction)
+
+        def step(position: Shape) -> None:
+            for cell in _cells(array, position):
+                box = box_of(cell, array.chunks, array.shape)
+                pixels = as_labels(array.read(box))
+
+                def change(
+                    _: object, block: np.ndarray, pixels: object = pixels
+                ) -> bool:
+                    block[...] = pixels
+                    return bool(block.any())
+
+                writer.update(cell, [cell], change)
+            tally.add()
+
+        _each(array, step, tally)
+
+    def _attributes(self) -> JSON:
+        """Attributes of the copy: those of the label image, with another source."""
+        source, home = self.home.source_image(self.name), self.home
+        given = self.label.attributes
+        if self.label.metadata.version == home.stated:
+            content: JSON = deepcopy(given)
+            place = content["ome"] if home.zarr_format == 3 else content
+            label = place.setdefault("image-label", {})
+            if isinstance(label, dict):
+                label["source"] = {**_dict(label.get("source")), "image": source}
+            return content
+        image = self.label.metadata.image
+        assert image is not None
+        info = replace(image.label or LabelInfo(), source=source)
+        made = dump_image(replace(image, label=info), home.version)
+        others = {key: given[key] for key in given if key not in CLAIMS}
+        return {**others, **state_version(made, home)}
+
+    def verify(self) -> None:
+        """Compare all voxels with those of the label image, as it is now.
+
+        Raises
+        ------
+        CorruptDataError
+            Where they differ.
+        """
+        copies = {
+            path: open_array(self.home.source, join(self.folder, path))
+            for path in arrays_of(self.label)
+        }
+        for path, array in arrays_of(self.label).items():
+            copy = copies[path]
+
+            def step(position: Shape, array: ChunkedArray = array) -> None:
+                for cell in _cells(array, position):
+                    box = box_of(cell, array.chunks, array.shape)
+                    wanted = as_labels(array.read(box))
+                    if not np.array_equal(wanted, copy.read(box)):  # noqa: B023
+                        raise CorruptDataError(
+                            f"The copy of {self.label} differs at {array.path}, {box}:"
+                            " it was changed meanwhile, or the disk is at fault."
+                        )
+
+            _each(array, step, _Tally(0, None))
+
+
+class _Tally:
+    """Counts what is done, in all threads."""
+
+    def __init__(self, total: int, goes_on: GoesOn | None) -> None:
+        self.stopped = False
+        self._total, self._goes_on = total, goes_on
+        self._done = 0
+        self._lock = threading.Lock()
+
+    def add(self) -> None:
+        with self._lock:
+            self._done += 1
+            if self._goes_on is not None and not self._goes_on(self._done, self._total):
+                self.stopped = True
+
+
+def _each(array: ChunkedArray, step: Callable[[Shape], None], tally: _Tally) -> None:
+    """Call `step` for the position of each stored object, in several threads."""
+    grid = _grid(array)
+
+    def positions() -> Iterator[Shape]:
+        for position in itertools.product(*map(range, grid)):
+            if tally.stopped:
+                return
+            yield position
+
+    share(positions(), step, math.prod(grid), array.source.concurrency)
+
+
+def _grid(array: ChunkedArray) -> Shape:
+    """Count the stored objects per axis."""
+    unit = array.shards or array.chunks
+    return tuple(-(-n // c) for n, c in zip(array.shape, unit, strict=True))
+
+
+def _cells(array: ChunkedArray, position: Shape) -> Iterator[Shape]:
+    """List the chunks of a stored object that are inside the array."""
+    unit = array.shards or array.chunks
+    spans = []
+    for i, u, c, n in zip(position, unit, array.chunks, array.shape, strict=True):
+        spans.append(range(i * u // c, -(-min((i + 1) * u, n) // c)))
+    yield from itertools.product(*spans)
+
+
+def _dict(value: object) -> JSON:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,322 @@
+"""Merges a sidecar into its image: copies its label images into the image's own list.
+
+Each is copied to a folder beside its place and compared, then it gets its own name, and
+the list of labels last. So the image is valid whenever it ends.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import (
+    ConflictError,
+    NodeNotFoundError,
+    NotOMEZarrError,
+    OMEZarrError,
+    UnsupportedError,
+)
+from napari_ngff.labels.create_labels import add_to_list, change_list
+from napari_ngff.labels.journal import find_journals
+from napari_ngff.labels.places.copy_labels import GoesOn, Replica, arrays_of
+from napari_ngff.labels.places.label_location import LabelHome, home_in, is_name
+from napari_ngff.labels.places.sidecar import forget as forget_sidecar
+from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
+from napari_ngff.metadata.model import Kind
+from napari_ngff.store.arrays.stored_objects import join
+from napari_ngff.store.hierarchy.consolidated import consolidate
+from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location, is_url
+from napari_ngff.store.hierarchy.node import Node, open_node, read_node
+from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.sources.folder_source import FolderSource, local_folder
+from napari_ngff.store.write.begin import begin_transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.store.write.transaction import Transaction
+
+__all__ = ["Merge", "merge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """One label image to be merged, or merged.
+
+    Attributes
+    ----------
+    label
+        In the sidecar.
+    image
+        Where it goes.
+    name
+        That it gets there.
+    """
+
+    label: Node
+    image: Node
+    name: str
+
+    @property
+    def home(self) -> LabelHome:
+        """The image's list of labels."""
+        return home_in(self.image)
+
+
+def merge(
+    sidecar: str | os.PathLike[str],
+    image: str | os.PathLike[str] | None = None,
+    *,
+    labels: Sequence[str] = (),
+    name: str | None = None,
+    overwrite: bool = False,
+    remove: bool = False,
+    goes_on: GoesOn | None = None,
+) -> tuple[Merge, ...]:
+    """Copy label images of a sidecar into their image.
+
+    Nothing is written before it is known that all can be. The copy has the zarr format
+    and version of the image, and the same voxels: they are compared.
+
+    Parameters
+    ----------
+    sidecar
+        Path of the sidecar, or of one label image in it.
+    image
+        Path of the image, or of the plate or collection with it; by default what the
+        labels say.
+    labels
+        Names of label images, or their paths in the sidecar; all by default.
+    name
+        Another name for the only label image.
+    overwrite
+        Replace label images of the same name. What was there stays until its successor
+        is whole.
+    remove
+        Remove from the sidecar what was merged, and an empty sidecar.
+    goes_on
+        Told of progress for each label image; returns whether to go on.
+
+    Returns
+    -------
+    tuple
+        What was merged.
+
+    Raises
+    ------
+    NotOMEZarrError
+        Where there are no label images at `sidecar`.
+    FileExistsError
+        Where a name is taken, without `overwrite`.
+    ConflictError
+        Where another process merges labels of that name into the image now.
+    UnsupportedError
+        Where the image cannot be written; the message says why.
+    CorruptDataError
+        Where a block cannot be read, or the copy differs. The image is as it was.
+    OSError
+        Where the system refuses to write.
+    """
+    chosen = _chosen(sidecar, labels)
+    alone = len({image_path(label) for label in chosen}) == 1
+    found = [Merge(one, _image_of(one, image, alone), name_of(one)) for one in chosen]
+    if name is not None:
+        if len(found) != 1:
+            msg = f"One name for {len(found)} label images. Choose one of them."
+            raise ValueError(msg)
+        found = [Merge(found[0].label, found[0].image, name)]
+    for one in found:
+        _check(one, overwrite)
+        if remove:
+            _check_removable(one.label)
+    done = []
+    for one in found:
+        if not _merge(one, overwrite, goes_on):
+            break
+        if remove:
+            _remove(one)
+        done.append(one)
+    return tuple(done)
+
+
+def _chosen(sidecar: str | os.PathLike[str], labels: Sequence[str]) -> list[Node]:
+    node = open_node(sidecar)
+    root = read_node(Location(node.location.source))
+    if root.metadata.labels is None or root.metadata.image is not None:
+        msg = f"{node} is not a sidecar: its root has no list of labels."
+        raise NotOMEZarrError(msg)
+    if node.kind is Kind.LABEL:
+        return [node]
+    paths = root.metadata.labels or ()
+    nodes = [root.child(path) for path in paths]
+    names = {end for node in nodes for end in (node.name, name_of(node))}
+    lacking = [one for one in labels if one not in names]
+    if lacking or not nodes:
+        here = ", ".join(paths) or "none"
+        msg = f"{root} has no label image {', '.join(lacking)}. There are: {here}."
+        raise NotOMEZarrError(msg)
+    wanted = set(labels or names)
+    return [node for node in nodes if {node.name, name_of(node)} & wanted]
+
+
+def _image_of(label: Node, given: str | os.PathLike[str] | None, alone: bool) -> Node:
+    """Open the image to which a label image belongs.
+
+    Where all label images are `alone`, of one image, that may be any that is given.
+    """
+    below = image_path(label)
+    if given is not None:
+        node = open_node(given)
+        if node.metadata.image is not None and (alone or node.location.path == below):
+            return node
+        return read_node(Location(node.location.source, below))
+    source = source_of(label)
+    if is_url(source):
+        msg = f"{source} cannot be written."
+        raise UnsupportedError(msg, remedy="Download it, and name its folder.")
+    try:
+        return open_node(source)
+    except NodeNotFoundError as error:
+        msg = f"{label} belongs to {source}, which does not exist."
+        raise NodeNotFoundError(msg, remedy="Name the image.") from error
+
+
+def _check(one: Merge, overwrite: bool) -> None:
+    """Refuse what cannot be merged."""
+    home = one.home
+    source = home.source
+    root = local_folder(source)
+    if root is None:
+        msg = f"{source.name} is not a folder: labels can be merged into a folder only."
+        raise UnsupportedError(
+            msg, remedy="Unpack or download it, and name the folder."
+        )
+    image = join(root, one.image.location.path)
+    if not os.access(image, os.W_OK):
+        raise UnsupportedError(f"No permission to write {image}.")
+    if not is_name(one.name):
+        raise ValueError(f"{one.name!r} cannot be the name of a label image.")
+    _check_fit(one)
+    _check_free(one, overwrite)
+
+
+def _check_free(one: Merge, overwrite: bool) -> None:
+    taken = one.name in one.home.names() or os.path.lexists(_folder(one))
+    if taken and not overwrite:
+        msg = (
+            f"{one.image} has a label image {one.name} already. Choose another name,"
+            " or overwrite it."
+        )
+        raise FileExistsError(msg)
+
+
+def _check_fit(one: Merge) -> None:
+    """Refuse a label image of another size than the image: it is of another one.
+
+    Along each axis either the voxels are as many, or they reach as far, up to one of
+    the labels', or the label image has one only.
+    """
+    label, image = open_pyramid(one.label), open_pyramid(one.image)
+    names = image.multiscale.axis_names
+    for axis, own in enumerate(label.multiscale.axis_names):
+        if own not in names:
+            raise UnsupportedError(f"{one.image} has no axis {own}; {one.label} has.")
+        at = names.index(own)
+        sizes = label.levels[0].shape[axis], image.levels[0].shape[at]
+        steps = (
+            abs(label.multiscale.levels[0].scale[axis]),
+            abs(image.multiscale.levels[0].scale[at]),
+        )
+        apart = abs(sizes[0] * steps[0] - sizes[1] * steps[1])
+        if sizes[0] not in (1, sizes[1]) and apart > steps[0]:
+            msg = (
+                f"{one.label} has {sizes[0]} voxels along {own}, and {one.image} has"
+                f" {sizes[1]}: it belongs to another image."
+            )
+            raise UnsupportedError(msg)
+
+
+def _check_removable(label: Node) -> None:
+    source, path = label.location.source, label.location.path
+    if local_folder(source) is None or not path:
+        raise UnsupportedError(f"{label} is in no folder, and cannot be removed.")
+    if find_journals(source.name, path):
+        msg = f"{label} has edits that were never saved."
+        raise UnsupportedError(
+            msg, remedy="Open it in napari to recover and save them first."
+        )
+
+
+def _folder(one: Merge) -> str:
+    return join(one.home.source.name, one.home.path(one.name))
+
+
+def _merge(one: Merge, overwrite: bool, goes_on: GoesOn | None) -> bool:
+    """Merge, unless another process merges labels of that name into that image."""
+    home, path = one.home, one.home.path(one.name)
+    transaction = begin_transaction(home.source)
+    transaction.recover(path)
+    levels = (join(path, level) for level in arrays_of(one.label))
+    documents = [home.group, path, *levels, *_documents(one)]
+    try:
+        place = transaction.replace_tree(path, home.entry(one.name), documents)
+    except ConflictError as error:
+        msg = (
+            f"{one.name} is being merged into {one.image}, or made there, by another"
+            " process."
+        )
+        raise ConflictError(msg, remedy="Merge again when that has ended.") from error
+    with place as tree:
+        _check_free(one, overwrite)  # another may just have ended
+        copy = Replica(one.label, home, one.name, tree.key)
+        if not copy.write(transaction, goes_on):
+            return False
+        copy.verify()
+        tree.commit()
+        add_to_list(transaction, home, one.name)
+    return True
+
+
+def _documents(one: Merge) -> list[str]:
+    """Paths of the groups and arrays of the label image that is in the image now."""
+    try:
+        label = one.home.node(one.name)
+    except (OMEZarrError, OSError):
+        return []  # whatever is there, no group names its arrays
+    image, place = label.metadata.image, label.location
+    found = image.multiscales if image is not None else ()
+    levels = [level.path for multiscale in found for level in multiscale.levels]
+    return [place.path, *map(place.key, levels)]
+
+
+def _unlist(transaction: Transaction, home: LabelHome, name: str) -> None:
+    entry = home.entry(name)
+    change_list(
+        transaction, home, lambda names: [one for one in names or () if one != entry]
+    )
+    consolidate(transaction, [home.group])
+
+
+def _remove(one: Merge) -> None:
+    """Remove a label image from its sidecar, and the sidecar where it was the last."""
+    source, path = one.label.location.source, one.label.location.path
+    root = read_node(Location(source))
+    home = LabelHome(source, "", root.metadata.version or "0.4")
+    # New labels in another window may not be listed yet.
+    others = {
+        file
+        for folder, _, files in os.walk(source.name)
+        for file in files
+        if not f"{folder}/".startswith(f"{join(source.name, path)}/")
+    }
+    if list(home.names()) == [path] and others <= set(METADATA_NAMES):
+        above, name = os.path.split(source.name)
+        with begin_transaction(FolderSource(above)).replace_tree(name) as tree:
+            tree.remove()
+        forget_sidecar(one.image, source.name)
+        return
+    transaction = begin_transaction(source)
+    with transaction.replace_tree(path, home.entry(path)) as tree:
+        tree.remove()
+        _unlist(transaction, home, path)

@@ -1,0 +1,75 @@
+"""The place of a new label image: free, or of one that it replaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import ConflictError, NameTakenError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.labels.places.label_location import LabelHome
+    from napari_ngff.store.write.transaction import Transaction, Tree
+
+__all__ = ["claim_place", "require_free"]
+
+
+def claim_place(
+    transaction: Transaction,
+    home: LabelHome,
+    name: str,
+    documents: Sequence[str],
+    replace: bool,
+) -> Tree:
+    """Keep others from taking the place of a new label image; nothing is there yet.
+
+    Parameters
+    ----------
+    transaction
+        Of the hierarchy.
+    home
+        The group that is to list it.
+    name
+        Of the label image.
+    documents
+        See `Transaction.replace_tree`.
+    replace
+        Whether another label image of that name may be replaced.
+
+    Raises
+    ------
+    NameTakenError
+        Where something is there that shall stay, or others make labels of that name.
+    OSError
+        Where the system refuses.
+    """
+    path = home.path(name)
+    transaction.recover(path)
+    if not replace:
+        require_free(transaction, path)
+    try:
+        return transaction.make_tree(path, home.entry(name), documents)
+    except ConflictError as error:
+        raise _taken(transaction, path) from error
+
+
+def require_free(transaction: Transaction, path: str) -> None:
+    """Refuse a place where something is.
+
+    Raises
+    ------
+    NameTakenError
+    """
+    above, _, name = path.rpartition("/")
+    if name in (transaction.source.names(above) or ()):
+        raise _taken(transaction, path)
+
+
+def _taken(transaction: Transaction, path: str) -> NameTakenError:
+    above, _, name = path.rpartition("/")
+    taken = {other.lower() for other in transaction.source.names(above) or ()}
+    numbers = range(2, len(taken) + 3)
+    free = next(f"{name}-{n}" for n in numbers if f"{name}-{n}".lower() not in taken)
+    msg = f"There is something named {name} in {transaction.root}/{above} already."
+    return NameTakenError(f"{msg} {free} is free.", name, free)

@@ -1,0 +1,401 @@
+"""What stood in a file before edits were saved into it.
+
+A canvas shows its edits over the pyramid *as it was opened*, also when they are in the
+file by now: so every step can be undone, and saving always computes a block anew from
+what it was and all edits. Nothing is ever applied to its own result.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import threading
+import weakref
+import zlib
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from numcodecs import Zstd
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.arrays.array_writer import Encoded
+from napari_ngff.store.arrays.chunk_layout import ChunkKeys, Layout
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.write.append_log import AppendLog
+from napari_ngff.store.write.fsync import flush_open_file
+from napari_ngff.store.write.write_file import nameless_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from napari_ngff.labels.level_grid import Box
+    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.pyramid import OnError
+    from napari_ngff.store.source import Source
+
+__all__ = [
+    "Baseline",
+    "Cell",
+    "Retained",
+    "array_of",
+    "cell_shape",
+    "fresh",
+    "on_error_of",
+]
+
+Array = npt.NDArray[Any]
+Cell = tuple[int, ...]
+"""Position of a cell in the grid of a level, per axis."""
+
+CODEC = Zstd(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """Where a block is; `layout` is None where it is kept in our own way."""
+
+    file: IO[bytes] | None
+    offset: int
+    length: int
+    shape: tuple[int, ...]
+    dtype: str
+    constant: int | None
+    layout: Layout | None
+
+
+class Retained:
+    """Blocks that were overwritten, compressed in a file that only grows.
+
+    A block is kept as its file held it where that was compressed: it is neither decoded
+    nor encoded for this. Safe to use from several threads. In memory there are some 300
+    bytes per block. A record that a crash cut off is left out when the file is opened
+    again.
+
+    Parameters
+    ----------
+    opener
+        Opens the file for reading and appending, in binary and without a buffer, when
+        there is something to keep; it is closed with this object. By default one that
+        is gone then.
+    durable
+        Whether `secure` has to bring them to the disk.
+    on_failure
+        Called with the error where that file cannot be opened or written. Blocks go
+        into a temporary file from then on. By default the error is raised.
+    """
+
+    def __init__(
+        self,
+        opener: Callable[[], IO[bytes]] | None = None,
+        durable: bool = False,
+        on_failure: Callable[[OSError], None] | None = None,
+    ) -> None:
+        self._opener = opener or nameless_file
+        self._on_failure = on_failure
+        self._opened: IO[bytes] | None = None
+        self._growing: AppendLog | None = None
+        self._finalizers: list[weakref.finalize[..., Any]] = []
+        self._durable = durable
+        self._unsecured = False
+        self._lock = threading.Lock()
+        self._securing = threading.Lock()
+        self._records: dict[tuple[int, Cell], _Record] = {}
+
+    @property
+    def _file(self) -> IO[bytes]:
+        if self._opened is None:
+            self._opened = self._opener()
+            self._close_with_me(self._opened)
+        return self._opened
+
+    def _close_with_me(self, opened: IO[bytes]) -> None:
+        finalizer = weakref.finalize(self, opened.close)
+        # At the end of the process others write last things before, and it ends anyway.
+        finalizer.atexit = False
+        self._finalizers.append(finalizer)
+
+    def close(self) -> None:
+        """Close the file; nothing can be kept or returned any more."""
+        for finalizer in self._finalizers:
+            finalizer()
+
+    def __contains__(self, place: tuple[int, Cell]) -> bool:
+        return place in self._records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def put(self, level: int, cell: Cell, block: Array | Encoded) -> None:
+        """Keep a block; one that is kept already stays."""
+        with self._lock:
+            if (level, cell) in self._records:
+                return
+        head: dict[str, Any] = {"level": level, "cell": cell, "shape": block.shape}
+        if isinstance(block, Encoded):
+            layout, data = block.layout, block.data
+            head |= {
+                "dtype": layout.dtype.str,
+                "constant": None,
+                "chunks": layout.chunks,
+                "order": layout.order,
+                "steps": layout.steps,
+            }
+        else:
+            first = block.flat[0]
+            constant = int(first) if (block == first).all() else None
+            data = b""
+            if constant is None:
+                data = bytes(CODEC.encode(np.ascontiguousarray(block)))
+            head |= {"dtype": block.dtype.str, "constant": constant}
+        head |= {"length": len(data), "crc": zlib.crc32(data)}
+        record = _record(head, 0)
+        with self._lock:
+            start = self._append(head, data)
+            self._records[level, cell] = replace(record, file=self._file, offset=start)
+
+    def _append(self, head: dict[str, Any], data: bytes) -> int:
+        """Write a record; return where its bytes begin."""
+        line = json.dumps(head).encode() + b"\n"
+        try:
+            start = self._write(line + data)
+        except OSError as error:
+            if self._on_failure is None:
+                raise
+            on_failure, self._on_failure = self._on_failure, None
+            self._opened, self._growing, self._durable = nameless_file(), None, False
+            self._close_with_me(self._opened)
+            start = self._write(line + data)
+            on_failure(error)
+        self._unsecured = True
+        return start + len(line)
+
+    def _write(self, record: bytes) -> int:
+        if self._growing is None:
+            self._growing = AppendLog(self._file)
+        return self._growing.append(record)
+
+    def secure(self) -> None:
+        """Return once all that was kept is on the disk."""
+        if not self._durable:
+            return
+        # What another thread is bringing there is not there yet.
+        with self._securing:
+            with self._lock:
+                waiting, self._unsecured = self._unsecured, False
+            if not waiting:
+                return
+            try:
+                flush_open_file(self._file)
+            except BaseException:
+                self._unsecured = True
+                raise
+
+    def get(self, level: int, cell: Cell) -> Array | None:
+        """Return a block as it was; None where it was never overwritten."""
+        record = self._records.get((level, cell))
+        if record is None:
+            return None
+        dtype = np.dtype(record.dtype).newbyteorder("=")
+        if record.constant is not None:
+            return np.full(record.shape, record.constant, dtype)
+        with self._lock:
+            file = record.file or self._file
+            file.seek(record.offset)
+            data = file.read(record.length)
+        if record.layout is not None:
+            return Encoded(record.layout, data, record.shape).decode()
+        raw = CODEC.decode(data)
+        return np.frombuffer(raw, dtype).reshape(record.shape).copy()
+
+    def drop(self, level: int, cell: Cell) -> None:
+        """Forget a block, so that the one in the file counts again."""
+        with self._lock:
+            if self._records.pop((level, cell), None) is not None:
+                head = {"level": level, "cell": cell, "length": 0, "crc": 0}
+                self._append(head, b"")
+
+    def cells(self, level: int) -> list[Cell]:
+        """List the blocks of a level that were overwritten."""
+        with self._lock:
+            return [cell for number, cell in self._records if number == level]
+
+    def load(self) -> None:
+        """Take what is in the file, up to where a crash may have cut it off."""
+        with os.fdopen(os.dup(self._file.fileno()), "rb") as file:
+            end = self._load(file)
+        self._file.truncate(end)
+
+    def _load(self, file: IO[bytes]) -> int:
+        """Read all records that are whole; return where they end."""
+        file.seek(0)
+        end = 0
+        while line := file.readline():
+            try:
+                head = json.loads(line)
+                start = file.tell()
+                data = file.read(head["length"])
+                if len(data) < head["length"] or zlib.crc32(data) != head["crc"]:
+                    break
+                place = head["level"], tuple(head["cell"])
+            except (ValueError, KeyError, TypeError):
+                break
+            end = file.tell()
+            if "shape" not in head:
+                self._records.pop(place, None)
+                continue
+            self._records[place] = replace(_record(head, start), file=self._opened)
+        return end
+
+
+def _record(head: Mapping[str, Any], offset: int) -> _Record:
+    """Read what is written before a block."""
+    layout = None
+    if "steps" in head:
+        steps = tuple((str(name), int(size)) for name, size in head["steps"])
+        layout = _layout(head["dtype"], tuple(head["chunks"]), head["order"], steps)
+    shape = tuple(head["shape"])
+    constant = head["constant"]
+    return _Record(None, offset, head["length"], shape, head["dtype"], constant, layout)
+
+
+@cache
+def _layout(
+    dtype: str,
+    chunks: tuple[int, ...],
+    order: Literal["C", "F"],
+    steps: tuple[tuple[str, int], ...],
+) -> Layout:
+    """Describe no more than how one chunk is decoded; the same object for all."""
+    kind = np.dtype(dtype)
+    return Layout(
+        zarr_format=3,
+        shape=chunks,
+        dtype=kind,
+        chunks=chunks,
+        shards=None,
+        fill_value=kind.type(0),
+        dimension_names=None,
+        codecs=(),
+        keys=ChunkKeys("", "/"),
+        order=order,
+        steps=steps,
+    )
+
+
+class RetainedCopy(dict[tuple[int, Cell], Array]):
+    """The blocks of a `Retained` in another process, by level and cell."""
+
+    def get(self, level: int, cell: Cell) -> Array | None:  # type: ignore[override]
+        """Return a block as it was; None where it was never overwritten."""
+        return super().get((level, cell))
+
+    def cells(self, level: int) -> list[Cell]:
+        """List the blocks of a level."""
+        return [cell for number, cell in self if number == level]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Baseline:
+    """A level as it was before anything was saved; itself an `ArraySource`.
+
+    Attributes
+    ----------
+    source
+        The level as it is.
+    retained
+        What was overwritten in it.
+    number
+        Of the level.
+    cell
+        Shape of the blocks in `retained`.
+    """
+
+    source: ArraySource
+    retained: Retained | RetainedCopy
+    number: int
+    cell: tuple[int, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        blocks = RetainedCopy()
+        for cell in self.retained.cells(self.number):
+            block = self.retained.get(self.number, cell)
+            if block is not None:
+                blocks[self.number, cell] = block
+        return Baseline, (self.source, blocks, self.number, self.cell)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of voxels per axis."""
+        return self.source.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of a voxel."""
+        return self.source.dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of what is read at once."""
+        return self.source.chunks
+
+    def read(self, box: Box) -> Array:
+        """Read a rectangle."""
+        out = self.source.read(box)
+        # After reading: a block is kept before it is overwritten.
+        if not len(self.retained):
+            return out
+        ranges = (
+            range(a // n, -(-b // n)) for (a, b), n in zip(box, self.cell, strict=True)
+        )
+        for cell in itertools.product(*ranges):
+            block = self.retained.get(self.number, cell)
+            if block is None:
+                continue
+            inside, target = [], []
+            for i, n, size, (a, b) in zip(
+                cell, self.cell, block.shape, box, strict=True
+            ):
+                low, high = max(a, i * n), min(b, i * n + size)
+                inside.append(slice(low - i * n, high - i * n))
+                target.append(slice(low - a, high - a))
+            out[tuple(target)] = block[tuple(inside)]
+        return out
+
+
+def array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
+    """Find the array below a level of a canvas, and how its axes are arranged."""
+    order: tuple[int | None, ...] = tuple(range(len(source.shape)))
+    if isinstance(source, ArrayWindow):
+        order, source = source.order, source.source
+    if isinstance(source, Baseline):
+        source = source.source
+    array = source.array if isinstance(source, LevelSource) else source
+    if not isinstance(array, ChunkedArray):
+        msg = f"{array} is not an array in a file, and cannot be saved in place."
+        raise UnsupportedError(msg)
+    return array, order
+
+
+def on_error_of(source: Any) -> OnError | None:
+    """Find who is told of chunks of a level of a canvas that cannot be read."""
+    while isinstance(source, ArrayWindow | Baseline):
+        source = source.source
+    return source.on_error if isinstance(source, LevelSource) else None
+
+
+def fresh(array: ChunkedArray, source: Source) -> ChunkedArray:
+    """Open an array once more, with nothing read yet, as it is in `source`."""
+    if not array.direct:
+        return open_array(source, array.path, array.zarr_format)
+    return ChunkedArray(source, array.path, array.layout)
+
+
+def cell_shape(array: ChunkedArray) -> tuple[int, ...]:
+    """Shape of what is changed at once; see `ArrayWriter.cell`."""
+    return array.chunks if array.direct else array.shards or array.chunks

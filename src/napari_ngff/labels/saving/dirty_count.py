@@ -1,0 +1,64 @@
+"""How many blocks of a file are waiting for a save."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from napari_ngff.labels.level_grid import LevelGrid
+from napari_ngff.labels.saving.save_run import in_common
+from napari_ngff.labels.saving.snapshot import touched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari_ngff.labels.edits import Edit
+    from napari_ngff.store.arrays.boxes import AxisOrder
+
+__all__ = ["MOST", "ChangedBlocks"]
+
+MOST = 10_000
+"""So many blocks are counted; more are not told apart."""
+
+Cell = tuple[int, ...]
+
+
+class ChangedBlocks:
+    """Counts the blocks of level 0 that edits touch; asked again, only the new ones.
+
+    Parameters
+    ----------
+    shape
+        Of level 0 of the canvas.
+    order
+        From the axes of the canvas to those of the file.
+    cell
+        Shape of a block, axes of the file.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], order: AxisOrder, cell: tuple[int, ...]
+    ) -> None:
+        self._grid = LevelGrid(shape, shape)
+        self._order = order
+        self._cell = cell
+        self._edits: tuple[Edit, ...] = ()
+        self._cells: list[frozenset[Cell]] = []
+
+    def count(self, edits: tuple[Edit, ...], others: Iterable[Cell] = ()) -> int:
+        """Count the blocks, up to `MOST` and some more.
+
+        Parameters
+        ----------
+        edits
+            Made, or taken back.
+        others
+            Blocks to be saved all the same.
+        """
+        same = in_common(self._edits, edits)
+        del self._cells[same:]
+        self._edits = edits
+        for edit in edits[same:]:
+            found = touched((edit,), self._grid, self._order, self._cell)
+            self._cells.append(frozenset(islice(found, MOST + 1)))
+        return len(set(chain(others, *self._cells)))

@@ -1,0 +1,129 @@
+"""Parts of coarser levels, made from blocks while these are at hand.
+
+What was just written need not be read again for the next level. Where room gets scarce
+parts are compressed, and where there is none left the rest is read.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from numcodecs import Zstd
+
+from napari_ngff.store.arrays.boxes import inside, overlap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from napari_ngff.labels.level_grid import Box
+    from napari_ngff.labels.level_reduction import LevelReduction
+    from napari_ngff.store.boxes import Cell
+
+__all__ = ["Carried"]
+
+Array = npt.NDArray[Any]
+
+ROOM = 16 * 2**20
+"""Bytes of all parts together. From a quarter of that on they are compressed."""
+
+CODEC = Zstd(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    box: Box
+    dtype: np.dtype[Any]
+    packed: bool
+    data: bytes
+
+
+class Carried:
+    """The parts of one save; safe to use from several threads.
+
+    Parameters
+    ----------
+    reductions
+        From each level to the next.
+    room
+        Bytes for all parts.
+    """
+
+    def __init__(self, reductions: Sequence[LevelReduction], room: int = ROOM) -> None:
+        self._reductions = reductions
+        self._room = room
+        self._plain = room - room // 4
+        self._full = False
+        self._parts: dict[tuple[int, Cell], _Part] = {}
+        self._lock = threading.Lock()
+
+    def put(self, number: int, cell: Cell, box: Box, block: Array) -> None:
+        """Make what the next level has of a block, if it follows from that alone.
+
+        Parameters
+        ----------
+        number
+            Of its level.
+        cell, box
+            Its place there.
+        block
+            The new voxels.
+        """
+        if self._full or number == len(self._reductions):
+            return
+        reduction = self._reductions[number]
+        target = reduction.target_box(box)
+        if target is None:
+            return
+        sources = reduction.source_box(target)
+        if overlap(sources, box) != sources:
+            return
+        part = reduction.reduce(block[inside(sources, box)], target)
+        raw = np.ascontiguousarray(part)
+        packed = self._room - raw.nbytes < self._plain
+        data = bytes(CODEC.encode(raw)) if packed else raw.tobytes()
+        with self._lock:
+            self._full = len(data) > self._room
+            if not self._full:
+                self._room -= len(data)
+                self._parts[number, cell] = _Part(target, raw.dtype, packed, data)
+
+    def get(self, number: int, cell: Cell, part: Box) -> Array | None:
+        """Return a part of the next level; None where it is to be read.
+
+        Parameters
+        ----------
+        number, cell
+            Place of the block that it was made from.
+        part
+            Of the next level, inside of what the block reaches.
+        """
+        found = self._parts.get((number, cell))
+        if found is None:
+            return None
+        shape = [stop - start for start, stop in found.box]
+        raw = CODEC.decode(found.data) if found.packed else found.data
+        pixels = np.frombuffer(raw, found.dtype).reshape(shape)
+        return pixels[inside(part, found.box)]
+
+    def drop(self, number: int, cells: Iterable[Cell]) -> None:
+        """Forget what was made from blocks that were not written after all."""
+        with self._lock:
+            for cell in cells:
+                self._forget(number, cell)
+
+    def leave(self, number: int) -> None:
+        """Forget what was made from blocks of a level: the next one is written."""
+        with self._lock:
+            for level, cell in list(self._parts):
+                if level == number:
+                    self._forget(level, cell)
+
+    def _forget(self, number: int, cell: Cell) -> None:
+        part = self._parts.pop((number, cell), None)
+        if part is not None:
+            self._room += len(part.data)
+            self._full = False

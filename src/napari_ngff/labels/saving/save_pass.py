@@ -1,0 +1,263 @@
+"""One save of a label image: level 0 from the edits, each other from the finer one.
+
+Only what the edits touch is read, and above it only what comes out differently.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import ConflictError, CorruptDataError
+from napari_ngff.labels.saving.before_images import Baseline, cell_shape, fresh
+from napari_ngff.labels.saving.reduction_cache import Carried
+from napari_ngff.store.boxes import cell_at, inside, overlap
+from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.workers import share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from napari_ngff.labels.level_grid import Box
+    from napari_ngff.labels.saving.before_images import Retained
+    from napari_ngff.labels.saving.level_rules import LevelRule
+    from napari_ngff.labels.saving.save_run import Round
+    from napari_ngff.labels.saving.snapshot import Snapshot
+    from napari_ngff.store.arrays.boxes import AxisOrder, Cell
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
+    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.write.transaction import Secure, Transaction
+
+__all__ = ["Backlog", "Files", "Rewrite"]
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What is still to be written.
+
+    Attributes
+    ----------
+    pending
+        Cells of level 0.
+    stale
+        For each coarser level, the cells of the next finer one that changed and are
+        not in it yet; for level 0 nothing.
+    doubted
+        Those of `pending` that no edit is known to touch.
+    """
+
+    pending: set[Cell]
+    stale: list[set[Cell]]
+    doubted: set[Cell] = field(default_factory=set)
+
+    @classmethod
+    def empty(cls, levels: int) -> Backlog:
+        """Begin with nothing to write."""
+        return cls(set(), [set() for _ in range(levels)])
+
+    def __bool__(self) -> bool:
+        return bool(self.pending) or any(self.stale)
+
+    def want(self, cells: Iterable[Cell]) -> None:
+        """Write cells of level 0 that edits touch."""
+        wanted = set(cells)
+        self.pending |= wanted
+        self.doubted -= wanted
+
+    @property
+    def wanted(self) -> frozenset[Cell]:
+        """Cells of level 0 that edits touch and that are to be written."""
+        return frozenset(self.pending) - self.doubted
+
+    def doubt(self, retained: Retained) -> None:
+        """Look again at all that was ever overwritten."""
+        doubted = set(retained.cells(0)) - self.pending
+        self.doubted |= doubted
+        self.pending |= doubted
+        for number in range(1, len(self.stale)):
+            self.stale[number].update(retained.cells(number - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where a label image is written.
+
+    Attributes
+    ----------
+    arrays
+        Its levels.
+    order
+        The file's axis for each of the canvas.
+    rules
+        From each level to the next.
+    transaction
+        Writes them.
+    revisions
+        In which objects were read: key -> revision.
+    secure
+        See `Secure`.
+    """
+
+    arrays: tuple[ChunkedArray, ...]
+    order: AxisOrder
+    rules: tuple[LevelRule, ...]
+    transaction: Transaction
+    revisions: dict[str, Revision | None]
+    secure: Secure
+
+
+@dataclass(slots=True)
+class Rewrite:
+    """See the module.
+
+    Attributes
+    ----------
+    files
+        To write.
+    retained
+        Keeps what is overwritten.
+    backlog
+        What to write; what is done is taken out of it.
+    snapshot
+        The edits.
+    state
+        Told how it goes.
+    """
+
+    files: Files
+    retained: Retained
+    backlog: Backlog
+    snapshot: Snapshot
+    state: Round
+    _carried: Carried = field(init=False)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._carried = Carried([rule.reduction for rule in self.files.rules])
+
+    def run(self) -> None:
+        """Write what there is, level by level, as long as nobody cancels."""
+        self._finest()
+        for number in range(1, len(self.files.arrays)):
+            if self.state.goes_on():
+                self._coarser(number)
+
+    def _writer(self, number: int) -> ArrayWriter:
+        files, keep = self.files, partial(self.retained.put, number)
+        return ArrayWriter(files.arrays[number], files.transaction, keep, files.secure)
+
+    def _finest(self) -> None:
+        writer = self._writer(0)
+
+        def change(box: Box, block: Any) -> bool:
+            before = self.retained.get(0, cell_at(box, writer.cell))
+            before = block if before is None else before
+            new = self.snapshot.applied(box, before, self.files.order)
+            if np.array_equal(new, block):
+                return False
+            block[...] = new
+            self._changed(0, writer, box, block)
+            return True
+
+        self._each(0, writer, change, self.backlog.pending)
+
+    def _coarser(self, number: int) -> None:
+        stale = self.backlog.stale[number]
+        if not stale:
+            return
+        files, rule = self.files, self.files.rules[number - 1]
+        reduction = rule.reduction
+        fine = fresh(files.arrays[number - 1], files.transaction.source)
+        opened = Baseline(
+            LevelSource(fine), self.retained, number - 1, cell_shape(fine)
+        )
+        writer = self._writer(number)
+        targets = reduction.target_cells(stale, cell_shape(fine), writer.cell)
+
+        def change(box: Box, block: Any) -> bool:
+            changed = False
+            cell = cell_at(box, writer.cell)
+            before = None if rule.exact else self._before(number, cell, block)
+            for finer, target in targets[cell]:
+                part = overlap(target, box)
+                new = self._carried.get(number - 1, finer, part)
+                if new is None:
+                    source = fine.read(reduction.source_box(part), keep=False)
+                    new = reduction.reduce(source, part)
+                if before is not None:
+                    made = reduction.reduce(
+                        opened.read(reduction.source_box(part)), part
+                    )
+                    new = np.where(new != made, new, before[inside(part, box)])
+                old = block[inside(part, box)]
+                if not np.array_equal(new, old):
+                    old[...] = new
+                    changed = True
+            if changed:
+                self._changed(number, writer, box, block)
+            return changed
+
+        left = set(targets)
+        self._each(number, writer, change, left)
+        remaining = {finer for cell in left for finer, _ in targets[cell]}
+        stale.intersection_update(remaining)
+        self._carried.leave(number - 1)
+
+    def _before(self, number: int, cell: Cell, block: Any) -> Any:
+        """Return a block as it was before anything was saved into it."""
+        before = self.retained.get(number, cell)
+        return block.copy() if before is None else before
+
+    def _changed(self, number: int, writer: ArrayWriter, box: Box, block: Any) -> None:
+        """Pass new voxels on to the next level."""
+        cell = cell_at(box, writer.cell)
+        self._carried.put(number, cell, box, block)
+        if number + 1 < len(self.files.arrays):
+            with self._lock:
+                self.backlog.stale[number + 1].add(cell)
+
+    def _each(
+        self,
+        number: int,
+        writer: ArrayWriter,
+        change: Callable[[Box, Any], bool],
+        left: set[Cell],
+    ) -> None:
+        """Update units in several threads; take what is done out of `left`."""
+        units = writer.by_unit(left)
+        step = partial(self._step, number, writer, change, (left, units))
+        planned = takewhile(lambda _: self.state.goes_on(), units)
+        share(planned, step, len(units), writer.concurrency)
+
+    def _step(
+        self,
+        number: int,
+        writer: ArrayWriter,
+        change: Callable[[Box, Any], bool],
+        work: tuple[set[Cell], dict[Cell, set[Cell]]],
+        unit: Cell,
+    ) -> None:
+        left, units = work
+        cells, key, state = units[unit], writer.key(unit), self.state
+        try:
+            expected = self.files.revisions.get(key, True)
+            written = writer.update(unit, cells, change, expected)
+        except (CorruptDataError, ConflictError) as error:
+            self._carried.drop(number, cells)
+            with self._lock:
+                state.refuse(error)
+            return
+        with self._lock:
+            if number == 0:
+                state.blocks += len(cells - self.backlog.doubted)
+                self.backlog.doubted -= cells
+            left.difference_update(cells)
+            state.objects += written
+            if written:
+                self.files.revisions[key] = writer.written.pop(key)
+            state.tell(number, len(units))

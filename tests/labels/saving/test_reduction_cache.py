@@ -1,0 +1,63 @@
+"""Parts of a coarser level that were made from blocks at hand."""
+
+import numpy as np
+import pytest
+
+from napari_ngff.labels.level_reduction import LevelReduction
+from napari_ngff.labels.saving.reduction_cache import ROOM, Carried
+from napari_ngff.store.boxes import box_of
+from saving import reduced
+
+SHAPE = (61, 83)
+CELL = (16, 24)
+
+
+@pytest.fixture
+def pixels():
+    return np.random.default_rng(1).integers(0, 3, SHAPE).astype("u4")
+
+
+def carry(pixels, coarse, method, room=ROOM):
+    """Put all blocks; return those of the coarser level that can be had."""
+    reduction = LevelReduction.between_shapes(SHAPE, coarse, method)
+    carried = Carried([reduction], room)
+    found = {}
+    for cell in np.ndindex(4, 4):
+        box = box_of(cell, CELL, SHAPE)
+        carried.put(0, cell, box, pixels[tuple(slice(*span) for span in box)])
+        target = reduction.target_box(box)
+        part = None if target is None else carried.get(0, cell, target)
+        if part is not None:
+            found[cell] = target, part
+    return found, carried
+
+
+@pytest.mark.parametrize("method", ["nearest", "mode"])
+@pytest.mark.parametrize("coarse", [(31, 42), (30, 41), (61, 42), (20, 27), (16, 21)])
+def test_parts_are_those_of_the_whole_level(pixels, coarse, method):
+    found, _ = carry(pixels, coarse, method)
+    whole = reduced(pixels, coarse, method)
+    for target, part in found.values():
+        np.testing.assert_array_equal(part, whole[tuple(slice(*s) for s in target)])
+    if coarse == (31, 42):
+        assert len(found) == 16
+
+
+def test_what_needs_two_blocks_is_read(pixels):
+    found, _ = carry(pixels, (20, 27), "mode")  # three voxels make one
+    assert len(found) < 16
+
+
+def test_where_room_is_scarce_parts_are_compressed_and_then_left_out(pixels):
+    everything, _ = carry(pixels, (31, 42), "mode")
+    some, _ = carry(pixels, (31, 42), "mode", 1000)
+    assert 1 < len(some) < 16
+    for cell, (_, part) in some.items():
+        np.testing.assert_array_equal(part, everything[cell][1])
+
+
+def test_what_was_not_written_is_forgotten(pixels):
+    _, carried = carry(pixels, (31, 42), "mode")
+    carried.drop(0, [(0, 0)])
+    assert carried.get(0, (0, 0), ((0, 8), (0, 12))) is None
+    assert carried.get(0, (1, 1), ((8, 16), (12, 24))) is not None

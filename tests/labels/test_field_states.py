@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+import pytest
+
+from napari_ngff.cli import main
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.labels import field_states
+from napari_ngff.labels.field_states import FieldStates
+from napari_ngff.store.node import open_node
+from napari_ngff.viewer.samples import write_plate
+
+
+@pytest.fixture
+def plate(tmp_path):
+    path = tmp_path / "screen.ome.zarr"
+    write_plate(path, grid=(1, 2), fields=1, shape=(32, 32))
+    return path
+
+
+def snapshot(folder):
+    found = {}
+    for place, _, files in os.walk(folder):
+        for name in files:
+            path = os.path.join(place, name)
+            with open(path, "rb") as file:
+                found[path] = file.read()
+    return found
+
+
+def test_states_are_kept_beside_the_plate_and_the_plate_is_untouched(plate):
+    before = snapshot(plate)
+    one = FieldStates(open_node(str(plate)))
+    assert one.state_of("A/1/0") == "to do"
+    assert not os.path.exists(one.path)
+    one.set_state("A/1/0", "done")
+    one.set_state("A/2/0", "flagged")
+    assert os.path.dirname(one.path) == str(plate.parent)
+    again = FieldStates(open_node(str(plate)))
+    assert (again.state_of("A/1/0"), again.state_of("A/2/0")) == ("done", "flagged")
+    assert snapshot(plate) == before
+    with open(one.path) as file:
+        assert list(json.load(file)) == ["format", "version", "fields"]
+
+
+def test_two_people_lose_nothing_of_each_other(plate):
+    node = open_node(str(plate))
+    one, other = FieldStates(node), FieldStates(node)
+    one.set_state("A/1/0", "done")
+    other.set_state("A/2/0", "in progress")
+    assert FieldStates(node).count_states(["A/1/0", "A/2/0", "A/3/0"]) == {
+        "to do": 1,
+        "in progress": 1,
+        "done": 1,
+        "flagged": 0,
+    }
+
+
+def test_the_next_to_do_goes_around(plate):
+    found = FieldStates(open_node(str(plate)))
+    fields = ["a", "b", "c", "d"]
+    found.set_state("b", "done")
+    found.set_state("d", "flagged")
+    assert found.next_to_do(fields) == "a"
+    assert found.next_to_do(fields, "a") == "c"
+    assert found.next_to_do(fields, "c") == "a"
+    for field in fields:
+        found.set_state(field, "done")
+    assert found.next_to_do(fields, "b") is None
+
+
+def test_a_plate_that_cannot_be_written_beside_has_its_states_at_home(
+    plate, monkeypatch
+):
+    access = os.access
+    monkeypatch.setattr(
+        field_states.os,
+        "access",
+        lambda p, m: str(p) != str(plate.parent) and access(p, m),
+    )
+    one = FieldStates(open_node(str(plate)))
+    one.set_state("A/1/0", "done")
+    assert str(plate.parent) not in one.path
+    assert FieldStates(open_node(str(plate))).state_of("A/1/0") == "done"
+    assert not list(plate.parent.glob("*.json"))
+
+
+def test_another_file_of_that_name_stays(plate):
+    path = FieldStates(open_node(str(plate))).path
+    for text in ("[1]", '{"format": "x", "fields": {}}', "{"):
+        with open(path, "w") as file:
+            file.write(text)
+        with pytest.raises(CorruptDataError, match="Move it away"):
+            FieldStates(open_node(str(plate)))
+        with open(path) as file:
+            assert file.read() == text
+
+
+def test_the_file_disturbs_nobody(plate, capsys):
+    from ome_zarr.io import parse_url
+    from ome_zarr.reader import Reader
+
+    def looked_at():
+        """What others make of the plate and of the folder it is in."""
+        assert main(["check", "--strict", str(plate)]) == 0, capsys.readouterr().out
+        told = capsys.readouterr().out
+        first = next(iter(Reader(parse_url(str(plate)))()))
+        kinds = [type(spec).__name__ for spec in first.specs]
+        return (
+            told,
+            kinds,
+            [level.shape for level in first.data],
+            first.metadata["name"],
+        )
+
+    before = looked_at()
+    one = FieldStates(open_node(str(plate)))
+    for state in ("in progress", "done"):
+        one.set_state("A/1/0", state)
+        assert FieldStates(open_node(str(plate))).state_of("A/1/0") == state
+    assert looked_at() == before
+    with open(one.path) as file:
+        kept = json.load(file)["fields"]
+    assert kept["A/1/0"]["state"] == "done"
+    assert datetime.fromisoformat(kept["A/1/0"]["when"]).tzinfo is not None
+
+
+def test_states_that_several_threads_note_are_all_kept(plate):
+    node = open_node(plate)
+    known = FieldStates(node)
+    fields = [f"A/1/{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda field: known.set_state(field, "done"), fields))
+    assert (
+        known.all_states()
+        == FieldStates(node).all_states()
+        == dict.fromkeys(fields, "done")
+    )

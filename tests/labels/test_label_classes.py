@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from skimage.color import deltaE_ciede2000, rgb2lab
+
+from napari_ngff.labels.label_classes import (
+    MOST,
+    PALETTE,
+    STATES,
+    LabelClass,
+    classes_of,
+    dump_classes,
+    free_color,
+    load_classes,
+    with_classes,
+)
+from napari_ngff.metadata.model import LabelInfo
+
+RED, BLUE = (255, 0, 0, 255), (0, 0, 255, 128)
+FILE = LabelInfo(
+    {0: (1, 2, 3, 4), 3: RED, 9: BLUE},
+    {
+        3: {"class-name": "tumour", "area": 4},
+        4: {"class-name": "stroma"},
+        9: {"area": 1},
+    },
+)
+
+
+def test_classes_are_read_from_properties_and_colours():
+    tumour, stroma = classes_of(FILE)
+    assert tumour == LabelClass(3, "tumour", RED)
+    assert (stroma.value, stroma.name, stroma.color) == (4, "stroma", PALETTE[0])
+
+
+def test_stating_what_is_there_changes_no_meaning():
+    classes = (
+        LabelClass(4, "stroma", BLUE, STATES[3], locked=True),
+        LabelClass(3, "tumour", RED, hidden=True),
+    )
+    info = with_classes(FILE, classes)
+    assert classes_of(info) == classes
+    assert with_classes(info, classes) == info
+    assert info.properties[3]["area"] == 4
+    assert info.properties[9] == {"area": 1}
+    assert info.colors == {**FILE.colors, 4: BLUE}
+
+
+def test_what_is_no_class_any_more_keeps_what_others_wrote():
+    info = with_classes(FILE, ())
+    assert info.properties == {3: {"area": 4}, 9: {"area": 1}}
+    assert info.colors == {0: (1, 2, 3, 4), 9: BLUE}
+
+
+def test_nonsense_of_others_is_no_class():
+    info = LabelInfo(
+        {},
+        {
+            0: {"class-name": "background"},
+            1: {"class-name": 5},
+            2: {
+                "class-name": "a",
+                "class-state": "?",
+                "class-locked": 1,
+                "class-order": [],
+            },
+        },
+    )
+    assert classes_of(info) == (LabelClass(2, "a", PALETTE[0]),)
+    objects = {value: {"class-name": "cell"} for value in range(1, MOST + 2)}
+    assert classes_of(LabelInfo({}, objects)) == ()
+    assert with_classes(LabelInfo({}, objects), ()).properties == objects
+
+
+def test_colours_go_round():
+    classes = []
+    for value in range(1, 2 * len(PALETTE) + 1):
+        classes.append(LabelClass(value, "", free_color(classes)))
+    assert [one.color for one in classes] == [*PALETTE, *PALETTE]
+
+
+BLIND = {
+    "nobody": np.eye(3),
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
+"""What is seen of linear red, green and blue (Machado, Oliveira and Fernandes 2009)."""
+
+APART = 10
+"""Of CIEDE2000: 1 is just seen side by side, so much at a glance."""
+
+
+@pytest.mark.parametrize("who", BLIND)
+def test_colours_are_told_apart_by_the_colour_blind(who):
+    rgb = np.array(PALETTE)[:, :3] / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ np.transpose(BLIND[who]), 0, 1)
+    curved = np.where(
+        seen <= 0.0031308, seen * 12.92, 1.055 * seen ** (1 / 2.4) - 0.055
+    )
+    lab = rgb2lab(curved)
+    pairs = list(combinations(lab, 2))
+    distances = [float(deltaE_ciede2000(one, other)) for one, other in pairs]
+    assert min(distances) > APART, distances
+    background = rgb2lab(np.zeros(3))
+    assert min(float(deltaE_ciede2000(one, background)) for one in lab) > APART
+
+
+def test_a_list_goes_to_other_images():
+    classes = classes_of(FILE)
+    assert load_classes(dump_classes(classes)) == classes
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "Not JSON"),
+        ("[]", "Not a list of classes"),
+        ('{"format": "napari-ngff-classes", "classes": [{"value": 1}]}', "needs"),
+        (
+            (
+                '{"format": "napari-ngff-classes", "classes":'
+                ' [{"value": 0, "name": "a", "color": [0, 0, 0, 0]}]}'
+            ),
+            "background",
+        ),
+        (
+            (
+                '{"format": "napari-ngff-classes", "classes":'
+                ' [{"value": 1, "name": "a", "color": [0, 0, 0, 0]},'
+                ' {"value": 1, "name": "b", "color": [0, 0, 0, 0]}]}'
+            ),
+            "same value",
+        ),
+    ],
+)
+def test_something_else_is_refused(text, words):
+    with pytest.raises(ValueError, match=words):
+        load_classes(text)

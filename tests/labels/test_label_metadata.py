@@ -1,0 +1,121 @@
+"""Colours and properties of a label image on the disk."""
+
+import json
+
+import pytest
+
+from napari_ngff.cli import main
+from napari_ngff.errors import CorruptDataError
+from napari_ngff.labels.label_metadata import read_label_info, write_label_info
+from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.viewer.samples import write_image
+
+VERSIONS = ["0.4", "0.5", "0.6"]
+RED, CLEAR = (255, 0, 0, 255), (0, 0, 0, 0)
+
+
+def document(folder):
+    file = folder / "zarr.json"
+    return file if file.exists() else folder / ".zattrs"
+
+
+def block(folder):
+    content = json.loads(document(folder).read_text())
+    home = content.get("attributes", content)
+    return home.get("ome", home)["image-label"]
+
+
+def rewrite(folder, change):
+    file = document(folder)
+    content = json.loads(file.read_text())
+    home = content.get("attributes", content)
+    change(home.get("ome", home))
+    file.write_text(json.dumps(content))
+
+
+@pytest.fixture(params=VERSIONS)
+def folder(request, tmp_path):
+    path = tmp_path / "cells.ome.zarr"
+    write_image(path, request.param, shape=(1, 32, 32))
+    return path / "labels" / "nuclei"
+
+
+def test_written_colours_and_properties_are_read_again(folder):
+    info = LabelInfo({0: CLEAR, 7: RED}, {7: {"class": "a", "area": 3.5, "tags": [1]}})
+    assert write_label_info(open_node(str(folder)), info)
+    found = read_label_info(open_node(str(folder)))
+    assert found.colors == info.colors
+    assert found.properties[7] == info.properties[7]
+    assert not open_node(str(folder)).problems
+    # What ome-zarr-models asks of two lists.
+    listed = [
+        {e["label-value"] for e in block(folder)[k]} for k in ("colors", "properties")
+    ]
+    assert listed[0] == listed[1]
+
+
+def test_what_is_not_known_stays(folder):
+    def change(home):
+        label = home["image-label"]
+        label["mine"] = {"a": 1}
+        label["colors"] = [
+            {"label-value": 2, "rgba": list(RED), "note": "first"},
+            {"label-value": 9, "note": "no colour"},
+        ]
+
+    rewrite(folder, change)
+    before = block(folder)
+    assert write_label_info(open_node(str(folder)), LabelInfo({2: CLEAR, 1: RED}))
+    after = block(folder)
+    assert after["mine"] == {"a": 1}
+    assert after.get("source") == before.get("source")
+    assert after["colors"] == [
+        {"label-value": 2, "rgba": list(CLEAR), "note": "first"},
+        {"label-value": 9, "note": "no colour"},
+        {"label-value": 1, "rgba": list(RED)},
+    ]
+    assert "properties" not in after
+
+
+def test_nothing_is_written_where_nothing_changed(folder):
+    node = open_node(str(folder))
+    before = document(folder).stat().st_mtime_ns, document(folder).read_bytes()
+    assert not write_label_info(node, node.metadata.image.label)
+    assert (
+        document(folder).stat().st_mtime_ns,
+        document(folder).read_bytes(),
+    ) == before
+
+
+def test_empty_lists_are_left_out(folder):
+    node = open_node(str(folder))
+    write_label_info(node, LabelInfo({1: RED}, {1: {"a": 1}}))
+    write_label_info(node, LabelInfo())
+    assert not {"colors", "properties"} & block(folder).keys()
+
+
+def test_what_json_cannot_state_is_refused(folder):
+    before = document(folder).read_bytes()
+    with pytest.raises(ValueError, match="not JSON"):
+        write_label_info(open_node(str(folder)), LabelInfo({}, {1: {"a": object()}}))
+    assert document(folder).read_bytes() == before
+
+
+def test_a_broken_document_stays_as_it_is(folder):
+    node = open_node(str(folder))
+    rewrite(folder, lambda home: home.update({"image-label": "none"}))
+    before = document(folder).read_bytes()
+    with pytest.raises(CorruptDataError, match="image-label"):
+        write_label_info(node, LabelInfo({1: RED}))
+    assert document(folder).read_bytes() == before
+
+
+def test_archives_are_written_too(tmp_path):
+    write_image(tmp_path / "cells.ome.zarr", shape=(1, 32, 32))
+    pack(tmp_path / "cells.ome.zarr", tmp_path / "cells.ozx")
+    place = str(tmp_path / "cells.ozx" / "labels" / "nuclei")
+    assert write_label_info(open_node(place), LabelInfo({1: RED}))
+    assert read_label_info(open_node(place)).colors == {1: RED}
+    assert main(["check", str(tmp_path / "cells.ozx")]) == 0
