@@ -82,9 +82,9 @@ def opened(folder: Path, method: str) -> Any:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.label_writer import LabelWriter
-    from napari_ngff.store.chunks import open_array
-    from napari_ngff.store.folder import FolderSource
-    from napari_ngff.store.pyramid import LevelSource
+    from napari_ngff.store.arrays.chunked_array import open_array
+    from napari_ngff.store.pyramids.pyramid import LevelSource
+    from napari_ngff.store.sources.folder_source import FolderSource
 
     source = FolderSource(str(folder))
     levels = [LevelSource(open_array(source, str(k))) for k in range(LEVELS)]

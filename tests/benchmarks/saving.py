@@ -23,7 +23,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from napari_ngff.labels.level_reduction import Method
-    from napari_ngff.store.creation import NewArray
+    from napari_ngff.store.arrays.new_array import NewArray
 
 JSON = dict[str, Any]
 Save = Callable[[Path, str, np.ndarray], None]

@@ -14,9 +14,9 @@ from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.before_images import Retained
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.store.chunks import open_array
-from napari_ngff.store.ozx import ZipSource
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.sources.zip_source import ZipSource
 from saving import levels_of, open_writer, write_levels
 
 ZSTD = ZstdCodec(level=1)

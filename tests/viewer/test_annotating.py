@@ -10,7 +10,7 @@ from napari.utils.notifications import notification_manager
 
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.labels.label_metadata import read_label_info
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.annotation import annotate
 from napari_ngff.viewer.painting.classes import classes_of_layer

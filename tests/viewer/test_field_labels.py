@@ -9,7 +9,7 @@ from napari.components import ViewerModel
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.field_states import FieldStates
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import frontend, settings
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.pins import COMPARED

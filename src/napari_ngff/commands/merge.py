@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.places.merge_sidecar import merge
-from napari_ngff.store.chunks import cache
+from napari_ngff.store.arrays.chunked_array import cache
 
 if TYPE_CHECKING:
     import argparse

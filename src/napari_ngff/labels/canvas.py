@@ -19,7 +19,7 @@ import numpy as np
 from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
 from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import EditLog
-from napari_ngff.store.boxes import box_shape, hull, whole_box
+from napari_ngff.store.arrays.boxes import box_shape, hull, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from napari_ngff.labels.level_grid import LevelGrid
-from napari_ngff.store.boxes import box_of, box_shape, cells_in, inside, overlap
-from napari_ngff.store.lazy import ArrayWindow, LazyArray
+from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in, inside, overlap
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

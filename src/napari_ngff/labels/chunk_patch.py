@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.level_grid import LevelGrid
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["ChunkPatch"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
     from napari_ngff.labels.level_grid import Indices
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["FILL_BUDGET", "flood_region"]
 

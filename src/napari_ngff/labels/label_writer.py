@@ -34,12 +34,13 @@ from napari_ngff.labels.saving.save_pass import Backlog, Files, Rewrite
 from napari_ngff.labels.saving.save_run import Outcome, Progress, Round, in_common
 from napari_ngff.labels.saving.snapshot import Snapshot, touched
 from napari_ngff.labels.saving.validate_saved import errors_of
-from napari_ngff.store.boxes import box_of
-from napari_ngff.store.chunks import ChunkedArray
-from napari_ngff.store.consolidated import consolidate
-from napari_ngff.store.lazy import ArrayWindow
-from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.store.source import ReadLog
+from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.boxes import box_of
+from napari_ngff.store.arrays.chunked_array import ChunkedArray
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.hierarchy.consolidated import consolidate
+from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:

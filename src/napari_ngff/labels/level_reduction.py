@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.labels.block_mode import block_mode
-from napari_ngff.store.boxes import box_of, cells_in
+from napari_ngff.store.arrays.boxes import box_of, cells_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

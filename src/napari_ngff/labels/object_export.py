@@ -11,14 +11,14 @@ import numpy as np
 from scipy import ndimage
 
 from napari_ngff.labels.outlines import find_polygons
-from napari_ngff.store.boxes import box_shape, whole_box
+from napari_ngff.store.arrays.boxes import box_shape, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["PLANE", "find_boxes", "outline_features", "write_boxes"]
 

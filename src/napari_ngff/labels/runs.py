@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.labels.level_grid import Indices, LevelGrid
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["cover_runs", "mask_runs", "point_runs", "sort_runs"]
 

@@ -28,7 +28,7 @@ from napari_ngff.store.arrays.boxes import box_shape, whole_box
 
 if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import Indices, LevelGrid
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["Cover", "Everywhere", "Mask", "Polygon", "Shape", "Stroke"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.label_classes import PALETTE
-from napari_ngff.store.lazy import ArrayWindow
-from napari_ngff.store.resampled import PlacedAxis, resampled
-from napari_ngff.store.shown_pixels import shown_labels
+from napari_ngff.store.arrays.drawable_pixels import shown_labels
+from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.pyramids.resampled import PlacedAxis, resampled
 from napari_ngff.viewer.picture import (
     KEY,
     LayerOrigin,

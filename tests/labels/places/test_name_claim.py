@@ -8,7 +8,7 @@ import zarr
 
 from napari_ngff.errors import NameTakenError
 from napari_ngff.labels.create_labels import create_labels
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image
 
 U1 = np.dtype("u1")

@@ -5,7 +5,7 @@ import pytest
 
 from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.labels.saving.reduction_cache import ROOM, Carried
-from napari_ngff.store.boxes import box_of
+from napari_ngff.store.arrays.boxes import box_of
 from saving import reduced
 
 SHAPE = (61, 83)

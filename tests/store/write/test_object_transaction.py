@@ -20,11 +20,11 @@ from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.before_images import Retained
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.store.chunks import open_array
-from napari_ngff.store.lazy import BlankArray
-from napari_ngff.store.node import open_node
-from napari_ngff.store.pyramid import LevelSource
-from napari_ngff.store.remote import RemoteSource
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.lazy_array import BlankArray
+from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
 
 CHUNKS = (16, 16)

@@ -27,9 +27,9 @@ from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.before_images import Retained
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.store.archives.packing import pack
-from napari_ngff.store.boxes import whole_box
-from napari_ngff.store.chunks import open_array
+from napari_ngff.store.arrays.boxes import whole_box
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.write.zip_packing import pack
 from saving import levels_of
 
 EACH = [FOLDER, ARCHIVE, pytest.param(BUCKET, marks=pytest.mark.long)]

@@ -9,7 +9,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QLineEdit
 
 from napari_ngff.labels.field_states import FieldStates
-from napari_ngff.store.node import open_node
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.browsing.positions import key_of
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of

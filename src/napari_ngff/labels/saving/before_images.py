@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from napari_ngff.labels.level_grid import Box
-    from napari_ngff.store.lazy import ArraySource
-    from napari_ngff.store.pyramid import OnError
-    from napari_ngff.store.source import Source
+    from napari_ngff.store.arrays.lazy_array import ArraySource
+    from napari_ngff.store.pyramids.pyramid import OnError
+    from napari_ngff.store.sources.source import Source
 
 __all__ = [
     "Baseline",

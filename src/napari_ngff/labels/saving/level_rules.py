@@ -16,7 +16,7 @@ import numpy as np
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.level_reduction import LevelReduction
-from napari_ngff.store.boxes import inside
+from napari_ngff.store.arrays.boxes import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from napari_ngff.labels.level_grid import Box
-    from napari_ngff.store.lazy import ArraySource
+    from napari_ngff.store.arrays.lazy_array import ArraySource
 
 __all__ = ["LevelRule", "find_rules"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.level_grid import Box
     from napari_ngff.labels.level_reduction import LevelReduction
-    from napari_ngff.store.boxes import Cell
+    from napari_ngff.store.arrays.boxes import Cell
 
 __all__ = ["Carried"]
 

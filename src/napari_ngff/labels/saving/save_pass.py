@@ -16,8 +16,9 @@ import numpy as np
 from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.labels.saving.before_images import Baseline, cell_shape, fresh
 from napari_ngff.labels.saving.reduction_cache import Carried
-from napari_ngff.store.boxes import cell_at, inside, overlap
-from napari_ngff.store.pyramid import LevelSource
+from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.boxes import cell_at, inside, overlap
+from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.workers import share
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import EditLog
 from napari_ngff.labels.level_grid import LevelGrid
-from napari_ngff.store.boxes import (
+from napari_ngff.store.arrays.boxes import (
     array_box,
     cell_ranges,
     inside,

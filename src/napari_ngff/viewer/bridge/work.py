@@ -13,7 +13,7 @@ import numpy as np
 from napari.layers import Image, Labels
 
 from napari_ngff.labels.level_grid import LevelGrid
-from napari_ngff.store.boxes import box_shape
+from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.viewer.bridge.regions import level_shapes, same_region, whole_region
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.tile import ScreenPart
     from napari_ngff.viewer.saving.saver import LayerSaver
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.labels.level_grid import Indices
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = [

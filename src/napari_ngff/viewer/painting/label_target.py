@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from napari_ngff.labels.places.label_location import LabelHome
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["TARGET", "LabelTarget", "Sidecar"]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from napari.layers import Image, Layer
 
     from napari_ngff.labels.places.label_location import LabelHome
-    from napari_ngff.store.node import Node
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.painting.label_target import Sidecar
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.picture import LayerData

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.boxes import Box
+    from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["PaintedSlicing", "ScreenPart"]
 
