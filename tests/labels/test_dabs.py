@@ -72,7 +72,7 @@ def pairs(draw):
 def test_nothing_new_lies_outside_of_the_crescent(case):
     grid, box, touch, first, second = case
     new = every_voxel(second, grid, box, touch) & ~every_voxel(first, grid, box, touch)
-    parts = second.beyond(first, grid, box, touch)
+    parts = second.boxes_beyond(first, grid, box, touch)
     assert sum(math.prod(b - a for a, b in part) for part in parts) <= new.size
     for part in parts:
         assert all(

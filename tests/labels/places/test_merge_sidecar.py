@@ -376,7 +376,7 @@ def test_two_processes_do_not_merge_the_same_at_once(copy, tmp_path, dies):
     assert not list(path.rglob("*.aside"))
 
 
-@pytest.mark.parametrize("step", ["exchange", "rename", "enter", "rmtree"])
+@pytest.mark.parametrize("step", ["exchange", "rename", "add_to_list", "rmtree"])
 def test_a_merge_that_is_interrupted_leaves_the_old_or_the_new(copy, monkeypatch, step):
     from napari_ngff.labels.places import merge_sidecar
     from napari_ngff.store.write import replace_tree
@@ -393,7 +393,7 @@ def test_a_merge_that_is_interrupted_leaves_the_old_or_the_new(copy, monkeypatch
 
     if step == "rename":
         monkeypatch.setattr(replace_tree, "exchange", lambda *_: False)
-    module = {"enter": merge_sidecar, "rmtree": shutil, "rename": replace_tree.os}
+    module = {"add_to_list": merge_sidecar, "rmtree": shutil, "rename": replace_tree.os}
     monkeypatch.setattr(module.get(step, replace_tree), step, interrupted)
     with pytest.raises(KeyboardInterrupt):
         merge(sidecar, overwrite=True)

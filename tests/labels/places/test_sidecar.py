@@ -265,7 +265,7 @@ def test_a_copy_that_did_not_get_into_the_list_is_made_anew(copy, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(copying, "enter", full)
+    monkeypatch.setattr(copying, "add_to_list", full)
     with pytest.raises(OSError, match="No space left"):
         copy_labels(label, image)
     monkeypatch.undo()

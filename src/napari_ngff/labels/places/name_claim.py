@@ -51,7 +51,7 @@ def claim_place(
     try:
         return transaction.make_tree(path, home.entry(name), documents)
     except ConflictError as error:
-        raise _taken(transaction, path) from error
+        raise _taken_error(transaction, path) from error
 
 
 def require_free(transaction: Transaction, path: str) -> None:
@@ -63,10 +63,10 @@ def require_free(transaction: Transaction, path: str) -> None:
     """
     above, _, name = path.rpartition("/")
     if name in (transaction.source.names(above) or ()):
-        raise _taken(transaction, path)
+        raise _taken_error(transaction, path)
 
 
-def _taken(transaction: Transaction, path: str) -> NameTakenError:
+def _taken_error(transaction: Transaction, path: str) -> NameTakenError:
     above, _, name = path.rpartition("/")
     taken = {other.lower() for other in transaction.source.names(above) or ()}
     numbers = range(2, len(taken) + 3)
