@@ -12,8 +12,8 @@ from napari.utils.notifications import show_error
 from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.classes import STATES
-from napari_ngff.labels.states import TODO, FieldStates
+from napari_ngff.labels.field_states import TODO, FieldStates
+from napari_ngff.labels.label_classes import STATES
 from napari_ngff.viewer import frontend, settings
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.classes import classes_of_layer
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.labels.label_classes import LabelClass
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+    from napari_ngff.viewer.saving.report import SaveResult
+    from napari_ngff.viewer.saving.saver import LayerSaver
 
 __all__ = [
     "AnnotationStates",
@@ -249,7 +253,7 @@ class AnnotationStates:
         def find_any_state() -> bool:
             known = states()
             try:
-                return known is not None and known.read().any
+                return known is not None and known.read().has_any
             except (OMEZarrError, OSError):
                 return False  # whoever sets a state is told
 
@@ -262,7 +266,7 @@ class AnnotationStates:
 
     def state(self, key: str) -> str:
         """Return the state of a field; "to do" until the states are read."""
-        return TODO if self._states is None else self._states.state(key)
+        return TODO if self._states is None else self._states.state_of(key)
 
     def count(self, keys: Sequence[str]) -> dict[str, int]:
         """Count fields by state."""
@@ -278,7 +282,7 @@ class AnnotationStates:
             Where the states cannot be read.
         """
         counts: dict[str, dict[str, int]] = {}
-        for key, state in self.read().states().items():
+        for key, state in self.read().all_states().items():
             well, _, field = key.rpartition("/")
             if field and state != TODO:
                 of_well = counts.setdefault(well, {})
@@ -301,8 +305,8 @@ class AnnotationStates:
         def write_state() -> Exception | None:
             try:
                 states = self.read()
-                if only_from in (None, states.state(key)):
-                    states.set(key, state)
+                if only_from in (None, states.state_of(key)):
+                    states.set_state(key, state)
             except (OMEZarrError, OSError, ValueError) as error:
                 return error
             return None

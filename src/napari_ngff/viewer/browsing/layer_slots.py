@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.labels.label_classes import LabelClass
+    from napari_ngff.plate.tiles import WellCells
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.preparation import PreparedFields, Slot

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.labels.places.sidecar import attached
