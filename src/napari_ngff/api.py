@@ -18,7 +18,7 @@ from napari_ngff.metadata.model import Kind
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import Node, open_node
-from napari_ngff.store.hierarchy.summary import branches
+from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Well(OpenedGroup):
     @property
     def fields(self) -> Mapping[str, Image]:
         """Images of the well, by path."""
-        return LazyMembers(branches(self.node), self._open_image)
+        return LazyMembers(list_branches(self.node), self._open_image)
 
     def _open_image(self, path: str) -> Image:
         return _open_image(self.node.child(path))
@@ -216,7 +216,7 @@ class Plate(OpenedGroup):
     @property
     def wells(self) -> Mapping[str, Well]:
         """Wells that the plate lists, by path, such as "A/1"."""
-        return LazyMembers(branches(self.node), self._open_well)
+        return LazyMembers(list_branches(self.node), self._open_well)
 
     def _open_well(self, path: str) -> Well:
         return Well(self.node.child(path))
@@ -229,7 +229,7 @@ class Collection(OpenedGroup):
     @property
     def images(self) -> Mapping[str, Image]:
         """Images by path."""
-        return LazyMembers(branches(self.node), self._open_image)
+        return LazyMembers(list_branches(self.node), self._open_image)
 
     def _open_image(self, path: str) -> Image:
         node = self.node.child(path)
@@ -238,7 +238,9 @@ class Collection(OpenedGroup):
 
 def _open_levels(node: Node) -> tuple[Pyramid, tuple[LazyArray, ...]]:
     pyramid = open_pyramid(node)
-    levels = (LazyArray.of(ArrayWindow.whole(level)) for level in pyramid.levels)
+    levels = (
+        LazyArray.of_window(ArrayWindow.whole_source(level)) for level in pyramid.levels
+    )
     return pyramid, tuple(levels)
 
 

@@ -19,7 +19,7 @@ from napari_ngff.commands.measure import add_measure
 from napari_ngff.commands.merge import add_merge
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits, error_text
 from napari_ngff.store.hierarchy.node import Node, open_node
-from napari_ngff.store.hierarchy.summary import branches, summary
+from napari_ngff.store.hierarchy.summary import list_branches, summarize_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,7 +110,7 @@ def _info(options: argparse.Namespace) -> None:
         print(f"{options.path}\nfolder of {len(folder.names)} images, as napari lists")
         print("\n".join(f"  {name}" for name in folder.names))
         return
-    found = summary(node)
+    found = summarize_node(node)
     print(json.dumps(found, indent=2) if options.json else "\n".join(_lines(found)))
 
 
@@ -198,7 +198,7 @@ def _tree(options: argparse.Namespace) -> None:
 def _print_branches(node: Node, depth: int, indent: str) -> None:
     if depth < 1:
         return
-    for path in branches(node):
+    for path in list_branches(node):
         found = node.children([path])
         for problem in found.problems:
             print(f"{indent}  {path}  ! {problem.text}")

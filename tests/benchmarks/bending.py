@@ -18,7 +18,7 @@ from scipy.ndimage import map_coordinates
 from napari_ngff import open_node, open_pyramid
 from napari_ngff.metadata.model import Reference
 from napari_ngff.store.hierarchy.coordinate_systems import open_systems
-from napari_ngff.store.pyramids.resampled import BentImage, SampleGrid, resampled
+from napari_ngff.store.pyramids.resampled import BentImage, SampleGrid, resample_pyramid
 
 OURS = "napari-ngff"
 SIDE, STEP, VIEW = 4096, 8, 1024
@@ -68,17 +68,17 @@ def views(rounds: int) -> dict[str, list[float]]:
         pyramid = open_pyramid(node)
         graph = open_systems([node]).graph
         pull = graph.way(Reference(name="atlas"), Reference(name="physical"))
-        bent = BentImage.of(pyramid, pull, pyramid.multiscale.axes)
+        bent = BentImage.cover_image(pyramid, pull, pyramid.multiscale.axes)
         bent = BentImage(
             pull, bent.axes, SampleGrid((0.0, 0.0), (1.0, 1.0), (SIDE, SIDE))
         )
-        level = resampled(pyramid, bent).levels[0]
+        level = resample_pyramid(pyramid, bent).levels[0]
         times: dict[str, list[float]] = {OURS: [], "scipy": []}
         for i in range(rounds):
             at = 100 + 150 * i % (SIDE - VIEW - 200)
             box = ((at, at + VIEW), (at + 50, at + 50 + VIEW))
-            pyramid.levels[0].array.refresh()
-            pull.field.array.refresh()
+            pyramid.levels[0].array.forget_chunks()
+            pull.field.array.forget_chunks()
             start = time.perf_counter()
             ours = level.read(box)
             times[OURS].append(1000 * (time.perf_counter() - start))

@@ -115,7 +115,7 @@ def outdate_caches() -> None:
     from napari.utils._dask_utils import _DASK_CACHE
 
     for array in VIEWED:
-        array.refresh()
+        array.forget_chunks()
     with contextlib.suppress(AttributeError):
         _DASK_CACHE.cache.clear()
 

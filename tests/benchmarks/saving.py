@@ -117,7 +117,7 @@ def by_levels(
     axes = PICTURES[name][0]
     ones = (1,) * len(axes)
     kinds = [Axis(letter, "space") for letter in axes]
-    outline = PyramidPlan.of(pixels.shape, kinds, ones, ones, levels=LEVELS)
+    outline = PyramidPlan.choose_shapes(pixels.shape, kinds, ones, ones, levels=LEVELS)
     reducers = [
         (LevelReduction.between_shapes(fine, coarse, method, step), step)
         for fine, coarse, step in outline.steps
@@ -136,8 +136,8 @@ def coded(new: NewArray, codec: Codec) -> NewArray:
     from napari_ngff.store.arrays.new_array import NewArray
 
     class Coded(NewArray):
-        def document(self, version: str) -> tuple[str, bytes]:
-            name, text = NewArray.document(self, version)
+        def make_document(self, version: str) -> tuple[str, bytes]:
+            name, text = NewArray.make_document(self, version)
             document = json.loads(text)
             document["codecs"][1] = codec.stated
             return name, json.dumps(document).encode()

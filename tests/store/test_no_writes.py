@@ -13,7 +13,7 @@ import pytest
 import zarr
 
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.hierarchy.summary import summary
+from napari_ngff.store.hierarchy.summary import summarize_node
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.reader import get_reader, read
 from napari_ngff.viewer.samples import write_image, write_plate
@@ -112,7 +112,7 @@ def read_everything(path):
             assert np.asarray(level).size
             assert np.asarray(level[..., ::2]).size  # by dask's graph
     node = open_node(path)
-    json.dumps(summary(node))
+    json.dumps(summarize_node(node))
     node.parent()
     node.labels()
     node.series()

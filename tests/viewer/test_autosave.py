@@ -88,7 +88,7 @@ def test_a_failure_is_told_once_until_it_is_mended(viewer, folder, told, monkeyp
     layer.paint((0, 20, 20), 77)
     with monkeypatch.context() as patched:
         patched.setattr(
-            "napari_ngff.store.arrays.array_writer.ArrayWriter.update", full
+            "napari_ngff.store.arrays.array_writer.ArrayWriter.update_cells", full
         )
         for minute in range(30):
             autosave.look(60 * minute)

@@ -198,7 +198,7 @@ def test_like_napari_at_level_0_and_by_rule_above(name):
             )
         picture = ours._slice.image.raw.copy()
         texture = np.array(ours._slice.image.view)
-        ours.refresh()
+        ours.forget_chunks()
         np.testing.assert_array_equal(picture, ours._slice.image.raw)
         np.testing.assert_array_equal(texture, ours._slice.image.view)
 

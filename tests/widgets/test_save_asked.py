@@ -150,7 +150,7 @@ def test_the_window_stays_where_saving_fails(viewer, folder, monkeypatch):
     told = []
     monkeypatch.setattr(save_report, "show_error", told.append)
     monkeypatch.setattr(
-        "napari_ngff.store.arrays.array_writer.ArrayWriter.update", full
+        "napari_ngff.store.arrays.array_writer.ArrayWriter.update_cells", full
     )
     layer = opened(viewer, folder)
     paint(viewer, layer)

@@ -96,13 +96,13 @@ def test_the_status_bar_tells_of_a_save_wherever_the_mouse_is(viewer, layer, ove
 @pytest.fixture
 def slow(monkeypatch):
     """A disk that takes its time."""
-    plain = ArrayWriter.update
+    plain = ArrayWriter.update_cells
 
     def update(self, *arguments, **keywords):
         time.sleep(0.3)
         return plain(self, *arguments, **keywords)
 
-    monkeypatch.setattr(ArrayWriter, "update", update)
+    monkeypatch.setattr(ArrayWriter, "update_cells", update)
     return monkeypatch
 
 

@@ -107,13 +107,13 @@ def test_the_window_waits_for_no_answer_while_it_is_panned(
     viewer, remote_image, monkeypatch
 ):
     threads = set()
-    request = RemoteSource._ask
+    request = RemoteSource._request_bytes
 
     def note_thread(*arguments):
         threads.add(threading.current_thread())
         return request(*arguments)
 
-    monkeypatch.setattr(RemoteSource, "_ask", note_thread)
+    monkeypatch.setattr(RemoteSource, "_request_bytes", note_thread)
     for step in range(12):
         look(viewer, 1, 500 + 80 * step, 500 + 60 * step)
         pump(60)

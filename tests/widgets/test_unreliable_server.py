@@ -28,7 +28,7 @@ def server(tmp_path, monkeypatch):
         yield server
         server.answer = lambda path: OK
         server.over.set()
-    remote.resume()
+    remote.resume_reading()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import numpy as np
 from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
 from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import EditLog
-from napari_ngff.store.arrays.boxes import box_shape, hull, whole_box
+from napari_ngff.store.arrays.boxes import box_shape, enclose_boxes, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -388,7 +388,7 @@ class Canvas:
             return None
         return tuple(
             (start + low, start + high)
-            for (start, _), (low, high) in zip(box, hull(changed), strict=True)
+            for (start, _), (low, high) in zip(box, enclose_boxes(changed), strict=True)
         )
 
     def _fill_covered(self, number: int, chunk: Chunk, inside: Any, out: Any) -> bool:

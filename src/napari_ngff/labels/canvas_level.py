@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from napari_ngff.labels.level_grid import LevelGrid
-from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in, inside, overlap
+from napari_ngff.store.arrays.boxes import (
+    box_of,
+    box_shape,
+    cells_in,
+    intersect_boxes,
+    slice_inside,
+)
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 
 if TYPE_CHECKING:
@@ -62,7 +68,11 @@ class LevelArray(LazyArray):
         window = self.window
         parts = index if isinstance(index, tuple) else (index,)
         points = len(parts) == self.ndim and all(map(_is_points, parts))
-        if window is None or not points or window != ArrayWindow.whole(window.source):
+        if (
+            window is None
+            or not points
+            or window != ArrayWindow.whole_source(window.source)
+        ):
             return super().__getitem__(index)
         level: Any = window.source
         return level.read_points([np.asarray(part) for part in parts])
@@ -162,7 +172,7 @@ class CanvasLevel:
         """Give the level as a dask array."""
         changes = f"{self.canvas.version}-{self.canvas.reversals}"
         token = f"canvas-{self.canvas.token}-{changes}-{self.number}"
-        return LevelArray.of(ArrayWindow.whole(self), token)
+        return LevelArray.of_window(ArrayWindow.whole_source(self), token)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -227,5 +237,6 @@ class CanvasLevel:
     def split_at_chunks(self, box: Box) -> Iterator[tuple[Chunk, Any, Any]]:
         """Cut a box at the chunks: each with its part of the box and of the chunk."""
         for chunk in self.chunks_in(box):
-            cut = overlap(box, self.chunk_box(chunk))
-            yield chunk, inside(cut, box), inside(cut, self.chunk_box(chunk))
+            cut = intersect_boxes(box, self.chunk_box(chunk))
+            inner = slice_inside(cut, self.chunk_box(chunk))
+            yield chunk, slice_inside(cut, box), inner

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.labels.raster import Raster
-from napari_ngff.store.arrays.boxes import hull, inside
+from napari_ngff.store.arrays.boxes import enclose_boxes, slice_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +118,7 @@ class ChunkPatch:
         regions = edit.regions_in(self.grid, self.box, before)
         if edit.depends_on_labels and regions:
             # A store reads a whole chunk for any part of it.
-            regions = [hull(regions)]
+            regions = [enclose_boxes(regions)]
         changed = [
             self._apply_part(edit, region, read, step, note) for region in regions
         ]
@@ -136,7 +136,7 @@ class ChunkPatch:
         cover: Any
         label: Any
         cover, label = edit.cover_and_values(self.grid, region)
-        part = inside(region, self.box)
+        part = slice_inside(region, self.box)
         if cover is not False and edit.depends_on_labels:
             cover = edit.replaced_mask(self._current_values(part, read(region))) & cover
             cover = True if cover.all() else cover

@@ -24,8 +24,8 @@ from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.new_array import NewArray, group_documents, shard_shape
-from napari_ngff.store.arrays.stored_objects import join
-from napari_ngff.store.hierarchy.consolidated import consolidate
+from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.write.begin import begin_transaction
@@ -112,7 +112,7 @@ class NewLabels:
         put_group(transaction, path, state_version(content, home))
         self.tree.commit()
         add_to_list(transaction, home, self.name)
-        consolidate(transaction, documents_of(home, self.name, self.multiscale))
+        update_copies(transaction, documents_of(home, self.name, self.multiscale))
         self.tree.close()
 
     def abandon(self) -> None:
@@ -187,7 +187,7 @@ def create_labels(
 def documents_of(home: LabelHome, name: str, multiscale: Multiscale) -> list[str]:
     """Paths of the groups and arrays that change with a label image."""
     path = home.path(name)
-    levels = (join(path, level.path) for level in multiscale.levels)
+    levels = (join_key(path, level.path) for level in multiscale.levels)
     return [home.group, path, *levels]
 
 
@@ -263,8 +263,8 @@ def put_array(
     transaction: Transaction, path: str, array: NewArray, home: LabelHome
 ) -> None:
     """Write the metadata document of an array at a path of the home's hierarchy."""
-    name, text = array.document("0.4" if home.zarr_format == 2 else "0.5")
-    transaction.put(join(path, name), text)
+    name, text = array.make_document("0.4" if home.zarr_format == 2 else "0.5")
+    transaction.put(join_key(path, name), text)
 
 
 def put_group(
@@ -274,7 +274,7 @@ def put_group(
     version = "0.5" if "ome" in attributes else "0.4"
     put = transaction.put_document if now else transaction.put
     for name, text in group_documents(attributes, version).items():
-        put(join(path, name), text)
+        put(join_key(path, name), text)
 
 
 def state_version(attributes: JSON, home: LabelHome) -> JSON:
@@ -318,7 +318,7 @@ def change_list(
         Where what is there cannot be read.
     """
     document = ".zattrs" if home.zarr_format == 2 else "zarr.json"
-    key = join(home.group, document)
+    key = join_key(home.group, document)
     with transaction.alone():
         _change_list(transaction, home, key, change)
 

@@ -38,7 +38,7 @@ from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.hierarchy.consolidated import consolidate
+from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
@@ -220,7 +220,9 @@ class LabelWriter:
             self.transaction.recover(self.arrays[0].path)
             label = self.arrays[0].path.rpartition("/")[0]
             above = [path for path in (label, label.rpartition("/")[0]) if path]
-            consolidate(self.transaction, [*above, *(one.path for one in self.arrays)])
+            update_copies(
+                self.transaction, [*above, *(one.path for one in self.arrays)]
+            )
 
     def sweep(self, dead: Sequence[str]) -> None:
         """Remove what a process that is gone left aside; see `Transaction.sweep`."""
@@ -294,7 +296,7 @@ class LabelWriter:
         coarser = zip(self.canvas.levels[1:], self.arrays[1:], strict=False)
         for level, _ in coarser:
             array, _ = array_of(level.source)
-            array.refresh()
+            array.forget_chunks()
             source = LevelSource(array, on_error_of(level.source))
             sources.append(ArrayWindow(source, self.order))
         self.canvas.show_saved(sources, edits)
@@ -376,17 +378,17 @@ class LabelWriter:
         changed = {
             key
             for key, old in list(read.items())
-            if self.transaction.revision(key) != old
+            if self.transaction.find_revision(key) != old
         }
         for key in changed:
             del read[key]
         for number, array in enumerate(self.arrays):
             writer = ArrayWriter(array, self.transaction)
             for cell in self.retained.cells(number):
-                if writer.key(writer.unit_of(cell)) in changed:
+                if writer.unit_key(writer.unit_of(cell)) in changed:
                     self.retained.drop(number, cell)
                     if number == 0:
                         self._backlog.pending.add(cell)
         for level, _ in zip(self.canvas.levels, self.arrays, strict=False):
-            array_of(level.source)[0].refresh()
+            array_of(level.source)[0].forget_chunks()
         self.canvas.reread_sources()

@@ -23,7 +23,7 @@ from napari_ngff.plate.tiles import MosaicBounds, WellCell, WellCells
 from napari_ngff.plate.widening import widened
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -192,7 +192,7 @@ def _read_all(
                     _shown(arrangements, path, placed, choice)
 
     concurrency = AHEAD if _is_remote(arrangements) else 1
-    share(iter(range(len(paths))), read, len(paths), concurrency)
+    share_work(iter(range(len(paths))), read, len(paths), concurrency)
 
 
 def _is_remote(arrangements: ScreenArrangements) -> bool:
@@ -275,7 +275,7 @@ def _images(
             if not choice.inside:
                 yield placed.image
                 continue
-            location = placed.image.location.joined(choice.inside)
+            location = placed.image.location.join_path(choice.inside)
             label = arrangements.screen.known(location.path)
             if label is not None:
                 yield label

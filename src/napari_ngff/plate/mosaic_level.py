@@ -23,7 +23,7 @@ from napari_ngff.plate.view import can_hold, cast, view_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.workers import share
+from napari_ngff.store.workers import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -256,7 +256,7 @@ class MosaicLevel:
         self._each(plane.left(numbers, arrangements.attempt), draw)
 
     def _each(self, numbers: list[int], step: Callable[[int], None]) -> None:
-        share(iter(numbers), step, len(numbers), self.tiles.concurrency)
+        share_work(iter(numbers), step, len(numbers), self.tiles.concurrency)
 
     def _paste(self, number: int, box: Box, out: Pixels) -> None:
         """Draw one well, field over field in the order of the file."""
@@ -293,7 +293,7 @@ class MosaicLevel:
         def read(index: int) -> None:
             pieces[index] = self._piece(tile, *met[index], box)
 
-        share(iter(range(len(met))), read, len(met), self.tiles.concurrency)
+        share_work(iter(range(len(met))), read, len(met), self.tiles.concurrency)
         return (pieces[index] for index in sorted(pieces))
 
     def _piece(
@@ -350,7 +350,7 @@ class MosaicLevel:
             target.append(slice(first - low, last - low))
         place, inside, array = tuple(target), tuple(source), view.source
         assert isinstance(array, ChunkedArray)
-        if array.lent:
+        if array.has_lent_layout:
             # What cannot be read so leaves no trace.
             return place, cast(view.read(inside), self.dtype)
         on_error = self.tiles.noting(tile, self.on_error)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.arrays.boxes import box_shape, inside, overlap
+from napari_ngff.store.arrays.boxes import box_shape, intersect_boxes, slice_inside
 from napari_ngff.store.lru_cache import ByteCache
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class KeptPlane:
 
     def holds(self, box: Box) -> bool:
         """Tell whether a rectangle lies inside."""
-        return overlap(self.box, box) == box
+        return intersect_boxes(self.box, box) == box
 
     def left(self, numbers: Iterable[int], attempt: int) -> list[int]:
         """List the tiles that have to be drawn; what fails but once in an attempt."""
@@ -76,7 +76,7 @@ class KeptPlane:
 
     def part(self, box: Box) -> Pixels:
         """View the pixels of a rectangle that lies inside."""
-        return self.pixels[inside(box, self.box)]
+        return self.pixels[slice_inside(box, self.box)]
 
     def moved(self, box: Box, meeting: Callable[[Box], Iterable[int]]) -> KeptPlane:
         """Make room for another rectangle; what both have in common is there.
@@ -87,7 +87,7 @@ class KeptPlane:
             Lists the tiles that a rectangle meets.
         """
         new = KeptPlane.empty(box, self.pixels.dtype)
-        common = overlap(self.box, box)
+        common = intersect_boxes(self.box, box)
         if any(stop <= start for start, stop in common):
             return new
         # Before the pixels: what is just being drawn is copied, but does not count.

@@ -21,7 +21,7 @@ from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale
-    from napari_ngff.store.arrays.chunk_layout import Layout
+    from napari_ngff.store.arrays.chunk_layout import ArrayLayout
     from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
 
@@ -36,7 +36,7 @@ KNOWN_DOCUMENTS = 16
 KNOWN_PLACES = 256
 """So many places of images are shared by those of all wells."""
 
-Kin = dict[tuple[int, int], tuple["Layout", "Layout"]]
+Kin = dict[tuple[int, int], tuple["ArrayLayout", "ArrayLayout"]]
 """Of images whose documents are alike: number of a level, and id of the layout of
 level 0 -> that layout, and the one of the level."""
 
@@ -83,7 +83,7 @@ class FieldImage:
         first = opened.layout
         known = self._kin.get((level, id(first)))
         if known is not None:
-            path = self.location.key(self.multiscale.levels[level].path)
+            path = self.location.object_key(self.multiscale.levels[level].path)
             return ChunkedArray(self.location.source, path, known[1], lent=True)
         found = self.array(level)
         if found.direct and len(self._kin) < KNOWN_DOCUMENTS:
@@ -100,7 +100,7 @@ class FieldImage:
         """
         found = self._arrays.get(level)
         if found is None:
-            path = self.location.key(self.multiscale.levels[level].path)
+            path = self.location.object_key(self.multiscale.levels[level].path)
             try:
                 found = open_array(self.location.source, path, self.zarr_format)
             except (OMEZarrError, OSError) as error:
@@ -201,8 +201,8 @@ class Screen:
         raw = b""
         if well is not None:
             # One look tells that there is no well; `child` would ask for more.
-            place = self.node.location.joined(well)
-            name = place.key(DOCUMENTS[self.node.zarr_format])
+            place = self.node.location.join_path(well)
+            name = place.object_key(DOCUMENTS[self.node.zarr_format])
             found = place.source.get(name)
             if found is None:
                 msg = f"There is no well at {place}."
@@ -228,7 +228,7 @@ class Screen:
     def place(self, well: str | None, field: str, inside: str = "") -> Location:
         """Say where an image, or something inside it ("labels/nuclei"), is."""
         parts = (part for part in (well or "", field, inside) if part)
-        return self.node.location.joined("/".join(parts))
+        return self.node.location.join_path("/".join(parts))
 
     def image(self, well: str | None, field: str, inside: str = "") -> FieldImage:
         """Open an image by its document alone.
@@ -269,7 +269,7 @@ class Screen:
         image
             Path relative to the node.
         """
-        place = self.node.location.joined(image).path
+        place = self.node.location.join_path(image).path
         for path in list(self._images):
             if path == place or path.startswith(f"{place}/labels/"):
                 self._images.pop(path, None)
@@ -286,7 +286,7 @@ class Screen:
     def _document(self, place: Location, formats: tuple[int, ...]) -> tuple[int, bytes]:
         """Read the document of an image; one of 0.4 may be in a plate of 0.5."""
         for zarr_format in formats:
-            raw = place.source.get(place.key(DOCUMENTS[zarr_format]))
+            raw = place.source.get(place.object_key(DOCUMENTS[zarr_format]))
             if raw is not None:
                 return zarr_format, raw
         msg = f"There is no image at {place}."

@@ -158,7 +158,7 @@ class WellCells:
             self._told.add(tile.well)
         if new and on_error is not None:
             node = self.arrangements.screen.node
-            key = node.location.key(tile.well or "").rstrip("/")
+            key = node.location.object_key(tile.well or "").rstrip("/")
             on_error(ChunkError(node.location.source.name, key, error))
 
     def noting(self, tile: WellCell, on_error: OnError | None) -> OnError | None:

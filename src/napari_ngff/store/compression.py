@@ -26,8 +26,8 @@ __all__ = [
     "DECODING_ERRORS",
     "Buffer",
     "Decoder",
-    "inflate",
-    "require",
+    "inflate_stream",
+    "require_size",
     "verify_crc32c",
 ]
 
@@ -47,7 +47,7 @@ XZ_MEMORY = 2**27  # a stream states the size of its dictionary; preset 9 needs 
 GZIP, ZLIB, RAW_DEFLATE = 31, 15, -15  # wbits of zlib.decompressobj
 
 
-class Decompressor(Protocol):
+class StreamDecoder(Protocol):
     """What zlib's, bz2's and lzma's incremental objects have in common."""
 
     @property
@@ -57,10 +57,10 @@ class Decompressor(Protocol):
     def decompress(self, data: Any, max_length: int, /) -> bytes: ...
 
 
-def require(found: int, size: int) -> None:
-    """Raise `CorruptDataError` unless `found` bytes are the `size` that belong."""
-    if found != size:
-        raise CorruptDataError(f"holds {found} bytes where {size} belong")
+def require_size(nbytes: int, size: int) -> None:
+    """Raise `CorruptDataError` unless the number of bytes is `size`."""
+    if nbytes != size:
+        raise CorruptDataError(f"holds {nbytes} bytes where {size} belong")
 
 
 def from_blosc(data: Buffer, size: int) -> Buffer:
@@ -68,14 +68,14 @@ def from_blosc(data: Buffer, size: int) -> Buffer:
     if len(data) < 16:
         raise CorruptDataError(f"blosc frame cut off after {len(data)} bytes")
     uncompressed, _, compressed = BLOSC_HEADER.unpack(bytes(data[:16]))
-    require(uncompressed, size)
+    require_size(uncompressed, size)
     # libblosc trusts this number: more than there is would read past the end.
     if compressed > len(data):
         raise CorruptDataError(
             f"blosc frame cut off: {len(data)} of {compressed} bytes"
         )
-    found: bytes = blosc.decompress(data)
-    return found
+    decoded: bytes = blosc.decompress(data)
+    return decoded
 
 
 def zstd_content_size(data: Buffer) -> int | None:
@@ -87,6 +87,7 @@ def zstd_content_size(data: Buffer) -> int | None:
         raise CorruptDataError("not a Zstandard frame")
     descriptor = int(data[4])
     flag, single_segment = descriptor >> 6, bool(descriptor & 0x20)
+    # Such a frame has no field for its size.
     if flag == 0 and not single_segment:
         return None
     start = 5 + (not single_segment) + (0, 1, 2, 4)[descriptor & 3]
@@ -94,6 +95,7 @@ def zstd_content_size(data: Buffer) -> int | None:
     field = bytes(data[start : start + width])
     if len(field) < width:
         raise CorruptDataError("Zstandard frame cut off in its header")
+    # "When FCS_Field_Size is 2, the offset of 256 is added."
     return int.from_bytes(field, "little") + (256 if flag == 1 else 0)
 
 
@@ -101,7 +103,8 @@ def from_zstd(data: Buffer, size: int) -> Buffer:
     """Decode one Zstandard frame, with or without a declared content size."""
     declared = zstd_content_size(data)
     if declared is not None:
-        require(declared, size)
+        require_size(declared, size)
+    # Into a buffer of this size: numcodecs would allocate what the frame declares.
     out = np.empty(size, np.uint8)
     zstd.decompress(data, out)
     return out
@@ -109,13 +112,13 @@ def from_zstd(data: Buffer, size: int) -> Buffer:
 
 def from_lz4(data: Buffer, size: int) -> Buffer:
     """Decode a numcodecs LZ4 block: its size in 4 bytes, then the block."""
-    require(int.from_bytes(bytes(data[:4]), "little"), size)
+    require_size(int.from_bytes(bytes(data[:4]), "little"), size)
     out = np.empty(size, np.uint8)
     lz4.decompress(data, out)
     return out
 
 
-def from_stream(data: Buffer, size: int, start: Callable[[], Decompressor]) -> bytes:
+def from_stream(data: Buffer, size: int, start: Callable[[], StreamDecoder]) -> bytes:
     """Decode the one or more concatenated members of a stream."""
     parts: list[bytes] = []
     total = 0
@@ -134,7 +137,7 @@ def from_stream(data: Buffer, size: int, start: Callable[[], Decompressor]) -> b
         # gzip(1) and Python's gzip module allow zero padding after a member.
         if not rest.strip(b"\0"):
             break
-    require(total, size)
+    require_size(total, size)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -148,7 +151,7 @@ def from_zlib(data: Buffer, size: int) -> Buffer:
     return from_stream(data, size, lambda: zlib.decompressobj(ZLIB))
 
 
-def inflate(data: Buffer, size: int) -> bytes:
+def inflate_stream(data: Buffer, size: int) -> bytes:
     """Decode a raw deflate stream, as zip archives hold it."""
     return from_stream(data, size, lambda: zlib.decompressobj(RAW_DEFLATE))
 
@@ -161,10 +164,10 @@ def from_bz2(data: Buffer, size: int) -> Buffer:
 def from_xz(data: Buffer, size: int) -> Buffer:
     """Decode xz streams (numcodecs' lzma in its default format)."""
 
-    def start() -> Decompressor:
+    def open_stream() -> StreamDecoder:
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
 
-    return from_stream(data, size, start)
+    return from_stream(data, size, open_stream)
 
 
 def verify_crc32c(data: Buffer) -> Buffer:
@@ -173,7 +176,7 @@ def verify_crc32c(data: Buffer) -> Buffer:
     Returns
     -------
     Buffer
-        What stands before the checksum, not copied.
+        The bytes before the checksum, not copied.
     """
     if len(data) < 4:
         raise CorruptDataError("too short for its CRC-32C checksum")
@@ -203,4 +206,4 @@ DECODING_ERRORS = (
     lzma.LZMAError,
     zlib.error,
 )
-"""What damaged bytes make the libraries raise."""
+"""What the libraries raise on damaged bytes."""

@@ -1,4 +1,4 @@
-"""How much is read for a file at most: what a file claims costs no more than that."""
+"""Limits of what is read, whatever size a file states."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ LARGEST_DOCUMENT = 64 << 20
 """Bytes of a metadata document; a plate of 1,536 wells has some hundred kilobytes."""
 
 LONGEST_AXIS = 1 << 53
-"""Voxels along an axis: beyond that positions are no exact numbers."""
+"""Voxels along an axis: float64, in which positions are computed, is exact up to there.
+"""
 
 CHUNK_VARIABLE = "NAPARI_NGFF_CHUNK_MB"
-"""Environment variable by which larger chunks are allowed."""
+"""Environment variable that allows larger chunks."""
 
 USUAL_CHUNK = 1024
 """Megabytes of a decoded chunk that are read without asking."""
@@ -43,7 +44,7 @@ DOCUMENTS = (
 
 
 def is_document(key: str) -> bool:
-    """Tell whether an object is a metadata document, by its name."""
+    """Return whether an object is a metadata document, by its name."""
     return key.rpartition("/")[2] in DOCUMENTS
 
 
@@ -80,7 +81,7 @@ def check_index(nbytes: int) -> None:
 
 
 def allowed_chunk() -> int:
-    """Bytes of a decoded chunk that are read: see `CHUNK_VARIABLE`."""
+    """Return the most bytes of a decoded chunk; see `CHUNK_VARIABLE`."""
     try:
         wanted = int(os.environ.get(CHUNK_VARIABLE, ""))
     except ValueError:
@@ -94,7 +95,7 @@ def check_chunk(nbytes: int) -> None:
     Raises
     ------
     UnsupportedError
-        With its size, and how to read it all the same.
+        With its size, and how to allow it.
     """
     allowed = allowed_chunk()
     if nbytes > allowed:
@@ -107,12 +108,12 @@ def check_chunk(nbytes: int) -> None:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Read JSON of a file that nobody has checked.
+    """Parse JSON of a file that may contain anything.
 
     Raises
     ------
     ValueError
-        Where it is none, also for what Python's parser cannot hold.
+        Where it is not JSON, or too large or too deep for Python's parser.
     """
     try:
         return json.loads(text)

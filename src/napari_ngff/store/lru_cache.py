@@ -1,4 +1,4 @@
-"""Values kept for a second look, the least recently used dropped first."""
+"""A cache of limited bytes that drops the least recently used values first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ENTRY", "ByteCache"]
 Value = TypeVar("Value")
 
 ENTRY = 600
-"""Bytes that a value takes beside its content: its key, and the objects around both.
+"""Bytes that a value takes besides its content: its key, and the objects around both.
 
 Measured: 520 to 575 for a chunk. A chunk of 8 x 8 voxels has no more than 128 itself.
 """
@@ -23,14 +23,14 @@ Measured: 520 to 575 for a chunk. A chunk of 8 x 8 voxels has no more than 128 i
 class ByteCache(Generic[Value]):
     """A mapping that takes at most `limit` bytes; safe to use from many threads.
 
-    Each value counts its content, as `put` is told, and `ENTRY`.
+    Each value counts with the bytes of its content and `ENTRY`.
 
     Parameters
     ----------
     limit
         In bytes; 0 keeps nothing.
     least
-        How many values it has to have room for: larger ones are not kept.
+        Number of values for which there must be room: larger ones are not kept.
     """
 
     def __init__(self, limit: int, least: int = 8) -> None:
@@ -42,22 +42,22 @@ class ByteCache(Generic[Value]):
 
     @property
     def limit(self) -> int:
-        """Most bytes held at once; setting it drops what is too much."""
+        """Most bytes kept; a smaller limit drops values at once."""
         return self._limit
 
     @limit.setter
     def limit(self, limit: int) -> None:
         with self._lock:
             self._limit = limit
-            self._shrink()
+            self._drop_oldest()
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken now."""
+        """Bytes that are used now."""
         return self._nbytes
 
     def get(self, key: Hashable) -> Value | None:
-        """Value under `key`, or None."""
+        """Return the value under `key`, or None."""
         with self._lock:
             item = self._items.get(key)
             if item is None:
@@ -76,7 +76,7 @@ class ByteCache(Generic[Value]):
                 self._nbytes -= replaced[1]
             self._items[key] = value, nbytes
             self._nbytes += nbytes
-            self._shrink()
+            self._drop_oldest()
 
     def clear(self) -> None:
         """Drop everything."""
@@ -84,7 +84,7 @@ class ByteCache(Generic[Value]):
             self._items.clear()
             self._nbytes = 0
 
-    def _shrink(self) -> None:
+    def _drop_oldest(self) -> None:
         while self._nbytes > self._limit:
             _, (_, nbytes) = self._items.popitem(last=False)
             self._nbytes -= nbytes

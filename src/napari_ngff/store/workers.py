@@ -1,4 +1,4 @@
-"""Threads that help the calling one; bounded, and never waited for in vain."""
+"""Shares work between the calling thread and a limited number of helping threads."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CORES", "LOCAL_CONCURRENCY", "go_on_after_error", "share"]
+__all__ = ["CORES", "LOCAL_CONCURRENCY", "go_on_after_error", "share_work"]
 
 Item = TypeVar("Item")
 
 MOST = 64
-"""Threads at most, for sources that are slow to answer."""
+"""Most threads, for sources that are slow to answer."""
 
 LOCAL_CONCURRENCY = 8
-"""Sources that can do more at once are remote, where each request costs time. Of small
-local files, threads would only fight for the interpreter."""
+"""Most reads at once of a local source; sources with more are remote, where each
+request takes time."""
 
 CORES = min(os.cpu_count() or 1, LOCAL_CONCURRENCY)
-"""Readers of chunks that pay on a local source."""
+"""Useful number of readers of chunks on a local source."""
 
 
 @cache
-def pool(size: int) -> ThreadPoolExecutor:
+def thread_pool(size: int) -> ThreadPoolExecutor:
     """Return the process's pool of this size; its threads start when first used."""
+    # One pool per size: reads that wait for a server must not hold up local ones.
     return ThreadPoolExecutor(size, thread_name_prefix="napari-ngff-chunks")
 
 
-def share(
+def share_work(
     items: Iterator[Item], step: Callable[[Item], None], count: int, concurrency: int
 ) -> None:
     """Call `step` for each item, in this thread and in helping ones.
@@ -61,7 +62,7 @@ def share(
     lock = threading.Lock()
     failed = threading.Event()
 
-    def work() -> None:
+    def draw_items() -> None:
         try:
             while not failed.is_set():
                 with lock:
@@ -74,11 +75,14 @@ def share(
             raise
 
     tasks = [
-        task for task in (submit(concurrency, work) for _ in range(helpers)) if task
+        task
+        for task in (ask_pool(concurrency, draw_items) for _ in range(helpers))
+        if task
     ]
     try:
-        work()
+        draw_items()
     finally:
+        # Wait for those that run: `step` may use what the caller is about to close.
         running = [task for task in tasks if not task.cancel()]
         errors = [task.exception() for task in running]
     for error in errors:
@@ -87,9 +91,7 @@ def share(
 
 
 def go_on_after_error(call: Callable[[], object]) -> None:
-    """Call something in a thread that has more to do; errors are reported like those
-    that end a thread.
-    """
+    """Call a function, and report its error without ending the thread."""
     try:
         call()
     except Exception as error:  # noqa: BLE001
@@ -98,9 +100,9 @@ def go_on_after_error(call: Callable[[], object]) -> None:
         threading.excepthook(threading.ExceptHookArgs(arguments))
 
 
-def submit(concurrency: int, work: Callable[[], None]) -> Future[None] | None:
-    """Ask the pool for help; None while the interpreter is shutting down."""
+def ask_pool(concurrency: int, work: Callable[[], None]) -> Future[None] | None:
+    """Give work to the pool; None while the interpreter shuts down."""
     try:
-        return pool(min(concurrency, MOST)).submit(work)
+        return thread_pool(min(concurrency, MOST)).submit(work)
     except RuntimeError:
         return None

@@ -313,7 +313,7 @@ def _unread(
         Problem(
             "node-unreadable",
             Severity.ERROR,
-            f"{node.location.key(path)}:",
+            f"{node.location.object_key(path)}:",
             text,
             "Its place stays empty; everything else is shown.",
         )

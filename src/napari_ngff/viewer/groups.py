@@ -10,7 +10,7 @@ import numpy as np
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Consequence, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
-from napari_ngff.store.hierarchy.node import placed
+from napari_ngff.store.hierarchy.node import prefix_places
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 from napari_ngff.viewer.picture import Picture, SharedAxes, frame_of
 from napari_ngff.viewer.placement import SystemView
@@ -79,7 +79,7 @@ class Reading:
             problem = Problem(
                 "image-unreadable", Severity.ERROR, "", str(error), Consequence.LEFT_OUT
             )
-            self.note(placed([problem], node.location.path))
+            self.note(prefix_places([problem], node.location.path))
             return None
         self.note(pyramid.problems)
         return pyramid
@@ -152,7 +152,7 @@ def with_system(image: Picture, system: Reference | None, reading: Reading) -> P
     viewed_image = viewed(image, system) if system is not None else None
     if viewed_image is not None:
         view = viewed_image.view
-        if view is not None and view.bent is not None and not view.bent.covered:
+        if view is not None and view.bent is not None and not view.bent.is_covered:
             reading.messages.append(
                 f"{image.name} reaches beyond the field that bends it; the vectors at"
                 " the field's edge are taken there."

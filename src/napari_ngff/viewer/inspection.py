@@ -20,7 +20,7 @@ from napari_ngff.store.check.repair import REPAIRS, put_back, repair
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
-from napari_ngff.store.hierarchy.summary import branches
+from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.viewer.facts import facts_of, facts_of_array, sentences_of
 from napari_ngff.viewer.notices import counted
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -101,7 +101,7 @@ class Entry:
         """Read the group, or that of an array; errors as of `read_node`."""
         place = self.location
         if self.is_array:
-            place = place.joined("/".join(".." for _ in self.name.split("/")))
+            place = place.join_path("/".join(".." for _ in self.name.split("/")))
         return read_node(place, self.zarr_format)
 
 
@@ -152,7 +152,7 @@ def root_of(node: Node) -> Entry:
     if node.location.path:
         with suppress(OMEZarrError, OSError):
             above = read_node(Location(node.location.source), node.zarr_format)
-            node = above if above.claimed else node
+            node = above if above.claims_ome_zarr else node
     return Entry(node.location, node.zarr_format, node.name, str(node.kind or "group"))
 
 
@@ -168,7 +168,7 @@ def children(entry: Entry) -> tuple[Entry, ...]:
         return ()
     node = entry.read()
     return tuple(
-        Entry(node.location.joined(path), node.zarr_format, path, kind)
+        Entry(node.location.join_path(path), node.zarr_format, path, kind)
         for path, kind in _named(node)
     )
 
@@ -180,11 +180,11 @@ def _named(node: Node) -> Iterator[tuple[str, str]]:
         for level in metadata.image.multiscales[0].levels:
             yield level.path, "array"
     if is_image:
-        if has_group(node.location.joined("labels"), node.zarr_format):
+        if has_group(node.location.join_path("labels"), node.zarr_format):
             yield "labels", "labels"
         return
     word = WORDS.get(metadata.kind, "group") if metadata.kind else "group"
-    paths: Sequence[str] = branches(node)
+    paths: Sequence[str] = list_branches(node)
     if metadata.labels is not None:
         above = node.parent()
         paths = node.label_paths(above.metadata.version if above else None)
@@ -290,7 +290,7 @@ def _group_at(node: Node, place: str) -> Node | None:
     top = Location(node.location.source)
     for path in (place, place.rpartition("/")[0]):
         with suppress(OMEZarrError, OSError):
-            found = read_node(top.joined(path), node.zarr_format)
+            found = read_node(top.join_path(path), node.zarr_format)
             if found.kind is not None and (path == place or found.kind in SMALL):
                 return found
     return None

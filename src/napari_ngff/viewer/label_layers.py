@@ -9,9 +9,9 @@ import numpy as np
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.label_classes import PALETTE
-from napari_ngff.store.arrays.drawable_pixels import shown_labels
+from napari_ngff.store.arrays.drawable_pixels import drawable_labels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.pyramids.resampled import PlacedAxis, resampled
+from napari_ngff.store.pyramids.resampled import PlacedAxis, resample_pyramid
 from napari_ngff.viewer.picture import (
     KEY,
     LayerOrigin,
@@ -87,7 +87,7 @@ def label_layer(picture: Picture, frame: SharedAxes | None = None) -> LayerData:
     places = [_place(pyramid, i, a, frame) for i, a in zip(order, axes, strict=True)]
     layer_axes = _shown(frame, axes, places)
     data, multiscale = layer_arrays(
-        [_arranged(shown_labels(s), order) for s in pyramid.levels]
+        [_arranged(drawable_labels(s), order) for s in pyramid.levels]
     )
     keywords: dict[str, Any] = {
         **layer_axes.keywords(),
@@ -234,7 +234,7 @@ def _bent(pyramid: Pyramid, frame: SharedAxes, bent: BentImage) -> Pyramid:
     # An axis of one voxel that matters nowhere: every point is in that voxel.
     ignored = PlacedAxis(0, float("inf"), 0.0)
     listed = tuple(places.get(i, ignored) for i in range(len(pyramid.levels[0].shape)))
-    return resampled(pyramid, bent, listed)
+    return resample_pyramid(pyramid, bent, listed)
 
 
 def _stretched(frame: SharedAxes, axis: int) -> tuple[float, float]:

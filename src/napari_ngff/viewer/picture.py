@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.store.arrays.drawable_pixels import shown_pixels
+from napari_ngff.store.arrays.drawable_pixels import drawable_pixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
-from napari_ngff.store.pyramids.resampled import BentImage, resampled
+from napari_ngff.store.pyramids.resampled import BentImage, resample_pyramid
 from napari_ngff.viewer.placement import SystemView, arranged
 from napari_ngff.viewer.units import layer_units
 
@@ -223,7 +223,7 @@ def displayed(picture: Picture) -> tuple[Pyramid, SharedAxes]:
     view = picture.view
     if view is None or view.bent is None:
         return picture.pyramid, SharedAxes.of(picture.pyramid, view)
-    pyramid = resampled(picture.pyramid, view.bent)
+    pyramid = resample_pyramid(picture.pyramid, view.bent)
     return pyramid, SharedAxes.of(pyramid)
 
 
@@ -259,7 +259,7 @@ def layer_arrays(windows: Sequence[ArrayWindow]) -> tuple[Any, bool]:
         Which of the two.
     """
     arrays: list[Any] = [
-        LazyArray.of(replace(window, source=shown_pixels(window.source)))
+        LazyArray.of_window(replace(window, source=drawable_pixels(window.source)))
         for window in windows
     ]
     if len(arrays) == 1 and max(windows[0].shape[-2:]) <= PLAIN_SIZE:

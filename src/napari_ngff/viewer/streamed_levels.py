@@ -19,10 +19,16 @@ import numpy as np
 from psygnal import Signal, SignalGroup
 
 from napari_ngff.errors import AGAIN, ChunkError, OMEZarrError, error_text
-from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in, inside, overlap
-from napari_ngff.store.arrays.drawable_pixels import ShownPixels
+from napari_ngff.store.arrays.boxes import (
+    box_of,
+    box_shape,
+    cells_in,
+    intersect_boxes,
+    slice_inside,
+)
+from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
 
@@ -113,25 +119,25 @@ class StreamedView:
 
     def take_seen(self, other: StreamedView) -> None:
         """Show what another view of the same level shows of this rectangle."""
-        common = overlap(self.box, other.box)
+        common = intersect_boxes(self.box, other.box)
         if all(start < stop for start, stop in common):
-            seen = other.pixels[inside(common, other.box)]
-            self.pixels[inside(common, self.box)] = seen
+            seen = other.pixels[slice_inside(common, other.box)]
+            self.pixels[slice_inside(common, self.box)] = seen
 
     def take_chunks(self, other: StreamedView) -> None:
         """Take the chunks whose true pixels another view of the same level has."""
         absent = set(other.missing)  # before its pixels, which a worker goes on to fill
         for cell, area in tuple(self.missing.items()):
-            if cell not in absent and overlap(area, other.box) == area:
+            if cell not in absent and intersect_boxes(area, other.box) == area:
                 if cell in other.failed:
                     self.failed[cell] = other.failed[cell]
-                self.put(cell, other.pixels[inside(area, other.box)])
+                self.put(cell, other.pixels[slice_inside(area, other.box)])
 
     def put(self, cell: Cell, pixels: Pixels) -> None:
         """Put the true pixels of a chunk."""
         area = self.missing.get(cell)
         if area is not None:
-            self.pixels[inside(area, self.box)] = pixels
+            self.pixels[slice_inside(area, self.box)] = pixels
             del self.missing[cell]  # last: another view copies what is not missing
 
     def retry(self) -> None:
@@ -268,7 +274,7 @@ class PixelFetcher:
             (v.level.array.source.concurrency for _, v in list(self._wanted.values())),
             default=1,
         )
-        share(self._next_cells(), self._read_cell, concurrency, concurrency)
+        share_work(self._next_cells(), self._read_cell, concurrency, concurrency)
 
     def _next_cells(self) -> Iterator[tuple[ImageStream, StreamedView, Cell]]:
         while True:
@@ -360,7 +366,7 @@ def stream_of(layer: Any) -> ImageStream | None:
     """Find the stream of a layer; None where its pixels are not streamed."""
     level = layer.data[0] if layer.multiscale else layer.data
     source = getattr(getattr(level, "window", None), "source", None)
-    source = source.source if isinstance(source, ShownPixels) else source
+    source = source.source if isinstance(source, DrawablePixels) else source
     return source.stream if isinstance(source, StreamedLevel) else None
 
 
@@ -372,7 +378,7 @@ def cells_from_centre(box: Box, level: LevelSource) -> dict[Cell, Box]:
         return math.dist([(start + stop) / 2 for start, stop in area[-2:]], centre)
 
     areas = {
-        cell: overlap(box_of(cell, level.chunks, level.shape), box)
+        cell: intersect_boxes(box_of(cell, level.chunks, level.shape), box)
         for cell in cells_in(box, level.chunks)
     }
     return dict(sorted(areas.items(), key=lambda item: distance(item[1])))

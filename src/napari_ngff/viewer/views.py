@@ -72,7 +72,7 @@ def viewed(picture: Picture, system: Reference) -> Picture | None:
     if pull is None:
         return None
     try:
-        bent = BentImage.of(picture.pyramid, pull, axes)
+        bent = BentImage.cover_image(picture.pyramid, pull, axes)
     except UnsupportedError:
         return None
     view = SystemView(system, axes, np.eye(ndim + 1), bent)
@@ -85,7 +85,7 @@ def start_of(picture: Picture) -> Reference:
     """
     level = picture.pyramid.multiscale.levels[0]
     if level.transformation is not None:
-        return Reference(picture.node.location.key(level.path))
+        return Reference(picture.node.location.object_key(level.path))
     return intrinsic_of(picture.node)
 
 

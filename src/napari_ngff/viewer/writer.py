@@ -19,7 +19,7 @@ from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference
 from napari_ngff.metadata.systems_dump import INTRINSIC
 from napari_ngff.metadata.transform import Affine
 from napari_ngff.store.arrays.new_array import group_documents
-from napari_ngff.store.arrays.stored_objects import join
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
 from napari_ngff.store.write.new_hierarchy import SINGLE, Draft
@@ -238,7 +238,7 @@ class _PlannedWrite:
                 names = [label.name for label in composition.labels]
                 self.groups[folder] = dump_labels(names, version)
             for label in composition.labels:
-                self._plan(join(folder, label.name), label, levels)
+                self._plan(join_key(folder, label.name), label, levels)
         except ValueError as error:
             # napari takes a ValueError for a missing writer (0.9).
             raise UnsupportedError(str(error)) from error
@@ -247,7 +247,7 @@ class _PlannedWrite:
     def _plan(self, path: str, part: LayerPart, levels: int | None = None) -> int:
         """Plan one pyramid; return its number of levels."""
         placement = part.place
-        outline = PyramidPlan.of(
+        outline = PyramidPlan.choose_shapes(
             part.source.shape,
             part.axes,
             placement.scale,
@@ -259,7 +259,7 @@ class _PlannedWrite:
         multiscale = Multiscale(
             part.name,
             part.axes,
-            outline.levels(placement.scale, placement.translation),
+            outline.place_levels(placement.scale, placement.translation),
             METHOD if is_label else "mean",
             **_turned(part),
         )
@@ -290,7 +290,9 @@ class _PlannedWrite:
             for name, text in group_documents(attributes, self.version).items():
                 draft.put(f"{path}/{name}".lstrip("/"), text)
         for path, part, outline in self.parts:
-            _cascade(draft, path, part, outline, self.version).write(part.source, step)
+            _cascade(draft, path, part, outline, self.version).write_levels(
+                part.source, step
+            )
 
 
 def _cascade(
@@ -300,7 +302,9 @@ def _cascade(
     names = tuple(axis.name for axis in part.axes)
     arrays = [
         (f"{path}/{level}".lstrip("/"), new)
-        for level, new in outline.arrays(part.source.dtype, names, shuffle=not is_label)
+        for level, new in outline.describe_arrays(
+            part.source.dtype, names, shuffle=not is_label
+        )
     ]
     reducers = [
         (

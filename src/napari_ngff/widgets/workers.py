@@ -11,7 +11,7 @@ from qtpy.QtCore import Signal as QtSignal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.errors import error_text
-from napari_ngff.store.sources.remote_source import resume, stop
+from napari_ngff.store.sources.remote_source import resume_reading, stop_reading
 from napari_ngff.viewer.frontend import set_runner, show
 
 if TYPE_CHECKING:
@@ -51,11 +51,13 @@ def install_runner() -> None:
         return
     calls = main_calls()
     set_runner(run_in_worker, run_when_calm, calls.call, calls.tell)
-    resume()
+    resume_reading()
     if not app.property(KNOWN):
         app.setProperty(KNOWN, True)
         app.lastWindowClosed.connect(_stop_for_a_while)
-        app.aboutToQuit.connect(resume)  # after napari, which has connected before
+        app.aboutToQuit.connect(
+            resume_reading
+        )  # after napari, which has connected before
 
 
 class MainCalls(QObject):
@@ -131,8 +133,8 @@ def main_calls() -> MainCalls:
 
 def _stop_for_a_while() -> None:
     """Give up what is being read; a program that goes on may read again."""
-    stop()
-    QTimer.singleShot(ENDING, resume)
+    stop_reading()
+    QTimer.singleShot(ENDING, resume_reading)
 
 
 def run_in_worker(

@@ -26,8 +26,8 @@ from napari_ngff.store.write.writer_token import SUFFIX
 class SavingWriter(ArrayWriter):
     """Saves each object at once."""
 
-    def update(self, *given, **named):
-        changed = super().update(*given, **named)
+    def update_cells(self, *given, **named):
+        changed = super().update_cells(*given, **named)
         self.transaction.commit()
         return changed
 
@@ -119,8 +119,8 @@ def check_change(folder, zarr_format, codec, options, dtype):
             pixels[tuple(slice(*span) for span in box)][1:, ::2] = 1
             return True
 
-        assert writer.update(writer.unit_of(cell), {cell}, change)
-    array.refresh()
+        assert writer.update_cells(writer.unit_of(cell), {cell}, change)
+    array.forget_chunks()
     assert (array.read(((0, 13), (0, 17))) == pixels).all()
     array = zarr.open_array(folder, mode="r")
     if options.get("dimension_separator", "/"):  # zarr-python takes no other for "."
@@ -142,7 +142,7 @@ def test_bytes_are_those_of_zarr(tmp_path, options):
                 block[:] = 5
                 return True
 
-            writer.update(writer.unit_of(cell), {cell}, change)
+            writer.update_cells(writer.unit_of(cell), {cell}, change)
     zarr.open_array(twin, mode="r+")[:] = 5
     mine, theirs = files(folder), files(twin)
     if not options:  # the order of chunks in a shard is free
@@ -167,9 +167,9 @@ def test_nothing_but_fill_value_is_no_object(tmp_path, options, fill):
     cells = {(i, j) for i in range(2) for j in range(3)}
     for unit in {writer.unit_of(cell) for cell in cells}:
         mine = {cell for cell in cells if writer.unit_of(cell) == unit}
-        assert writer.update(unit, mine, change)
-        assert not os.path.exists(f"{tmp_path}/{writer.key(unit)}")
-    array.refresh()
+        assert writer.update_cells(unit, mine, change)
+        assert not os.path.exists(f"{tmp_path}/{writer.unit_key(unit)}")
+    array.forget_chunks()
     assert (array.read(((0, 8), (0, 15))) == fill).all()
 
 
@@ -178,14 +178,14 @@ def test_only_what_changes_is_written(tmp_path):
     make(folder, 3, "zstd", {"shards": SHARDS})
     before = files(folder)
     writer = written(opened(folder))
-    assert not writer.update((0, 0), {(0, 0)}, lambda box, block: False)
+    assert not writer.update_cells((0, 0), {(0, 0)}, lambda box, block: False)
     assert files(folder) == before
 
     def change(box, block):
         block[0, 0] = 9
         return True
 
-    assert writer.update((0, 0), {(0, 0)}, change)
+    assert writer.update_cells((0, 0), {(0, 0)}, change)
     after = files(folder)
     assert {k for k in after if after[k] != before[k]} == {"c/0/0"}
 
@@ -196,7 +196,7 @@ def test_damaged_bytes_stay(tmp_path):
     (folder / "c/0/0").write_bytes(b"rubbish")
     writer = written(opened(folder))
     with pytest.raises(ChunkError, match="a/c/0/0 cannot be read"):
-        writer.update((0, 0), {(0, 0)}, lambda box, block: True)
+        writer.update_cells((0, 0), {(0, 0)}, lambda box, block: True)
     assert (folder / "c/0/0").read_bytes() == b"rubbish"
 
 
@@ -210,15 +210,15 @@ def test_a_damaged_neighbour_in_the_shard_stays(tmp_path):
     array = opened(folder)
     writer = written(array)
     with pytest.raises(ChunkError):
-        writer.update((0, 0), {(0, 0)}, lambda box, block: True)
+        writer.update_cells((0, 0), {(0, 0)}, lambda box, block: True)
     assert shard.read_bytes() == data
 
     def change(box, block):
         block[:] = 8
         return True
 
-    assert writer.update((0, 0), {(0, 1)}, change)
-    array.refresh()
+    assert writer.update_cells((0, 0), {(0, 1)}, change)
+    array.forget_chunks()
     assert (array.read(((0, 4), (5, 10))) == 8).all()
     assert (array.read(((0, 4), (10, 15))) == pixels[:4, 10:15]).all()
     with pytest.raises(ChunkError):
@@ -229,12 +229,12 @@ def test_a_change_by_others_is_seen(tmp_path):
     folder = tmp_path / "a"
     make(folder, 3, "zstd", {})
     writer = written(opened(folder))
-    mark = writer.transaction.revision(writer.key((0, 0)))
+    mark = writer.transaction.find_revision(writer.unit_key((0, 0)))
     # The same bytes once more are a change, too: nobody can tell what was between.
-    writer.transaction.put(writer.key((0, 0)), (folder / "c/0/0").read_bytes())
+    writer.transaction.put(writer.unit_key((0, 0)), (folder / "c/0/0").read_bytes())
     writer.transaction.commit()
     with pytest.raises(ConflictError, match="a/c/0/0 was changed by another program"):
-        writer.update((0, 0), {(0, 0)}, lambda box, block: True, expected=mark)
+        writer.update_cells((0, 0), {(0, 0)}, lambda box, block: True, expected=mark)
 
 
 def test_failure_leaves_the_old_object_and_can_be_made_good(tmp_path, monkeypatch):

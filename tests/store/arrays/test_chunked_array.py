@@ -85,14 +85,14 @@ class MemorySource:
         start = max(0, start + len(data)) if start < 0 else start
         return data[start : None if length is None else start + length]
 
-    def revision(self, key):
+    def find_revision(self, key):
         found = self.objects.get(key)
         return found and Revision(len(found), id(found))
 
     def put(self, key, data):
         self.objects[key] = zarr.core.buffer.cpu.Buffer.from_bytes(bytes(data))
 
-    def names(self, prefix):
+    def list_names(self, prefix):
         base = f"{prefix}/" if prefix else ""
         below = (k[len(base) :] for k in self.objects if k.startswith(base))
         return tuple(sorted({k.split("/")[0] for k in below}))
@@ -502,7 +502,7 @@ def test_truncated_chunks_are_reported_and_the_rest_is_read(layout, codec):
     whole = source.get(key)
     for length in (0, 1, len(whole) // 2, len(whole) - 1):
         source.put(key, whole[:length])
-        ours.refresh()
+        ours.forget_chunks()
         errors = []
         read = ours.read(((0, 13), (0, 17)), errors.append)
         assert [error.key for error in errors] == [key]
@@ -543,7 +543,7 @@ def test_flipped_bytes_in_a_shard_index_are_noticed(location):
         broken = bytearray(whole)
         broken[at if location == "start" else len(whole) - index + at] ^= 0x40
         source.put("a/c/0/0", broken)
-        ours.refresh()
+        ours.forget_chunks()
         errors = []
         read = ours.read(((0, 13), (0, 17)), errors.append)
         assert [error.key for error in errors] == ["a/c/0/0"]
@@ -622,7 +622,7 @@ def test_zstd_frames_without_a_declared_size():
     assert_identical(ours[...], values)
     whole = undeclared(numcodecs.Zstd(1).encode(np.zeros(1000, "u2")))
     source.put("a/c/0/0", whole)
-    ours.refresh()
+    ours.forget_chunks()
     with pytest.raises(ChunkError):
         ours[...]
 
@@ -688,7 +688,7 @@ def test_undeclared_separator_is_found_out(separator):
     ours = open_array(source, "a")
     assert_identical(ours[...], values)
     source.reads.clear()
-    ours.refresh()
+    ours.forget_chunks()
     ours.read(((4, 8), (5, 10)))
     assert source.reads == [f"a/1{separator}1"]
 
@@ -701,7 +701,7 @@ def test_decoded_chunks_are_kept_until_refresh():
     assert source.reads == []
     source.put("a/c/0/0", source.get("a/c/1/1"))
     assert (ours[:4, :5] != ours[4:8, 5:10]).any()
-    ours.refresh()
+    ours.forget_chunks()
     assert (ours[:4, :5] == ours[4:8, 5:10]).all()
 
 

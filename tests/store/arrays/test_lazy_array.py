@@ -36,7 +36,7 @@ class Counted:
 
 
 def lazy(pixels=PIXELS, chunks=(1, 8, 8)):
-    return LazyArray.of(ArrayWindow.whole(Counted(pixels, chunks)))
+    return LazyArray.of_window(ArrayWindow.whole_source(Counted(pixels, chunks)))
 
 
 def test_it_is_a_dask_array_with_the_chunks_of_the_source():
@@ -103,7 +103,7 @@ def test_fancy_indices_and_arithmetic_go_through_dask():
 
 def test_slicing_reads_nothing_and_asarray_only_the_window():
     source = Counted()
-    window = LazyArray.of(ArrayWindow.whole(source))[1, 3:9, 4:5]
+    window = LazyArray.of_window(ArrayWindow.whole_source(source))[1, 3:9, 4:5]
     assert source.boxes == []
     np.asarray(window)
     assert source.boxes == [((1, 2), (3, 9), (4, 5))]
@@ -166,7 +166,7 @@ def test_a_window_drops_moves_and_adds_axes():
     assert window.shape == (30, 1, 20)
     np.testing.assert_array_equal(window.read(), PIXELS[1].T[:, None])
     assert window.chunk_lengths() == ((8, 8, 8, 6), (1,), (8, 8, 4))
-    part = window.select((slice(2, 4), 0))
+    part = window.select_index((slice(2, 4), 0))
     assert part is not None
     np.testing.assert_array_equal(part.read(), PIXELS[1].T[2:4])
 
@@ -174,7 +174,7 @@ def test_a_window_drops_moves_and_adds_axes():
 def test_opening_does_not_depend_on_the_number_of_chunks():
     shape = (1, 100_000, 100_000)
     source = Counted(np.broadcast_to(np.uint8(3), shape), (1, 64, 64))
-    array = LazyArray.of(ArrayWindow.whole(source))
+    array = LazyArray.of_window(ArrayWindow.whole_source(source))
     assert array.npartitions > 10**6
     assert np.asarray(array[0, 50_000:50_010, 7:9]).sum() == 60
     assert "graph" not in repr(array)

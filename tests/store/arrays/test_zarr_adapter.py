@@ -97,7 +97,7 @@ def test_nothing_can_be_written(store, folder):
 
 def test_sources_that_cannot_be_listed(folder):
     class Plain(FolderSource):
-        def names(self, prefix):
+        def list_names(self, prefix):
             return None
 
     store = SourceStore(Plain(str(folder)))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import zarr
 
-from napari_ngff.store.hierarchy.consolidated import consolidate, forget
+from napari_ngff.store.hierarchy.consolidated import remove_copies, update_copies
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 
@@ -42,7 +42,7 @@ def test_what_is_new_is_found(hierarchy):
     paths = add(hierarchy)
     root = zarr.open_group(hierarchy, mode="r", use_consolidated=True)
     assert "b/labels/new" not in root
-    consolidate(FolderTransaction(str(hierarchy)), paths)
+    update_copies(FolderTransaction(str(hierarchy)), paths)
     for path, below in (("", "b/labels"), ("b", "labels")):
         group = zarr.open_group(
             hierarchy, path=path or None, mode="r", use_consolidated=True
@@ -55,10 +55,10 @@ def test_what_is_new_is_found(hierarchy):
 
 def test_what_changed_is_not_taken_for_what_it_was(hierarchy):
     transaction = FolderTransaction(str(hierarchy))
-    forget(transaction, ["b/labels/old"])
+    remove_copies(transaction, ["b/labels/old"])
     root = zarr.open_group(hierarchy, mode="r", use_consolidated=True)
     assert "b/labels/old" not in root
-    consolidate(transaction, ["b/labels/old"])
+    update_copies(transaction, ["b/labels/old"])
     root = zarr.open_group(hierarchy, mode="r", use_consolidated=True)
     assert root["b/labels/old"].dtype == "u1"
 
@@ -66,7 +66,7 @@ def test_what_changed_is_not_taken_for_what_it_was(hierarchy):
 def test_nothing_is_written_where_nothing_is_consolidated(tmp_path):
     zarr.open_group(tmp_path, mode="w").create_array("0", shape=(2,), dtype="u1")
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-    consolidate(FolderTransaction(str(tmp_path)), ["0"])
+    update_copies(FolderTransaction(str(tmp_path)), ["0"])
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
 
 
@@ -76,6 +76,6 @@ def test_the_rest_of_a_document_stays(hierarchy):
         pytest.skip("has no consolidated metadata in it")
     document = json.loads(root.read_text())
     root.write_text(json.dumps(document | {"attributes": {"mine": 1}}, indent=3))
-    consolidate(FolderTransaction(str(hierarchy)), add(hierarchy))
+    update_copies(FolderTransaction(str(hierarchy)), add(hierarchy))
     assert json.loads(root.read_text())["attributes"] == {"mine": 1}
     assert root.read_text().startswith('{\n   "')

@@ -11,7 +11,7 @@ from napari_ngff import UnsupportedError, open_node, open_pyramid
 from napari_ngff.metadata.model import Reference
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
 from napari_ngff.store.hierarchy.field_arrays import open_field
-from napari_ngff.store.pyramids.resampled import BentImage, resampled
+from napari_ngff.store.pyramids.resampled import BentImage, resample_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
 
 PHYSICAL, ATLAS = Reference("", "physical"), Reference("", "atlas")
@@ -330,7 +330,9 @@ def displaced(folder, shift, shape=(512, 512)):
 def bent(node):
     pyramid = open_pyramid(node)
     pull = open_systems([node]).graph.way(ATLAS, PHYSICAL)
-    return resampled(pyramid, BentImage.of(pyramid, pull, pyramid.multiscale.axes))
+    return resample_pyramid(
+        pyramid, BentImage.cover_image(pyramid, pull, pyramid.multiscale.axes)
+    )
 
 
 def test_every_level_is_moved_and_lies_where_napari_puts_it(tmp_path):

@@ -10,7 +10,7 @@ from hostile.cases import group, image
 from napari_ngff import open_node, open_pyramid
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.long_lists import MOST
-from napari_ngff.store.hierarchy.summary import summary
+from napari_ngff.store.hierarchy.summary import summarize_node
 
 
 def change(folder, edit):
@@ -66,7 +66,7 @@ def test_wells_beyond_any_plate_are_left_out(tmp_path):
     group(tmp_path / "a", {"plate": plate})
     node = open_node(str(tmp_path / "a"))
     assert len(node.metadata.plate.wells) == MOST["wells"]
-    assert len(summary(node)["problems"]) < 300
+    assert len(summarize_node(node)["problems"]) < 300
     long = [p.where for p in node.problems if p.code == "list-too-long"]
     assert len(long) == 2
 

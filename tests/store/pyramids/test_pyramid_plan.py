@@ -15,7 +15,9 @@ TYPES = {"t": "time", "c": "channel"}
 def outline(letters, shape, scale=None, source=None, **options):
     axes = tuple(Axis(a, TYPES.get(a, "space")) for a in letters)
     ones = (1,) * len(shape)
-    return PyramidPlan.of(shape, axes, scale or ones, source or ones, **options)
+    return PyramidPlan.choose_shapes(
+        shape, axes, scale or ones, source or ones, **options
+    )
 
 
 def test_planes_are_halved_until_they_are_small():

@@ -160,7 +160,7 @@ def test_version_0_4_is_zarr_v2(tmp_path):
 
 def test_source_is_read_once_in_its_own_chunks(tmp_path):
     pixels = np.ones((8, 600, 600), np.uint8)
-    outline = PyramidPlan.of(pixels.shape, ZYX, (1, 1, 1), (4, 300, 300))
+    outline = PyramidPlan.choose_shapes(pixels.shape, ZYX, (1, 1, 1), (4, 300, 300))
     source = Pixels(pixels)
     with Draft(tmp_path / "new") as draft:
         arrays = outline.arrays(pixels.dtype, ("z", "y", "x"), shuffle=False)
@@ -179,7 +179,7 @@ def test_memory_does_not_grow_with_the_image(tmp_path, size):
             return (y[:, None] // 40) * 1000 + x // 40
 
     source = Computed(np.broadcast_to(np.uint32(0), (size, size)))
-    outline = PyramidPlan.of((size, size), ZYX[1:], (1, 1), (1, 1), levels=5)
+    outline = PyramidPlan.choose_shapes((size, size), ZYX[1:], (1, 1), (1, 1), levels=5)
     arrays = outline.arrays(source.dtype, ("y", "x"), shuffle=False)
     reducers = [
         (LevelReduction.between_shapes(fine, coarse, "mode", step), step)
@@ -199,7 +199,7 @@ def test_an_error_of_the_source_ends_it(tmp_path):
         def read(self, box):
             raise OSError("The source is gone.")
 
-    outline = PyramidPlan.of((600, 600), ZYX[1:], (1, 1), (1, 1))
+    outline = PyramidPlan.choose_shapes((600, 600), ZYX[1:], (1, 1), (1, 1))
     arrays = outline.arrays(np.dtype("uint8"), ("y", "x"), shuffle=False)
     with pytest.raises(OSError, match="gone"), Draft(tmp_path / "new") as draft:
         PyramidWriter(

@@ -27,7 +27,7 @@ def server(tmp_path, monkeypatch):
     write_array(tmp_path / "a.zarr" / "0", np.ones((4, 4), "u2"), 3)
     with serving(tmp_path) as server:
         yield server
-    remote.resume()
+    remote.resume_reading()
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ GIVEN_UP = r"complete after 0\.5 s|Got more than|[Cc]hunk"
 
 @pytest.mark.parametrize("answer", sorted(set(ENDLESS) - {FLOOD}))
 def test_an_answer_without_an_end_is_given_up(server, source, monkeypatch, answer):
-    monkeypatch.setattr(remote, "WHOLE", 0.5)
+    monkeypatch.setattr(remote, "LONGEST_READ", 0.5)
     server.answer = lambda path: answer
     with pytest.raises(
         ServerError, match=r"complete after 0\.5 s|Got more than"
@@ -96,7 +96,7 @@ def test_an_answer_without_an_end_is_given_up(server, source, monkeypatch, answe
 
 
 def test_more_time_can_be_allowed(server, source, monkeypatch):
-    monkeypatch.setattr(remote, "WHOLE", 0.2)
+    monkeypatch.setattr(remote, "LONGEST_READ", 0.2)
     monkeypatch.setenv("NAPARI_NGFF_SERVER_SECONDS", "60")
     server.answer = lambda path: DRIP
     assert source.get("thing") == b"." * 8
@@ -133,13 +133,13 @@ def test_stopping_ends_what_waits_for_a_server(server, source):
     for thread in threads:
         thread.start()
     until(lambda: len(server.asked) == 3)
-    remote.stop()
+    remote.stop_reading()
     for thread in threads:
         thread.join(60)
     assert len(failed) == 3
     with pytest.raises(ServerError, match="closed"):
         source.get("thing")
-    remote.resume()
+    remote.resume_reading()
     server.answer = lambda path: OK
     assert source.get("thing") == b"content"
 

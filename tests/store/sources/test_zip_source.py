@@ -83,12 +83,12 @@ def test_names(tmp_path):
         for name, data in entries.items():
             archive.writestr(name, data)
     source = ZipSource(path)
-    assert source.names("") == ("a", "a-b", "a0", "b", "zarr.json", "é")
-    assert source.names("a") == source.names("a/") == ("x", "y")
-    assert source.names("a/y") == ("z",)
-    assert source.names("b") == ("c",)
-    assert source.names("b/c") == ()
-    assert source.names("nowhere") == ()
+    assert source.list_names("") == ("a", "a-b", "a0", "b", "zarr.json", "é")
+    assert source.list_names("a") == source.list_names("a/") == ("x", "y")
+    assert source.list_names("a/y") == ("z",)
+    assert source.list_names("b") == ("c",)
+    assert source.list_names("b/c") == ()
+    assert source.list_names("nowhere") == ()
     assert source.get("b/c/") in (None, b"")
 
 
@@ -110,7 +110,7 @@ def test_names_are_those_of_the_folders(tmp_path_factory, parts):
     for prefix in ("", "a", "a/b", "a.b", "0"):
         base = f"{prefix}/" if prefix else ""
         below = {k[len(base) :].split("/")[0] for k in keys if k.startswith(base)}
-        assert source.names(prefix) == tuple(sorted(below, key=str.encode))
+        assert source.list_names(prefix) == tuple(sorted(below, key=str.encode))
 
 
 def test_the_last_of_one_name_counts(tmp_path):
@@ -122,7 +122,7 @@ def test_the_last_of_one_name_counts(tmp_path):
             archive.writestr("0", b"newer")
     source = open_zip(path)
     assert source.get("0") == b"newer"
-    assert source.names("") == ("0", "zarr.json")
+    assert source.list_names("") == ("0", "zarr.json")
 
 
 def test_names_of_other_systems(tmp_path):
@@ -134,7 +134,7 @@ def test_names_of_other_systems(tmp_path):
     source = open_zip(path)
     assert source.get("A/büx") == b"1"
     assert source.get("y") == b"2"
-    assert source.names("") == ("A", "y", "zarr.json")
+    assert source.list_names("") == ("A", "y", "zarr.json")
 
 
 def test_bytes_before_the_archive(tmp_path):
@@ -217,7 +217,7 @@ def test_nested_root(tmp_path):
     assert source.root == "img.zarr"
     assert source.name == f"{path}/img.zarr"
     assert source.get("0/c/0") == BYTES
-    assert source.names("") == ("0", "zarr.json")
+    assert source.list_names("") == ("0", "zarr.json")
     assert codes(source) == {"ozx-root-nested"}
     assert source.problems[0].severity == "error"
     assert pickle.loads(pickle.dumps(source)).get("0/c/0") == BYTES
@@ -384,7 +384,7 @@ def test_flipped_bytes_raise_our_errors_or_nothing(tmp_path_factory, at, value):
     path.write_bytes(data)
     try:
         source = open_zip(path)
-        source.names("")
+        source.list_names("")
         assert source.problems is not None
         for name in usual():
             source.get(name)
@@ -427,7 +427,9 @@ def test_an_open_archive_survives_its_replacement(tmp_path):
 
 
 def test_reading_without_pread(tmp_path, monkeypatch):
-    monkeypatch.setattr(zip_format.File, "_read_some", zip_format.File._read_locked)
+    monkeypatch.setattr(
+        zip_format.PositionFile, "_read_some", zip_format.PositionFile._read_locked
+    )
     source = open_zip(make_zip(tmp_path / "a.ozx", usual()))
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda _: source.get("0/c/0"), range(50))) == {BYTES}
@@ -457,7 +459,7 @@ def test_arrays_inside_from_many_threads(tmp_path, method, shards, codec):
     source = open_zip(pack_folder(tmp_path / "z", tmp_path / "a.ozx", method))
     ours = open_array(source, "0")
     np.testing.assert_array_equal(ours[...], values)
-    ours.refresh()
+    ours.forget_chunks()
     boxes = np.random.default_rng(1).integers(0, 100, (60, 2)).tolist()
 
     def check(start):

@@ -73,8 +73,8 @@ def test_what_is_put_waits_and_is_seen_by_those_who_write(path):
     assert transaction.source.get("0/c/0") == b"new"
     assert transaction.source.get("0/c/0", -2, 1) == b"e"
     assert transaction.source.get("0/c/1") is None
-    assert transaction.source.names("") == ("0", "labels", "zarr.json")
-    assert transaction.source.names("0/c") == ("0",)
+    assert transaction.source.list_names("") == ("0", "labels", "zarr.json")
+    assert transaction.source.list_names("0/c") == ("0",)
     assert source.get("0/c/0") == b"a" * 70_000
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == ["a.ozx"]
@@ -97,7 +97,7 @@ def test_commit_changes_what_was_put_and_nothing_else(tmp_path, method):
     for one in (source, other):  # whoever has it open goes on with the new one
         assert one.get("0/c/0") == b"new"
         assert one.get("0/c/1") is None
-        assert one.names("0/c") == ("0", "2")
+        assert one.list_names("0/c") == ("0", "2")
     assert os.listdir(path.parent) == ["a.ozx"]
 
 
@@ -165,7 +165,7 @@ def test_a_damaged_deflated_entry_is_copied_as_it_is(tmp_path, damage, length):
     source = ZipSource(path)
     assert source.get("0/c/5") == b"new"
     assert source.get("0/c/0") == b"a" * 70_000
-    kept = source.archive.entry("0/c/7")
+    kept = source.archive.find_entry("0/c/7")
     assert kept.method == zipfile.ZIP_DEFLATED
     assert source.archive.read_part("0/c/7", kept, slice(0, kept.stored)) == bytes(
         raw[at : at + entry.compress_size]
@@ -240,7 +240,7 @@ def test_a_nested_root_stays_where_it_is(tmp_path):
     transaction = begin_transaction(ZipSource(path, "image"))
     transaction.put("0/c/0", b"new")
     transaction.put("0/c/2", b"more")
-    assert transaction.source.names("0/c") == ("0", "1", "2")
+    assert transaction.source.list_names("0/c") == ("0", "1", "2")
     transaction.commit()
     assert set(content(path)) == {
         f"image/{key}"
@@ -282,7 +282,7 @@ def test_a_link_leads_to_the_archive_that_is_written(tmp_path, path):
 def test_reads_under_way_end_in_the_old_archive(path):
     source = ZipSource(path)
     old = source.archive
-    entry = old.entry("0/c/0")
+    entry = old.find_entry("0/c/0")
     transaction = begin_transaction(source)
     transaction.put("0/c/0", b"new")
     transaction.commit()
@@ -317,7 +317,7 @@ def test_readers_go_on_while_it_is_written_again_and_again(path):
 def test_an_object_that_others_changed_is_refused_and_the_rest_is_kept(path):
     source = ZipSource(path)
     transaction = begin_transaction(source)
-    assert transaction.revision("0/c/0") is not None
+    assert transaction.find_revision("0/c/0") is not None
     transaction.put("0/c/0", b"mine")
     transaction.put("0/c/2", b"mine")
     other = begin_transaction(ZipSource(path))

@@ -42,16 +42,16 @@ def test_what_waits_is_read_and_not_yet_named(folder, transaction):
 
 def test_the_state_of_an_object_is_the_same_before_and_after(transaction):
     transaction.put("a/old", b"new")
-    mark = transaction.revision("a/old")
+    mark = transaction.find_revision("a/old")
     transaction.commit()
-    assert transaction.revision("a/old") == mark
+    assert transaction.find_revision("a/old") == mark
 
 
 def test_removal_waits_too(folder, transaction):
     transaction.delete("a/old")
     transaction.delete("a/nothing")
     assert transaction.source.get("a/old") is None
-    assert transaction.revision("a/old") is None
+    assert transaction.find_revision("a/old") is None
     assert (folder / "a/old").exists()
     transaction.commit()
     assert names(folder) == []

@@ -155,9 +155,9 @@ def test_what_waits_is_read_and_put_by_commit(transaction, files):
 
 def test_the_revision_stays_when_an_object_is_put(transaction):
     transaction.put("a", b"new")
-    before = transaction.revision("a")
+    before = transaction.find_revision("a")
     transaction.commit()
-    assert transaction.revision("a") == before
+    assert transaction.find_revision("a") == before
     transaction.expect("a", before)
     transaction.put("a", b"newer")
     assert transaction.commit()

@@ -35,9 +35,9 @@ from napari_ngff.store.arrays.boxes import box_of
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.drawable_pixels import as_labels, label_type
 from napari_ngff.store.arrays.new_array import NewArray
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.hierarchy.node import CLAIMS
-from napari_ngff.store.workers import share
+from napari_ngff.store.workers import share_work
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def arrays_of(label: Node) -> dict[str, ChunkedArray]:
         level.path for multiscale in image.multiscales for level in multiscale.levels
     ]
     return {
-        path: open_array(source, place.key(path), label.zarr_format) for path in paths
+        path: open_array(source, place.object_key(path), label.zarr_format)
+        for path in paths
     }
 
 
@@ -195,7 +196,7 @@ class Replica:
         total = sum(math.prod(_grid(array)) for array in arrays.values())
         tally = _Tally(total, goes_on)
         for path, array in arrays.items():
-            place = join(self.folder, path)
+            place = join_key(self.folder, path)
             copy = self._copied_raw if self._same(array) else self._converted
             copy(transaction, array, place, tally)
             if tally.stopped:
@@ -216,19 +217,19 @@ class Replica:
         source, keys = array.source, array.layout.keys
 
         def step(position: Shape) -> None:
-            key = keys.encode(position)
-            data = source.get(join(array.path, key))
+            key = keys.make_key(position)
+            data = source.get(join_key(array.path, key))
             if data is not None:
-                transaction.put(join(place, key), data)
+                transaction.put(join_key(place, key), data)
             tally.add()
 
         document = DOCUMENTS[array.zarr_format]
         transaction.put(
-            join(place, document), source.get(join(array.path, document)) or b""
+            join_key(place, document), source.get(join_key(array.path, document)) or b""
         )
-        attributes = source.get(join(array.path, ".zattrs"))
+        attributes = source.get(join_key(array.path, ".zattrs"))
         if array.zarr_format == 2 and attributes is not None:
-            transaction.put(join(place, ".zattrs"), attributes)
+            transaction.put(join_key(place, ".zattrs"), attributes)
         _each(array, step, tally)
 
     def _converted(
@@ -254,7 +255,7 @@ class Replica:
                     block[...] = pixels
                     return bool(block.any())
 
-                writer.update(cell, [cell], change)
+                writer.update_cells(cell, [cell], change)
             tally.add()
 
         _each(array, step, tally)
@@ -286,7 +287,7 @@ class Replica:
             Where they differ.
         """
         copies = {
-            path: open_array(self.home.source, join(self.folder, path))
+            path: open_array(self.home.source, join_key(self.folder, path))
             for path in arrays_of(self.label)
         }
         for path, array in arrays_of(self.label).items():
@@ -331,7 +332,7 @@ def _each(array: ChunkedArray, step: Callable[[Shape], None], tally: _Tally) -> 
                 return
             yield position
 
-    share(positions(), step, math.prod(grid), array.source.concurrency)
+    share_work(positions(), step, math.prod(grid), array.source.concurrency)
 
 
 def _grid(array: ChunkedArray) -> Shape:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.store.arrays.stored_objects import join
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.write.begin import begin_transaction
@@ -80,7 +80,7 @@ class LabelHome:
 
     def path(self, name: str) -> str:
         """Path of a label image in the hierarchy."""
-        return join(self.group, self.entry(name))
+        return join_key(self.group, self.entry(name))
 
     def node(self, name: str) -> Node:
         """Open a label image.
@@ -100,7 +100,7 @@ class LabelHome:
             return []
         paths = group.label_paths(None)
         found = {node.location.path for node in group.children(paths).label_images}
-        return [path for path in paths if join(self.group, path) in found]
+        return [path for path in paths if join_key(self.group, path) in found]
 
     def names(self) -> list[str]:
         """List the label images of this image."""
@@ -148,7 +148,9 @@ def home_in(image: Node) -> LabelHome:
         raise UnsupportedError(msg, remedy="Keep them in a sidecar.")
     stated = image.metadata.version or ""
     if written_version(stated):
-        return LabelHome(image.location.source, image.location.key("labels"), stated)
+        return LabelHome(
+            image.location.source, image.location.object_key("labels"), stated
+        )
     if image.metadata.image is None:
         msg = f"{image} is not an image."
         raise UnsupportedError(

@@ -24,8 +24,8 @@ from napari_ngff.labels.places.label_location import LabelHome, home_in, is_name
 from napari_ngff.labels.places.sidecar import forget as forget_sidecar
 from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import Kind
-from napari_ngff.store.arrays.stored_objects import join
-from napari_ngff.store.hierarchy.consolidated import consolidate
+from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location, is_url
 from napari_ngff.store.hierarchy.node import Node, open_node, read_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
@@ -192,7 +192,7 @@ def _check(one: Merge, overwrite: bool) -> None:
         raise UnsupportedError(
             msg, remedy="Unpack or download it, and name the folder."
         )
-    image = join(root, one.image.location.path)
+    image = join_key(root, one.image.location.path)
     if not os.access(image, os.W_OK):
         raise UnsupportedError(f"No permission to write {image}.")
     if not is_name(one.name):
@@ -249,7 +249,7 @@ def _check_removable(label: Node) -> None:
 
 
 def _folder(one: Merge) -> str:
-    return join(one.home.source.name, one.home.path(one.name))
+    return join_key(one.home.source.name, one.home.path(one.name))
 
 
 def _merge(one: Merge, overwrite: bool, goes_on: GoesOn | None) -> bool:
@@ -257,7 +257,7 @@ def _merge(one: Merge, overwrite: bool, goes_on: GoesOn | None) -> bool:
     home, path = one.home, one.home.path(one.name)
     transaction = begin_transaction(home.source)
     transaction.recover(path)
-    levels = (join(path, level) for level in arrays_of(one.label))
+    levels = (join_key(path, level) for level in arrays_of(one.label))
     documents = [home.group, path, *levels, *_documents(one)]
     try:
         place = transaction.replace_tree(path, home.entry(one.name), documents)
@@ -287,7 +287,7 @@ def _documents(one: Merge) -> list[str]:
     image, place = label.metadata.image, label.location
     found = image.multiscales if image is not None else ()
     levels = [level.path for multiscale in found for level in multiscale.levels]
-    return [place.path, *map(place.key, levels)]
+    return [place.path, *map(place.object_key, levels)]
 
 
 def _unlist(transaction: Transaction, home: LabelHome, name: str) -> None:
@@ -295,7 +295,7 @@ def _unlist(transaction: Transaction, home: LabelHome, name: str) -> None:
     change_list(
         transaction, home, lambda names: [one for one in names or () if one != entry]
     )
-    consolidate(transaction, [home.group])
+    update_copies(transaction, [home.group])
 
 
 def _remove(one: Merge) -> None:
@@ -308,7 +308,7 @@ def _remove(one: Merge) -> None:
         file
         for folder, _, files in os.walk(source.name)
         for file in files
-        if not f"{folder}/".startswith(f"{join(source.name, path)}/")
+        if not f"{folder}/".startswith(f"{join_key(source.name, path)}/")
     }
     if list(home.names()) == [path] and others <= set(METADATA_NAMES):
         above, name = os.path.split(source.name)

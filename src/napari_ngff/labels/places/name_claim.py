@@ -62,13 +62,13 @@ def require_free(transaction: Transaction, path: str) -> None:
     NameTakenError
     """
     above, _, name = path.rpartition("/")
-    if name in (transaction.source.names(above) or ()):
+    if name in (transaction.source.list_names(above) or ()):
         raise _taken_error(transaction, path)
 
 
 def _taken_error(transaction: Transaction, path: str) -> NameTakenError:
     above, _, name = path.rpartition("/")
-    taken = {other.lower() for other in transaction.source.names(above) or ()}
+    taken = {other.lower() for other in transaction.source.list_names(above) or ()}
     numbers = range(2, len(taken) + 3)
     free = next(f"{name}-{n}" for n in numbers if f"{name}-{n}".lower() not in taken)
     msg = f"There is something named {name} in {transaction.root}/{above} already."

@@ -25,7 +25,7 @@ from napari_ngff.labels.places.label_location import (
     written_version,
 )
 from napari_ngff.metadata.model import Consequence, Problem, Severity
-from napari_ngff.store.arrays.stored_objects import join
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -146,9 +146,9 @@ def why_elsewhere(image: Node) -> str:
     reason = why_not_created(place.source)
     if reason:
         return reason
-    folder = join(place.source.name, place.path)
+    folder = join_key(place.source.name, place.path)
     archive = os.path.dirname(place.source.name)
-    for path in (join(folder, "labels"), folder, archive):
+    for path in (join_key(folder, "labels"), folder, archive):
         if os.path.isdir(path):
             return "" if os.access(path, os.W_OK) else f"No permission to write {path}."
     return ""

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from numcodecs import Zstd
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.arrays.array_writer import Encoded
-from napari_ngff.store.arrays.chunk_layout import ChunkKeys, Layout
+from napari_ngff.store.arrays.array_writer import EncodedVoxels
+from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -66,7 +66,7 @@ class _Record:
     shape: tuple[int, ...]
     dtype: str
     constant: int | None
-    layout: Layout | None
+    layout: ArrayLayout | None
 
 
 class Retained:
@@ -131,13 +131,13 @@ class Retained:
     def __len__(self) -> int:
         return len(self._records)
 
-    def put(self, level: int, cell: Cell, block: Array | Encoded) -> None:
+    def put(self, level: int, cell: Cell, block: Array | EncodedVoxels) -> None:
         """Keep a block; one that is kept already stays."""
         with self._lock:
             if (level, cell) in self._records:
                 return
         head: dict[str, Any] = {"level": level, "cell": cell, "shape": block.shape}
-        if isinstance(block, Encoded):
+        if isinstance(block, EncodedVoxels):
             layout, data = block.layout, block.data
             head |= {
                 "dtype": layout.dtype.str,
@@ -209,7 +209,7 @@ class Retained:
             file.seek(record.offset)
             data = file.read(record.length)
         if record.layout is not None:
-            return Encoded(record.layout, data, record.shape).decode()
+            return EncodedVoxels(record.layout, data, record.shape).decode_voxels()
         raw = CODEC.decode(data)
         return np.frombuffer(raw, dtype).reshape(record.shape).copy()
 
@@ -270,10 +270,10 @@ def _layout(
     chunks: tuple[int, ...],
     order: Literal["C", "F"],
     steps: tuple[tuple[str, int], ...],
-) -> Layout:
+) -> ArrayLayout:
     """Describe no more than how one chunk is decoded; the same object for all."""
     kind = np.dtype(dtype)
-    return Layout(
+    return ArrayLayout(
         zarr_format=3,
         shape=chunks,
         dtype=kind,

@@ -16,7 +16,7 @@ import numpy as np
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.level_reduction import LevelReduction
-from napari_ngff.store.arrays.boxes import inside
+from napari_ngff.store.arrays.boxes import slice_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -133,7 +133,7 @@ class _Compared:
 
     def given(self, rule: LevelReduction) -> npt.NDArray[Any]:
         """Make the box by a rule."""
-        part = inside(rule.source_box(self.box), self.sources)
+        part = slice_inside(rule.source_box(self.box), self.sources)
         return rule.reduce(self.below[part], self.box)
 
     def mixed(self, rule: LevelReduction) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numcodecs import Zstd
 
-from napari_ngff.store.arrays.boxes import inside, overlap
+from napari_ngff.store.arrays.boxes import intersect_boxes, slice_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,9 +79,9 @@ class Carried:
         if target is None:
             return
         sources = reduction.source_box(target)
-        if overlap(sources, box) != sources:
+        if intersect_boxes(sources, box) != sources:
             return
-        part = reduction.reduce(block[inside(sources, box)], target)
+        part = reduction.reduce(block[slice_inside(sources, box)], target)
         raw = np.ascontiguousarray(part)
         packed = self._room - raw.nbytes < self._plain
         data = bytes(CODEC.encode(raw)) if packed else raw.tobytes()
@@ -107,7 +107,7 @@ class Carried:
         shape = [stop - start for start, stop in found.box]
         raw = CODEC.decode(found.data) if found.packed else found.data
         pixels = np.frombuffer(raw, found.dtype).reshape(shape)
-        return pixels[inside(part, found.box)]
+        return pixels[slice_inside(part, found.box)]
 
     def drop(self, number: int, cells: Iterable[Cell]) -> None:
         """Forget what was made from blocks that were not written after all."""

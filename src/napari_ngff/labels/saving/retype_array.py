@@ -10,7 +10,7 @@ from napari_ngff.errors import NodeNotFoundError, UnsupportedError
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of, cells_in
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,13 +84,13 @@ def _copy(
 ) -> None:
     source = old.source
     name = DOCUMENTS[old.layout.zarr_format]
-    raw = source.get(join(old.path, name))
+    raw = source.get(join_key(old.path, name))
     if raw is None:
         raise NodeNotFoundError(f"{source.name}/{old.path} is gone.")
     transaction.put(
         f"{path}/{name}", json.dumps(_retyped(json.loads(raw), dtype)).encode()
     )
-    attributes = source.get(join(old.path, ".zattrs"))
+    attributes = source.get(join_key(old.path, ".zattrs"))
     if attributes is not None:
         transaction.put(f"{path}/.zattrs", attributes)
     new = open_array(source, path, old.zarr_format)
@@ -102,9 +102,9 @@ def _copy(
 
     counts = (-(-n // size) for n, size in zip(old.shape, writer.unit, strict=True))
     for unit in product(*map(range, counts)):
-        if transaction.revision(reader.key(unit)) is not None:
+        if transaction.find_revision(reader.unit_key(unit)) is not None:
             box = box_of(unit, writer.unit, old.shape)
-            writer.update(unit, set(cells_in(box, writer.cell)), change)
+            writer.update_cells(unit, set(cells_in(box, writer.cell)), change)
 
 
 def _retyped(document: JSON, dtype: np.dtype[Any]) -> JSON:

@@ -17,9 +17,9 @@ from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.labels.saving.before_images import Baseline, cell_shape, fresh
 from napari_ngff.labels.saving.reduction_cache import Carried
 from napari_ngff.store.arrays.array_writer import ArrayWriter
-from napari_ngff.store.arrays.boxes import cell_at, inside, overlap
+from napari_ngff.store.arrays.boxes import cell_at, intersect_boxes, slice_inside
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.workers import share
+from napari_ngff.store.workers import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -185,7 +185,7 @@ class Rewrite:
             cell = cell_at(box, writer.cell)
             before = None if rule.exact else self._before(number, cell, block)
             for finer, target in targets[cell]:
-                part = overlap(target, box)
+                part = intersect_boxes(target, box)
                 new = self._carried.get(number - 1, finer, part)
                 if new is None:
                     source = fine.read(reduction.source_box(part), keep=False)
@@ -194,8 +194,8 @@ class Rewrite:
                     made = reduction.reduce(
                         opened.read(reduction.source_box(part)), part
                     )
-                    new = np.where(new != made, new, before[inside(part, box)])
-                old = block[inside(part, box)]
+                    new = np.where(new != made, new, before[slice_inside(part, box)])
+                old = block[slice_inside(part, box)]
                 if not np.array_equal(new, old):
                     old[...] = new
                     changed = True
@@ -233,7 +233,7 @@ class Rewrite:
         units = writer.by_unit(left)
         step = partial(self._step, number, writer, change, (left, units))
         planned = takewhile(lambda _: self.state.goes_on(), units)
-        share(planned, step, len(units), writer.concurrency)
+        share_work(planned, step, len(units), writer.concurrency)
 
     def _step(
         self,
@@ -244,10 +244,10 @@ class Rewrite:
         unit: Cell,
     ) -> None:
         left, units = work
-        cells, key, state = units[unit], writer.key(unit), self.state
+        cells, key, state = units[unit], writer.unit_key(unit), self.state
         try:
             expected = self.files.revisions.get(key, True)
-            written = writer.update(unit, cells, change, expected)
+            written = writer.update_cells(unit, cells, change, expected)
         except (CorruptDataError, ConflictError) as error:
             self._carried.drop(number, cells)
             with self._lock:

@@ -14,9 +14,9 @@ from napari_ngff.labels.level_grid import LevelGrid
 from napari_ngff.store.arrays.boxes import (
     array_box,
     cell_ranges,
-    inside,
     order_block,
     order_box,
+    slice_inside,
 )
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Snapshot:
         rasterise_chunk = ChunkPatch(self.grid, box, self.dtype)
 
         def read(region: Box) -> Array:
-            return block[inside(region, box)]
+            return block[slice_inside(region, box)]
 
         for index in self._log.edits_touching(box):
             rasterise_chunk.apply_edit(self._log.edits[index], read, 0, note=False)

@@ -198,7 +198,7 @@ def is_current(source: Source, state: Any) -> bool:
     if not isinstance(state, dict):
         return is_url(source.name) and bool(state == time.time() // DAY)
     return bool(state) and all(
-        numbers_of(source.revision(key)) == noted for key, noted in state.items()
+        numbers_of(source.find_revision(key)) == noted for key, noted in state.items()
     )
 
 

@@ -210,7 +210,7 @@ def _frame_of(group: Node, backend: str) -> Any:
     for kind, read in (("csv", _text_frame), ("parquet", _parquet)):
         if kind in backend:
             place = group.location
-            raw = place.source.get(place.key(f"table.{kind}"))
+            raw = place.source.get(place.object_key(f"table.{kind}"))
             if raw is None:
                 msg = f"The table {group} has no file table.{kind}."
                 raise CorruptDataError(msg)

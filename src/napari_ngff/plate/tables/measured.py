@@ -282,7 +282,7 @@ def _lost(node: Node, pyramid: Pyramid) -> str:
     assert node.metadata.image is not None
     listed = node.metadata.image.multiscales[0].levels
     finest = min(listed, key=lambda level: abs(math.prod(level.scale)))
-    where = f"{node.location.key(finest.path)}:"
+    where = f"{node.location.object_key(finest.path)}:"
     left_out = finest.path not in [each.path for each in pyramid.multiscale.levels]
     reasons = [each.text for each in pyramid.problems if each.where == where]
     return " ".join(reasons) if left_out else ""

@@ -125,7 +125,7 @@ def _look_up(
         try:
             found += [FieldPath(well, field.path) for field in screen.fields(well)]
         except (OMEZarrError, OSError) as error:
-            problems.append(f"{node.location.joined(well or '')}: {error}")
+            problems.append(f"{node.location.join_path(well or '')}: {error}")
     return tuple(found), tuple(problems)
 
 
@@ -328,7 +328,7 @@ def _measure_fields(
     step = delayed(run.task, pure=False)
     plate = node.metadata.plate
     wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
-    where = {place: node.location.joined(_path(place)) for place in places}
+    where = {place: node.location.join_path(_path(place)) for place in places}
     tasks = (step(where[place], node.zarr_format, label) for place in places)
     frames, problems, without = [], [*lost], 0
     results = run.results(tasks, len(places))

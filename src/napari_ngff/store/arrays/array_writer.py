@@ -1,7 +1,8 @@
 """Changes arrays one stored object at a time: read, change, write.
 
-An object is a *unit*: a chunk, or a shard with its chunks. It is never held decoded as
-a whole where it is a shard; memory is that of its bytes, twice, and of one chunk.
+A *unit* is one stored object: a chunk, or a shard with its chunks. A shard is not
+decoded as a whole: it takes twice the memory of its bytes, and that of one decoded
+chunk.
 """
 
 from __future__ import annotations
@@ -19,39 +20,39 @@ from napari_ngff.errors import (
     CorruptDataError,
     NodeNotFoundError,
 )
-from napari_ngff.store.arrays.boxes import box_of, box_shape, inside
+from napari_ngff.store.arrays.boxes import box_of, box_shape, slice_inside
 from napari_ngff.store.arrays.chunk_layout import ABSENT
-from napari_ngff.store.arrays.encoding import Encoder, encode_shard
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, Objects, join
+from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.chunk_layout import Layout, Shape
+    from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
-__all__ = ["MEMORY", "ArrayWriter", "Change", "Encoded", "Keep"]
+__all__ = ["MEMORY", "ArrayWriter", "Change", "EncodedVoxels", "Keep"]
 
 Array = npt.NDArray[Any]
 
 Change = Callable[["Box", Array], bool]
-"""Given the box of a cell, cut at the array's border, and its voxels to change in
-place; returns whether it changed any."""
+"""Called with the box of a cell, cut at the array's border, and its voxels, which it
+changes in place; returns whether it changed any."""
 
 
 MEMORY = 48 * 2**20
 """Bytes that the decoded chunks of all threads take at most, unless one takes more."""
 
 COPIES = 6
-"""Of a decoded chunk that are there at once, in each thread."""
+"""Copies of a decoded chunk that one thread holds at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """Voxels of a cell as a file holds them.
+class EncodedVoxels:
+    """Voxels of a cell as they are stored.
 
     Attributes
     ----------
@@ -63,13 +64,13 @@ class Encoded:
         Of the cell, cut at the array's border.
     """
 
-    layout: Layout
+    layout: ArrayLayout
     data: bytes
     shape: Shape
 
-    def decode(self) -> Array:
-        """Decode them: native byte order, writable."""
-        chunk = self.layout.decode(self.data)
+    def decode_voxels(self) -> Array:
+        """Decode the voxels: native byte order, writable."""
+        chunk = self.layout.decode_chunk(self.data)
         part = chunk[tuple(map(slice, self.shape))]
         return part.astype(self.layout.dtype.newbyteorder("="))
 
@@ -77,8 +78,8 @@ class Encoded:
 Seen = tuple[str, "Revision | None"]
 """Key of an object, and the revision in which it was read."""
 
-Keep = Callable[["Shape", "Array | Encoded"], None]
-"""Given the position of a cell, and what stood there before it is written."""
+Keep = Callable[["Shape", "Array | EncodedVoxels"], None]
+"""Called with the position of a cell and its voxels before they are overwritten."""
 
 
 class ArrayWriter:
@@ -87,11 +88,11 @@ class ArrayWriter:
     Parameters
     ----------
     array
-        What it has read and cached is not affected: see `ChunkedArray.refresh`.
+        What it has read and cached is not affected: see `ChunkedArray.forget_chunks`.
     transaction
-        Where to write; for its `commit`.
+        Where to write; the caller commits it.
     keep
-        Told what is overwritten before that is done; see `Keep`.
+        Called before voxels are overwritten; see `Keep`.
     secure
         See `Secure`.
 
@@ -107,7 +108,7 @@ class ArrayWriter:
     Raises
     ------
     UnsupportedError
-        Where the array is nowhere that can be written.
+        Where the array cannot be written where it is.
     NodeNotFoundError
         Where it is gone.
     """
@@ -127,46 +128,47 @@ class ArrayWriter:
         self.unit: Shape = array.shards or array.chunks
         self.cell: Shape = array.chunks if array.direct else self.unit
         self.written: dict[str, Revision | None] = {}
-        self._objects = Objects(source, array.path, array.layout)
+        self._objects = ArrayObjects(source, array.path, array.layout)
         self._zarr: Any = None
-        self._encoder: Encoder | None = None
+        self._encoder: ChunkEncoder | None = None
         if array.direct:
-            raw = source.get(join(array.path, DOCUMENTS[array.zarr_format]))
+            raw = source.get(join_key(array.path, DOCUMENTS[array.zarr_format]))
             if raw is None:
-                raise self._gone()
-            self._encoder = Encoder.of(raw, array.layout)
-            self._settle_separator()
+                raise self._missing_error()
+            self._encoder = ChunkEncoder.from_document(raw, array.layout)
+            self._find_separator()
 
-    def _gone(self) -> NodeNotFoundError:
+    def _missing_error(self) -> NodeNotFoundError:
         return NodeNotFoundError(
             f"Array missing: {self.transaction.root}/{self.array.path} was moved or"
             " deleted.",
             remedy="Restore it, and save again.",
         )
 
-    def _taken(self, key: str) -> ConflictError:
+    def _conflict_error(self, key: str) -> ConflictError:
         return ConflictError(
             f"{self.transaction.root}/{key} was changed by another program since it was"
             " read. It is left as it is."
         )
 
-    def _settle_separator(self) -> None:
-        """Find out how keys of v2 are written where the document does not say."""
+    def _find_separator(self) -> None:
+        """Choose the separator of keys of Zarr v2 where the document states none."""
+        # As stored already: otherwise old and new chunks would have different keys.
         if self.array.layout.keys.separator is None and self.array.ndim > 1:
-            names = self._objects.source.names(self.array.path) or ()
+            names = self._objects.source.list_names(self.array.path) or ()
             folders = [name for name in names if name.isdecimal()]
             self._objects.use_separator("/" if folders else ".")
 
-    def key(self, unit: Shape) -> str:
-        """Key of a unit below the hierarchy's root."""
-        return join(self.array.path, self._objects.key(unit))
+    def unit_key(self, unit: Shape) -> str:
+        """Return the key of a unit below the hierarchy's root."""
+        return join_key(self.array.path, self._objects.object_key(unit))
 
-    def box(self, cell: Shape) -> Box:
-        """Rectangle of a cell, cut at the border."""
+    def cell_box(self, cell: Shape) -> Box:
+        """Return the box of a cell, cut at the border."""
         return box_of(cell, self.cell, self.array.shape)
 
     def unit_of(self, cell: Shape) -> Shape:
-        """Position of the unit that holds a cell."""
+        """Return the position of the unit that holds a cell."""
         return tuple(
             i * n // m for i, n, m in zip(cell, self.cell, self.unit, strict=True)
         )
@@ -178,7 +180,7 @@ class ArrayWriter:
             units.setdefault(self.unit_of(cell), set()).add(cell)
         return units
 
-    def update(
+    def update_cells(
         self,
         unit: Shape,
         cells: Iterable[Shape],
@@ -201,8 +203,8 @@ class ArrayWriter:
         Returns
         -------
         bool
-            Whether anything was written, or removed since nothing but the fill value
-            was left.
+            Whether the object was written, or removed because only fill values are
+            left.
 
         Raises
         ------
@@ -213,10 +215,11 @@ class ArrayWriter:
         OSError
             Where it cannot be written.
         """
-        key = self.key(unit)
-        before = self.transaction.revision(key)
+        key = self.unit_key(unit)
+        # Before the object is read: a change in between is then a conflict.
+        before = self.transaction.find_revision(key)
         if expected is not True and before != expected:
-            raise self._taken(key)
+            raise self._conflict_error(key)
         if self._encoder is None:
             changed = self._update_by_zarr((key, before), cells, change)
         elif self.array.layout.index is None:
@@ -224,39 +227,43 @@ class ArrayWriter:
         else:
             changed = self._update_shard((key, before), unit, cells, change)
         if changed:
-            self.written[key] = self.transaction.revision(key)
+            self.written[key] = self.transaction.find_revision(key)
         return changed
 
-    def _put(self, seen: Seen, data: bytes | None) -> None:
+    def _put_object(self, seen: Seen, data: bytes | None) -> None:
         key, before = seen
-        if not self._objects.present():
-            raise self._gone()
+        # A folder that was moved meanwhile must not be made again with some chunks.
+        if not self._objects.is_present():
+            raise self._missing_error()
         self.transaction.expect(key, before)
         if data is None:
             self.transaction.delete(key, self._secure)
         else:
             self.transaction.put(key, data, self._secure)
 
-    def _whole(self, unit: Shape) -> bytes | None:
-        """Read an object; None where there is none in an array that is there."""
-        data = self._objects.whole(unit)
-        if data is None and not self._objects.present():
-            raise self._gone()  # or its absence would be kept as what was there
+    def _read_unit(self, unit: Shape) -> bytes | None:
+        """Read a unit; None where the array exists and has no such object."""
+        data = self._objects.read_object(unit)
+        if data is None and not self._objects.is_present():
+            # Otherwise fill values would be kept as what was there before.
+            raise self._missing_error()
         return data
 
-    def _kept(self, cell: Shape, data: bytes | None) -> None:
-        """Tell what is about to be overwritten, as it is stored where that is small."""
+    def _keep_before(self, cell: Shape, data: bytes | None) -> None:
+        """Pass the voxels that are about to be overwritten to `keep`."""
         if self._keep is None:
             return
         layout = self.array.layout
-        shape = box_shape(self.box(cell))
+        shape = box_shape(self.cell_box(cell))
         if data is None:
+            # A view of one value, not an array of them.
             fill = np.asarray(layout.fill_value, self.array.dtype)
             self._keep(cell, np.broadcast_to(fill, shape))
             return
-        encoded = Encoded(layout, data, shape)
+        encoded = EncodedVoxels(layout, data, shape)
+        # As stored where it is compressed: that takes less memory than the voxels.
         packed = any(name != "crc32c" for name, _ in layout.steps)
-        self._keep(cell, encoded if packed else encoded.decode())
+        self._keep(cell, encoded if packed else encoded.decode_voxels())
 
     def _update_chunk(
         self,
@@ -267,13 +274,13 @@ class ArrayWriter:
     ) -> bool:
         if unit not in cells:
             return False
-        data = self._whole(unit)
-        chunk = self._decoded(seen[0], data)
-        if not self._change(chunk, unit, change):
+        data = self._read_unit(unit)
+        chunk = self._decode_chunk(seen[0], data)
+        if not self._change_cell(chunk, unit, change):
             return False
-        self._kept(unit, data)
+        self._keep_before(unit, data)
         assert self._encoder is not None
-        self._put(seen, self._encoder.encode(chunk))
+        self._put_object(seen, self._encoder.encode_chunk(chunk))
         return True
 
     def _update_shard(
@@ -286,69 +293,71 @@ class ArrayWriter:
         assert self._encoder is not None
         grid = self.array.layout.index
         assert grid is not None
-        chunks = self._stored(seen[0], unit)
+        chunks = self._split_shard(seen[0], unit)
         changed = False
         for cell in cells:
             within = tuple(i % n for i, n in zip(cell, grid.grid, strict=True))
             old = chunks.get(within)
-            chunk = self._decoded(seen[0], old)
-            if not self._change(chunk, cell, change):
+            chunk = self._decode_chunk(seen[0], old)
+            if not self._change_cell(chunk, cell, change):
                 continue
-            self._kept(cell, old)
+            self._keep_before(cell, old)
             changed = True
-            data = self._encoder.encode(chunk)
+            data = self._encoder.encode_chunk(chunk)
             if data is None:
                 chunks.pop(within, None)
             else:
                 chunks[within] = data
         if changed:
-            self._put(seen, encode_shard(grid, chunks))
+            self._put_object(seen, encode_shard(grid, chunks))
         return changed
 
-    def _stored(self, key: str, unit: Shape) -> dict[Shape, bytes]:
-        """Take a shard apart; its chunks stay encoded."""
+    def _split_shard(self, key: str, unit: Shape) -> dict[Shape, bytes]:
+        """Split a shard into its chunks, which stay encoded."""
         grid = self.array.layout.index
         assert grid is not None
-        data = self._whole(unit)
+        data = self._read_unit(unit)
         if data is None:
             return {}
         head = slice(0, grid.nbytes) if grid.at_start else slice(-grid.nbytes, None)
         try:
-            entries = grid.decode(data[head])
+            entries = grid.decode_index(data[head])
         except CorruptDataError as error:
-            raise self._error(key, f"the shard's index {error}") from error
+            raise self._chunk_error(key, f"the shard's index {error}") from error
         chunks = {}
         for position in itertools.product(*map(range, grid.grid)):
             offset, length = entries[position].tolist()
             if offset == length == ABSENT:
                 continue
             if offset + length > len(data):
-                raise self._error(key, "it ends before a chunk of its index")
+                raise self._chunk_error(key, "it ends before a chunk of its index")
             chunks[position] = data[offset : offset + length]
         return chunks
 
-    def _decoded(self, key: str, data: bytes | None) -> Array:
-        """Decode a chunk; the fill value where there is none. Native and writable."""
+    def _decode_chunk(self, key: str, data: bytes | None) -> Array:
+        """Decode a chunk, or fill one where there is none: native byte order,
+        writable.
+        """
         layout = self.array.layout
         if data is None:
             return np.full(layout.chunks, layout.fill_value, self.array.dtype)
         try:
-            return layout.decode(data).astype(self.array.dtype, order="C")
+            return layout.decode_chunk(data).astype(self.array.dtype, order="C")
         except CorruptDataError as error:
-            raise self._error(key, str(error)) from error
+            raise self._chunk_error(key, str(error)) from error
 
-    def _error(self, key: str, reason: str) -> Exception:
+    def _chunk_error(self, key: str, reason: str) -> Exception:
         below = key.removeprefix(f"{self.array.path}/")
-        return self._objects.error(below, CorruptDataError(reason))
+        return self._objects.chunk_error(below, CorruptDataError(reason))
 
-    def _change(self, chunk: Array, cell: Shape, change: Change) -> bool:
-        box = self.box(cell)
-        return change(box, chunk[inside(box, box)])
+    def _change_cell(self, chunk: Array, cell: Shape, change: Change) -> bool:
+        box = self.cell_box(cell)
+        return change(box, chunk[slice_inside(box, box)])
 
     def _update_by_zarr(
         self, seen: Seen, cells: Iterable[Shape], change: Change
     ) -> bool:
-        """Let zarr-python read and write what only it can encode."""
+        """Read and write by zarr-python the arrays that only it can encode."""
         import zarr
 
         from napari_ngff.store.arrays.zarr_adapter import TransactionStore
@@ -362,15 +371,18 @@ class ArrayWriter:
             )
         changed = False
         for cell in cells:
-            box = self.box(cell)
+            box = self.cell_box(cell)
             region = tuple(slice(*span) for span in box)
             try:
                 block = np.array(self._zarr[region])
-            except OSError:  # of the source; says more by itself
+            # An error of the source names the object itself.
+            except OSError:
                 raise
             # Codecs of other packages raise anything on damaged bytes.
             except Exception as error:
-                raise self._error(self.key(self.unit_of(cell)), str(error)) from error
+                raise self._chunk_error(
+                    self.unit_key(self.unit_of(cell)), str(error)
+                ) from error
             before = block.copy()
             if change(box, block):
                 if self._keep is not None:
@@ -382,7 +394,7 @@ class ArrayWriter:
 
     @property
     def concurrency(self) -> int:
-        """How many units at once pay; zarr-python has threads of its own."""
+        """Useful number of units at the same time; zarr-python has its own threads."""
         if not self.array.direct:
             return 1
         room = MEMORY // (COPIES * self.array.layout.chunk_nbytes)

@@ -1,8 +1,8 @@
-"""Boxes: rectangles of an array; cells: the equal boxes it is cut into from its corner.
+"""Arithmetic of boxes and cells.
 
-A box has a start and a stop per axis. The cells of a level are its chunks or shards;
-those at the border are cut. An *order* says on which axis of an array each axis of a
-view of it lies.
+A *box* is a rectangle of an array: start and stop per axis. *Cells* are the equal boxes
+into which a level is cut, its chunks or shards; those at the border are smaller. An
+*order* has the axis of the array for each axis of a view of it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = [
     "cell_at",
     "cell_ranges",
     "cells_in",
-    "hull",
-    "inside",
+    "enclose_boxes",
+    "intersect_boxes",
     "order_block",
     "order_box",
-    "overlap",
+    "slice_inside",
     "whole_box",
 ]
 
@@ -41,21 +41,21 @@ Cell = tuple[int, ...]
 
 AxisOrder = tuple[int | None, ...]
 """Axis of an array for each axis of a view of it; None for one of length 1 that the
-array lacks. Axes of the array that are not in it are seen at one index."""
+array does not have. The view is at one index of the axes that are not in it."""
 
 
 def whole_box(shape: Sequence[int]) -> Box:
-    """Rectangle of all that has a shape."""
+    """Return the box of a whole array."""
     return tuple((0, size) for size in shape)
 
 
 def box_shape(box: Box) -> tuple[int, ...]:
-    """Length of a rectangle per axis."""
+    """Return the length of a box per axis."""
     return tuple(stop - start for start, stop in box)
 
 
 def box_of(cell: Cell, lengths: Sequence[int], shape: Sequence[int]) -> Box:
-    """Rectangle of a cell, cut at the border."""
+    """Return the box of a cell, cut at the border."""
     return tuple(
         (i * n, min((i + 1) * n, size))
         for i, n, size in zip(cell, lengths, shape, strict=True)
@@ -63,37 +63,37 @@ def box_of(cell: Cell, lengths: Sequence[int], shape: Sequence[int]) -> Box:
 
 
 def cell_at(box: Box, lengths: tuple[int, ...]) -> Cell:
-    """Cell in which a rectangle begins."""
+    """Return the cell in which a box begins."""
     return tuple(start // n for (start, _), n in zip(box, lengths, strict=True))
 
 
 def cell_ranges(box: Box, lengths: Sequence[int]) -> list[range]:
-    """Positions per axis of the cells that a rectangle meets."""
+    """Return the positions per axis of the cells that a box meets."""
     return [range(a // n, -(-b // n)) for (a, b), n in zip(box, lengths, strict=True)]
 
 
 def cells_in(box: Box, lengths: Sequence[int]) -> Iterator[Cell]:
-    """List the cells that a rectangle meets."""
+    """List the cells that a box meets."""
     return itertools.product(*cell_ranges(box, lengths))
 
 
-def hull(boxes: Sequence[Box]) -> Box:
-    """Smallest rectangle that holds some."""
+def enclose_boxes(boxes: Sequence[Box]) -> Box:
+    """Return the smallest box that contains all of these."""
     return tuple(
         (min(a for a, _ in spans), max(b for _, b in spans))
         for spans in zip(*boxes, strict=True)
     )
 
 
-def overlap(first: Box, second: Box) -> Box:
-    """Part that two rectangles have in common."""
+def intersect_boxes(first: Box, second: Box) -> Box:
+    """Return the part that two boxes have in common."""
     return tuple(
         (max(a, c), min(b, d)) for (a, b), (c, d) in zip(first, second, strict=True)
     )
 
 
-def inside(part: Box, box: Box) -> tuple[slice, ...]:
-    """Index of a part of a rectangle in an array of that rectangle."""
+def slice_inside(part: Box, box: Box) -> tuple[slice, ...]:
+    """Return the slices of a part of a box in an array of that box."""
     return tuple(
         slice(a - start, b - start)
         for (a, b), (start, _) in zip(part, box, strict=True)
@@ -101,21 +101,21 @@ def inside(part: Box, box: Box) -> tuple[slice, ...]:
 
 
 def order_box(box: Box, order: AxisOrder) -> Box:
-    """Turn a rectangle of an array into one on the axes of an order."""
+    """Convert a box of an array into one on the axes of an order."""
     return tuple((0, 1) if axis is None else box[axis] for axis in order)
 
 
 def array_box(box: Box, order: AxisOrder, ndim: int) -> Box:
-    """Turn a rectangle on the axes of an order into one of the array."""
-    own = [(0, 1)] * ndim
+    """Convert a box on the axes of an order into one of the array."""
+    spans = [(0, 1)] * ndim
     for axis, span in zip(order, box, strict=True):
         if axis is not None:
-            own[axis] = span
-    return tuple(own)
+            spans[axis] = span
+    return tuple(spans)
 
 
 def order_block(block: np.ndarray[Any, Any], order: AxisOrder) -> np.ndarray[Any, Any]:
-    """View an array on the axes of an order: changes go to the array."""
+    """View an array on the axes of an order; changes of the view change the array."""
     kept = [axis for axis in order if axis is not None]
     dropped = [axis for axis in range(block.ndim) if axis not in kept]
     index: Any = (..., *(0 for _ in dropped))

@@ -1,4 +1,4 @@
-"""How an array is stored: the keys, the grid and the codecs of its chunks."""
+"""Describes how an array is stored: the keys, the grid and the codecs of its chunks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from napari_ngff.store.compression import (
     DECODERS,
     DECODING_ERRORS,
     Buffer,
-    require,
+    require_size,
     verify_crc32c,
 )
 
-__all__ = ["ABSENT", "ChunkKeys", "Layout", "Shape", "ShardIndex"]
+__all__ = ["ABSENT", "ArrayLayout", "ChunkKeys", "Shape", "ShardIndex"]
 
 Shape = tuple[int, ...]
 
@@ -28,36 +28,37 @@ ABSENT = 0xFFFF_FFFF_FFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class ChunkKeys:
-    """Position of a stored object in the grid -> its key below the array.
+    """Makes the key of a stored object from its position in the grid.
 
     Attributes
     ----------
     prefix
         "c" for the ``default`` encoding of Zarr v3, "" for the one of v2.
     separator
-        "/" or "."; None where a v2 document does not say (see `encode`).
+        "/" or "."; None where a v2 document states none (see `make_key`).
     """
 
     prefix: str
     separator: str | None
 
-    def encode(self, position: Shape, separator: str | None = None) -> str:
-        """Key of the object; `separator` stands in where the document has none."""
+    def make_key(self, position: Shape, separator: str | None = None) -> str:
+        """Make the key of an object; `separator` is used if the document has none."""
         between = self.separator or separator or "."
         parts = map(str, position)
+        # "0": the one chunk of an array without axes, in Zarr v2.
         return between.join((self.prefix, *parts) if self.prefix else parts) or "0"
 
 
 @dataclass(frozen=True, slots=True)
 class ShardIndex:
-    """Where the chunks of a shard are (Zarr v3 codec ``sharding_indexed``).
+    """How the index of a shard is stored (Zarr v3 codec ``sharding_indexed``).
 
     Attributes
     ----------
     grid
         Number of chunks in a shard per axis, axis order of the array.
     at_start
-        Whether the index stands before the chunks.
+        Whether the index is before the chunks, else behind them.
     checksum
         Whether a CRC-32C follows it.
     dtype
@@ -72,24 +73,25 @@ class ShardIndex:
     @property
     def nbytes(self) -> int:
         """Stored size in bytes."""
+        # Two numbers of 8 bytes for each chunk; a CRC-32C has 4.
         return 16 * math.prod(self.grid) + 4 * self.checksum
 
-    def decode(self, data: bytes) -> npt.NDArray[np.uint64]:
-        """Offsets and lengths in bytes, shape ``(*grid, 2)``.
+    def decode_index(self, data: bytes) -> npt.NDArray[np.uint64]:
+        """Decode an index: offsets and lengths in bytes, shape ``(*grid, 2)``.
 
         Raises
         ------
         CorruptDataError
             Where it is cut off, or its checksum does not match.
         """
-        require(len(data), self.nbytes)
+        require_size(len(data), self.nbytes)
         body = verify_crc32c(data) if self.checksum else data
         index = np.frombuffer(body, self.dtype).astype(np.uint64)
         return index.reshape(*self.grid, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ArrayLayout:
     """An array as its metadata document describes it.
 
     Attributes
@@ -114,7 +116,7 @@ class Layout:
     index
         Not None where sharded.
     flaws
-        What the document has against the text of Zarr, a sentence each.
+        Deviations of the document from the specification of Zarr, a sentence each.
     chunk_nbytes
         Size in bytes of a decoded chunk.
     """
@@ -136,14 +138,16 @@ class Layout:
 
     def __post_init__(self) -> None:
         nbytes = math.prod(self.chunks) * self.dtype.itemsize
+        # The way of a frozen dataclass; computed once, since it is used for each chunk.
         object.__setattr__(self, "chunk_nbytes", nbytes)
 
     @property
     def most_stored(self) -> int:
-        """More bytes than any encoder makes of one chunk."""
+        """Upper limit of the bytes of an encoded chunk."""
+        # Bytes that cannot be compressed grow by some headers, far less than this.
         return 2 * self.chunk_nbytes + 65536
 
-    def decode(self, data: Buffer) -> npt.NDArray[Any]:
+    def decode_chunk(self, data: Buffer) -> npt.NDArray[Any]:
         """Decode one chunk.
 
         Parameters
@@ -167,12 +171,13 @@ class Layout:
                     data = verify_crc32c(data)
                 else:
                     data = DECODERS[name](data, size)
-            require(len(data), self.chunk_nbytes)
+            require_size(len(data), self.chunk_nbytes)
         except CorruptDataError:
             raise
         except DECODING_ERRORS as error:
             raise CorruptDataError(str(error) or type(error).__name__) from error
         chunk: npt.NDArray[Any]
         chunk = np.ndarray(self.chunks, self.dtype, data, order=self.order)
+        # The cache gives one chunk to many readers.
         chunk.setflags(write=False)
         return chunk

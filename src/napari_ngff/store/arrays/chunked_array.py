@@ -1,7 +1,7 @@
-"""Reads regions of arrays chunk by chunk, without an event loop in between.
+"""Opens arrays and reads boxes of them, without zarr's event loop.
 
-`open_array` reads one metadata document. Stores and codecs in common use are decoded
-here, several chunks at a time; all others by zarr-python behind the same interface.
+`open_array` reads one metadata document. Codecs in common use are decoded here, several
+chunks at a time; zarr-python decodes the others, behind the same interface.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from napari_ngff.errors import ChunkError, CorruptDataError, NodeNotFoundError
 from napari_ngff.store.arrays.boxes import Box, whole_box
 from napari_ngff.store.arrays.codecs import IndirectError, parse_array
 from napari_ngff.store.arrays.region_read import RegionRead, cache
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, Objects, join
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
 from napari_ngff.store.arrays.zarr_fallback import ZarrReader
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from napari_ngff.store.arrays.chunk_layout import Layout, Shape
+    from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.sources.source import Source
 
 __all__ = ["Box", "ChunkedArray", "OnError", "cache", "open_array"]
@@ -55,10 +55,12 @@ def open_array(
     for number, name in DOCUMENTS.items():
         if zarr_format not in (None, number):
             continue
-        key = join(path, name)
+        key = join_key(path, name)
         raw = source.get(key)
         if raw is None:
             continue
+        # First our decoder, which is faster; see
+        # docs/design/002-direct-chunk-reader.md.
         try:
             return ChunkedArray(source, path, parse_array(raw, number))
         except IndirectError as reason:
@@ -68,7 +70,7 @@ def open_array(
             raise CorruptDataError(
                 f"{source.name}/{key} {error}.", remedy="Restore it from a copy."
             ) from error
-    address = join(source.name, path)
+    address = join_key(source.name, path)
     raise NodeNotFoundError(
         f"No zarr array at {address}.",
         remedy="Check the path; a level may be missing on disk.",
@@ -79,26 +81,28 @@ class ChunkedArray:
     """A zarr array that reads boxes of voxels; array-like for whole indices.
 
     Made by `open_array`. Safe to read from many threads at once. Decoded chunks are
-    kept in `cache` until `refresh`.
+    kept in `cache` until `forget_chunks`.
 
     Parameters
     ----------
     source, path
         Where the array is.
     layout
-        What its metadata says.
+        How it is stored.
     reader
-        Decodes in our stead where we cannot.
+        Reads by zarr-python, for what cannot be decoded here.
     lent
-        Whether the layout is that of another array which should be alike; a missing
-        chunk is a `ChunkError` where it is not.
+        Whether the layout is that of another array, not read from this one: the fields
+        of a plate are alike, and opening thousands of documents takes long. Where a
+        chunk is missing, the document is read and compared; another layout is a
+        `ChunkError`.
     """
 
     def __init__(
         self,
         source: Source,
         path: str,
-        layout: Layout,
+        layout: ArrayLayout,
         reader: ZarrReader | None = None,
         *,
         lent: bool = False,
@@ -106,17 +110,18 @@ class ChunkedArray:
         self.source = source
         self.path = path
         self.layout = layout
-        self._objects = Objects(source, path, layout, lent)
+        self._objects = ArrayObjects(source, path, layout, lent)
         self._reader = reader
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # zarr's array holds locks and an event loop, which cannot be pickled.
         if self._reader is not None:
             return open_array, (self.source, self.path, self.zarr_format)
         return ChunkedArray, (self.source, self.path, self.layout)
 
     def __repr__(self) -> str:
         return (
-            f"<ChunkedArray {join(self.source.name, self.path)} "
+            f"<ChunkedArray {join_key(self.source.name, self.path)} "
             f"{self.shape} {self.dtype}>"
         )
 
@@ -137,12 +142,12 @@ class ChunkedArray:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of what `read` returns: native byte order."""
+        """Type of what `read` returns: native byte order."""
         return self.layout.dtype.newbyteorder("=")
 
     @property
     def chunks(self) -> Shape:
-        """Shape of what is decoded at once: of the inner chunk where sharded."""
+        """Shape of a chunk; of the inner one where sharded."""
         return self.layout.chunks
 
     @property
@@ -152,7 +157,7 @@ class ChunkedArray:
 
     @property
     def fill_value(self) -> Any:
-        """Of voxels that are not stored."""
+        """Value of voxels that are not stored."""
         return self.layout.fill_value
 
     @property
@@ -176,13 +181,13 @@ class ChunkedArray:
         return self._reader is None
 
     @property
-    def lent(self) -> bool:
-        """Whether the layout is that of another array; see the parameter."""
+    def has_lent_layout(self) -> bool:
+        """Whether the layout is that of another array; see the parameter `lent`."""
         return self._objects.lent
 
-    def refresh(self) -> None:
-        """Forget decoded chunks, after something wrote to the array."""
-        self._objects.refresh()
+    def forget_chunks(self) -> None:
+        """Forget decoded chunks, after the array was written."""
+        self._objects.forget_chunks()
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -205,7 +210,7 @@ class ChunkedArray:
         IndexError
             For any other index.
         """
-        box, kept = normalise(index, self.shape)
+        box, kept = normalise_index(index, self.shape)
         return self.read(box)[tuple(slice(None) if keep else 0 for keep in kept)]
 
     def read(
@@ -225,15 +230,15 @@ class ChunkedArray:
             Called in this thread once for each chunk that cannot be read; its part
             of the box is the fill value then.
         keep
-            Whether `cache` keeps the decoded chunks; not of what is read only once.
+            Whether `cache` keeps the decoded chunks; False for what is read only once.
         out
-            Where to put the voxels, shape of the box and dtype `dtype`; half filled
-            where this raises. None for a new array.
+            Where to put the voxels: shape of the box, dtype `dtype`; partly filled
+            after an error. None for a new array.
 
         Returns
         -------
         ndarray
-            `out`, or shape of the box, dtype `dtype`, the caller's own.
+            `out`, or a new array: shape of the box, dtype `dtype`.
 
         Raises
         ------
@@ -241,14 +246,17 @@ class ChunkedArray:
             Without `on_error`: a chunk is damaged or unreadable, or the array was
             deleted since it was opened.
         """
+        # Plain integers: those of numpy would overflow in the products below.
         bounds = tuple((int(start), int(stop)) for start, stop in box)
         if len(bounds) != self.ndim:
             raise ValueError(f"a box of {len(bounds)} axes for {self.ndim}")
         region = RegionRead(self._objects, bounds, on_error is None, keep, out)
         if region.out.size and self._reader is None:
-            region.read()
+            region.read_chunks()
         elif region.out.size and self._reader is not None:
             region.read_by(self._reader)
+        # Here and not in the threads that read: `on_error` may belong to the main
+        # thread.
         for error in region.failures:
             if on_error is None:
                 raise error
@@ -256,8 +264,8 @@ class ChunkedArray:
         return region.out
 
 
-def normalise(index: Any, shape: Shape) -> tuple[Box, tuple[bool, ...]]:
-    """Index -> box, and whether each axis stays."""
+def normalise_index(index: Any, shape: Shape) -> tuple[Box, tuple[bool, ...]]:
+    """Convert an index into a box, and whether each axis stays."""
     items = list(index) if isinstance(index, tuple) else [index]
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1 or len(items) - len(dots) > len(shape):

@@ -1,7 +1,7 @@
-"""The metadata document of an array -> how its chunks are found and decoded.
+"""Parses the metadata document of an array into an `ArrayLayout`.
 
-Only what occurs in practice is decoded here (see `parse_array`); for the rest
-`IndirectError` says why zarr-python has to do it.
+Codecs and types in common use are decoded by this package (see `parse_array`); for
+others `IndirectError` names the reason why zarr-python has to decode them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.arrays.chunk_layout import ChunkKeys, Layout, Shape, ShardIndex
+from napari_ngff.store.arrays.chunk_layout import (
+    ArrayLayout,
+    ChunkKeys,
+    Shape,
+    ShardIndex,
+)
 from napari_ngff.store.compression import DECODERS
 from napari_ngff.store.limits import LONGEST_AXIS, parse_json
 
@@ -58,12 +63,12 @@ NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class IndirectError(Exception):
-    """Readable perhaps, but not by us; the message says what is in the way."""
+    """zarr-python may read the array, this package cannot; the message names why."""
 
 
 @lru_cache(maxsize=4096)
-def parse_array(raw: bytes, zarr_format: Literal[2, 3]) -> Layout:
-    """Understand the metadata document of an array.
+def parse_array(raw: bytes, zarr_format: Literal[2, 3]) -> ArrayLayout:
+    """Parse the metadata document of an array.
 
     Parsed documents are kept by their bytes: the images of a plate share theirs.
 
@@ -77,9 +82,9 @@ def parse_array(raw: bytes, zarr_format: Literal[2, 3]) -> Layout:
     Raises
     ------
     CorruptDataError
-        Where it is no JSON, or not the document of an array.
+        Where it is not JSON, or not the document of an array.
     IndirectError
-        Where it says something that only zarr-python may read: other codecs,
+        Where it states something that only zarr-python may read: other codecs,
         filters, data types of other kinds than b, i, u, f, other grids.
     """
     try:
@@ -120,7 +125,7 @@ def codec_names(raw: bytes) -> tuple[str, ...]:
 
 
 def name_of(extension: Any) -> str:
-    """Name of a v3 extension point, written as an object or as a mere string."""
+    """Return the name of an extension of Zarr v3, written as an object or a string."""
     name = str(extension if isinstance(extension, str) else extension["name"])
     for prefix in RETIRED_PREFIXES:
         if name.startswith(prefix):
@@ -129,14 +134,15 @@ def name_of(extension: Any) -> str:
 
 
 def configuration_of(extension: Any) -> JSON:
-    """Its configuration, {} where there is none."""
-    found = {} if isinstance(extension, str) else extension.get("configuration")
-    return dict(found or {})
+    """Return the configuration of an extension, {} where it has none."""
+    stated = {} if isinstance(extension, str) else extension.get("configuration")
+    return dict(stated or {})
 
 
 def parse_shape(value: Any, least: int, ndim: int | None = None) -> Shape:
     """Read a list of lengths, each `least` or more."""
     shape = tuple(value)
+    # `type`: True is an `int` for Python, and no length.
     if any(type(n) is not int or not least <= n <= LONGEST_AXIS for n in shape):
         raise CorruptDataError(f"has impossible lengths {list(shape)}")
     if ndim is not None and len(shape) != ndim:
@@ -144,7 +150,7 @@ def parse_shape(value: Any, least: int, ndim: int | None = None) -> Shape:
     return shape
 
 
-def parse_v2(document: JSON) -> Layout:
+def parse_v2(document: JSON) -> ArrayLayout:
     """Read a ``.zarray`` document (Zarr v2 specification, "Metadata")."""
     shape = parse_shape(document["shape"], 0)
     chunks = parse_shape(document["chunks"], 1, len(shape))
@@ -169,7 +175,7 @@ def parse_v2(document: JSON) -> Layout:
         if compressor["id"] not in DECODERS or not is_plain(compressor):
             raise IndirectError(f"the compressor {compressor['id']!r}")
         steps = ((compressor["id"], nbytes),)
-    return Layout(
+    return ArrayLayout(
         zarr_format=2,
         shape=shape,
         dtype=stored,
@@ -184,7 +190,7 @@ def parse_v2(document: JSON) -> Layout:
     )
 
 
-def parse_v3(document: JSON) -> Layout:
+def parse_v3(document: JSON) -> ArrayLayout:
     """Read a ``zarr.json`` document of an array (Zarr v3 core specification)."""
     shape = parse_shape(document["shape"], 0)
     if document.get("storage_transformers"):
@@ -200,6 +206,8 @@ def parse_v3(document: JSON) -> Layout:
     inner, index = outer, None
     names: tuple[str, ...] = ()
     if codecs and name_of(codecs[0]) == "sharding_indexed":
+        # A codec behind it would compress the whole shard: then none of its chunks
+        # could be read alone.
         if len(codecs) > 1:
             raise IndirectError("codecs after sharding_indexed")
         names = ("sharding_indexed",)
@@ -211,7 +219,7 @@ def parse_v3(document: JSON) -> Layout:
     stored = parse_bytes(codecs, np.dtype(data_type))
     nbytes = math.prod(inner) * stored.itemsize
     dimension_names = document.get("dimension_names")
-    return Layout(
+    return ArrayLayout(
         zarr_format=3,
         shape=shape,
         dtype=stored,
@@ -231,7 +239,7 @@ def parse_v3(document: JSON) -> Layout:
 def find_flaws(
     document: JSON, codecs: list[Any], stored: np.dtype[Any]
 ) -> tuple[str, ...]:
-    """Say what of a document of Zarr v3 is against its text, and is read all the same.
+    """List what in a document of Zarr v3 is against the specification, but is read.
 
     Parameters
     ----------
@@ -317,6 +325,7 @@ def parse_index(sharding: JSON, outer: Shape, inner: Shape) -> ShardIndex:
         raise CorruptDataError(f"has chunks {inner} that do not divide shards {outer}")
     codecs = list(sharding["index_codecs"])
     names = [name_of(codec) for codec in codecs]
+    # The index must have a fixed size to be found at the end, so no compressor.
     if names not in (["bytes"], ["bytes", "crc32c"]):
         raise IndirectError(f"index codecs {names}")
     location = sharding.get("index_location", "end")
@@ -331,13 +340,14 @@ def parse_index(sharding: JSON, outer: Shape, inner: Shape) -> ShardIndex:
 
 
 def is_plain(configuration: JSON) -> bool:
-    """Whether a compressor's settings leave its stream self-describing."""
+    """Return whether a compressed stream can be decoded without its settings."""
     # numcodecs' lzma: 1 is the .xz container; raw and .lzma streams need more.
     return bool(configuration.get("format", 1) == 1)
 
 
 def check_dtype(dtype: np.dtype[Any]) -> None:
     """Raise `IndirectError` for anything but bool, integers and floats."""
+    # float128 is as wide as the machine that wrote it wants.
     if dtype.kind not in "biuf" or dtype.itemsize > 8 or dtype.shape:
         raise IndirectError(f"the data type {dtype.str!r}")
 
@@ -354,11 +364,13 @@ def parse_fill(value: Any, dtype: np.dtype[Any]) -> np.generic:
     number: Any = value
     try:
         if isinstance(value, str) and dtype.kind == "f":
+            # Zarr v3: "0x" and the bits of a float, for a NaN other than the usual one.
             if value.startswith("0x"):
                 bits = np.array([int(value, 16)], f"u{dtype.itemsize}")
                 return bits.view(native)[0]  # type: ignore[no-any-return]
             number = NON_FINITE[value]
         filled: np.generic = native.type(0 if value is None else number)
+        # A float rounds 0.1; an integer must hold its value exactly.
         same = value is None or isinstance(value, str) or dtype.kind == "f"
         if same or filled == value:
             return filled

@@ -1,4 +1,4 @@
-"""Pixels of types that no viewer draws, as numbers that it does."""
+"""Converts pixels of types that viewers cannot draw into types that they can."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["ShownPixels", "shown_pixels"]
+__all__ = ["DrawablePixels", "drawable_labels", "drawable_pixels"]
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPixels:
-    """A source of truth values as 0 and 1, or of complex numbers as magnitudes."""
+class DrawablePixels:
+    """A source of booleans as 0 and 1, or of complex numbers as magnitudes."""
 
     source: ArraySource
 
@@ -34,28 +34,28 @@ class ShownPixels:
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of what is read at once."""
+        """Shape of a chunk."""
         return self.source.chunks
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a rectangle."""
+        """Read a box."""
         block = self.source.read(box)
         return block.view(np.uint8) if block.dtype.kind == "b" else np.abs(block)
 
 
 LARGEST_EXACT = 2**53
-"""From there on float64 leaves whole numbers out."""
+"""Largest number up to which float64 has every integer."""
 
 
 def label_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Choose the type of integers for labels that are stored in a type."""
+    """Choose the type of integers for labels of a stored type."""
     if dtype.kind == "f":
         return np.dtype(np.int32 if dtype.itemsize <= 4 else np.int64)
     return np.dtype(np.uint8) if dtype.kind == "b" else dtype
 
 
 def as_labels(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Round to integers of `label_type`; what is no number, or infinite, is 0."""
+    """Round to integers of `label_type`; NaN and infinity become 0."""
     dtype = label_type(block.dtype)
     if block.dtype.kind != "f":
         return block.astype(dtype, copy=False)
@@ -67,7 +67,7 @@ def as_labels(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class RoundedLabels:
-    """A source of labels that are stored as floating point numbers, as integers."""
+    """A source of labels that are stored as floats, as integers."""
 
     source: ArraySource
 
@@ -83,19 +83,19 @@ class RoundedLabels:
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of what is read at once."""
+        """Shape of a chunk."""
         return self.source.chunks
 
     def read(self, box: Box) -> npt.NDArray[Any]:
-        """Read a rectangle."""
+        """Read a box."""
         return as_labels(self.source.read(box))
 
 
-def shown_labels(source: ArraySource) -> ArraySource:
-    """Give a source of labels as it is, or as integers where it has others."""
+def drawable_labels(source: ArraySource) -> ArraySource:
+    """Return a source of labels as it is, or as integers where it has floats."""
     return RoundedLabels(source) if source.dtype.kind == "f" else source
 
 
-def shown_pixels(source: ArraySource) -> ArraySource:
-    """Give a source as it is, or as numbers where a viewer cannot draw its type."""
-    return ShownPixels(source) if source.dtype.kind in "bc" else source
+def drawable_pixels(source: ArraySource) -> ArraySource:
+    """Return a source as it is, or as numbers where viewers cannot draw its type."""
+    return DrawablePixels(source) if source.dtype.kind in "bc" else source

@@ -1,7 +1,7 @@
-"""The voxels of a chunk -> the bytes of a stored object, as the document asks.
+"""Encodes chunks and shards as the document of their array states.
 
-The counterpart of `napari_ngff.store.arrays.chunk_layout`, for the same arrays: what is
-encoded here decodes there, and other libraries read it.
+The counterpart of `napari_ngff.store.arrays.chunk_layout`, for the same arrays: it
+decodes what is encoded here, and so do other libraries.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from google_crc32c import value as crc32c
 from numcodecs import get_codec
 
-from napari_ngff.store.arrays.chunk_layout import ABSENT, Layout, ShardIndex
+from napari_ngff.store.arrays.chunk_layout import ABSENT, ArrayLayout, ShardIndex
 from napari_ngff.store.arrays.codecs import V3_CODECS, configuration_of, name_of
 from napari_ngff.store.limits import parse_json
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.compression import Buffer
 
-__all__ = ["Encoder", "encode_shard"]
+__all__ = ["ChunkEncoder", "encode_shard"]
 
 Array = npt.NDArray[Any]
 
@@ -32,7 +32,7 @@ SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Encoder:
+class ChunkEncoder:
     """Encodes the chunks of one array.
 
     Attributes
@@ -40,14 +40,14 @@ class Encoder:
     layout
         Of the array.
     steps
-        Bytes-to-bytes encoders, the first first. That may be given an array.
+        Bytes-to-bytes encoders in order; the first gets an array.
     """
 
-    layout: Layout
+    layout: ArrayLayout
     steps: tuple[Callable[[Any], Buffer], ...]
 
     @classmethod
-    def of(cls, raw: bytes, layout: Layout) -> Encoder:
+    def from_document(cls, raw: bytes, layout: ArrayLayout) -> ChunkEncoder:
         """Make the encoder of an array.
 
         Parameters
@@ -68,33 +68,33 @@ class Encoder:
         codecs = document["codecs"]
         if layout.index is not None:
             codecs = configuration_of(codecs[0])["codecs"]
-        return cls(layout, tuple(_step(codec) for codec in codecs[1:]))
+        return cls(layout, tuple(_make_encoder(codec) for codec in codecs[1:]))
 
-    def encode(self, chunk: Array) -> bytes | None:
+    def encode_chunk(self, chunk: Array) -> bytes | None:
         """Encode one chunk.
 
         Parameters
         ----------
         chunk
-            Shape `Layout.chunks`, of any data type that holds the same values.
+            Shape `ArrayLayout.chunks`, of any data type that holds the same values.
 
         Returns
         -------
         bytes or None
-            None where there is nothing but the fill value: that is not stored.
+            None for a chunk of fill values, which is not stored.
         """
-        return None if self.is_blank(chunk) else self.stored(chunk)
+        return None if self.is_blank(chunk) else self.encode_always(chunk)
 
     def is_blank(self, chunk: Array) -> bool:
-        """Whether there is nothing but the fill value in a chunk."""
+        """Return whether a chunk has nothing but the fill value."""
         fill = self.layout.fill_value
-        # A few voxels tell nearly always that there is something. NaN is not equal to
-        # itself; such a chunk is merely stored.
+        # Of most chunks with other values, a few voxels have one already. NaN is not
+        # equal to itself: such a chunk is stored, which is no error.
         few = chunk[(slice(None, None, 16),) * chunk.ndim]
         return bool((few == fill).all() and (chunk == fill).all())
 
-    def stored(self, chunk: Array) -> bytes:
-        """Encode a chunk, whatever is in it."""
+    def encode_always(self, chunk: Array) -> bytes:
+        """Encode a chunk, also one of fill values."""
         order = self.layout.order
         data: Any = np.asarray(chunk, self.layout.dtype, order=order).ravel(order=order)
         for step in self.steps:
@@ -102,7 +102,7 @@ class Encoder:
         return bytes(data) if self.steps else data.tobytes()
 
 
-def _step(codec: Any) -> Callable[[Any], Buffer]:
+def _make_encoder(codec: Any) -> Callable[[Any], Buffer]:
     name, configuration = name_of(codec), configuration_of(codec)
     if name == "crc32c":
         return add_crc32c
@@ -116,13 +116,13 @@ def _step(codec: Any) -> Callable[[Any], Buffer]:
 
 
 def add_crc32c(data: Any) -> bytes:
-    """Put a CRC-32C behind bytes (Zarr v3 codec ``crc32c``)."""
+    """Append a CRC-32C to bytes (Zarr v3 codec ``crc32c``)."""
     raw: bytes = data.tobytes() if isinstance(data, np.ndarray) else bytes(data)
     return raw + int(crc32c(raw)).to_bytes(4, "little")
 
 
 def encode_shard(index: ShardIndex, chunks: Mapping[Shape, bytes]) -> bytes | None:
-    """Put the encoded chunks of a shard together (Zarr v3 ``sharding_indexed``).
+    """Join the encoded chunks of a shard (Zarr v3 codec ``sharding_indexed``).
 
     Parameters
     ----------
@@ -134,17 +134,17 @@ def encode_shard(index: ShardIndex, chunks: Mapping[Shape, bytes]) -> bytes | No
     Returns
     -------
     bytes or None
-        None where there is no chunk: then nothing is stored.
+        None without chunks: then nothing is stored.
     """
     if not chunks:
         return None
     entries = np.full((*index.grid, 2), ABSENT, np.uint64)
-    at = index.nbytes if index.at_start else 0
+    offset = index.nbytes if index.at_start else 0
     parts: list[bytes] = []
     for position in sorted(chunks):
         part = chunks[position]
-        entries[position] = at, len(part)
-        at += len(part)
+        entries[position] = offset, len(part)
+        offset += len(part)
         parts.append(part)
     numbers = entries.astype(index.dtype).tobytes()
     stored = add_crc32c(numbers) if index.checksum else numbers

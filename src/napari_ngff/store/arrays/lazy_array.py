@@ -1,9 +1,9 @@
-"""Lazy dask arrays: opening costs nothing per chunk, slicing only what it shows.
+"""Lazy dask arrays, which open in the same time whatever their number of chunks.
 
-A `LazyArray` *is* a `dask.array.Array`. Plain slicing gives another one on the
-window alone, `numpy.asarray` reads that window straight from its source, and every
-other operation makes the ordinary graph, then and only then. (dask's own arrays pay
-for each chunk of the whole at every slice: dask#8570.)
+A `LazyArray` *is* a `dask.array.Array`. A plain slice is another one, on a smaller
+window; `numpy.asarray` reads the window from its source; every other operation makes
+the usual graph of dask first. (dask's own arrays handle each chunk of the whole array
+at every slice: dask#8570.)
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ArraySource", "ArrayWindow", "BlankArray", "LazyArray"]
 
+# bool is an int for Python, but a mask for numpy.
 NOT_PLAIN = (np.ndarray, list, DaskArray, bool)
 """Types of indices that are left to dask."""
 
 
 class ArraySource(Protocol):
-    """An n-dimensional array that can be read by rectangles, from any thread."""
+    """An n-dimensional array that can be read by boxes, from any thread."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -41,15 +42,15 @@ class ArraySource(Protocol):
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of what is read at once."""
+        """Shape of a chunk."""
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a rectangle; its shape is ``stop - start`` per axis."""
+        """Read a box; the shape of the result is ``stop - start`` per axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayWindow:
-    """A rectangle of a source, its axes dropped, kept, moved or new.
+    """A box of a source, its axes dropped, kept, moved or new.
 
     Itself an `ArraySource`.
 
@@ -80,13 +81,13 @@ class ArrayWindow:
             raise ValueError(msg)
 
     @classmethod
-    def whole(cls, source: ArraySource) -> ArrayWindow:
-        """All of a source, as it is."""
+    def whole_source(cls, source: ArraySource) -> ArrayWindow:
+        """Make the window of a whole source, as it is."""
         return cls(source, tuple(range(len(source.shape))))
 
     @property
     def is_plain(self) -> bool:
-        """Whether a rectangle of the window is the same rectangle of the source."""
+        """Whether a box of the window is the same box of the source."""
         begins = not any(start for start, _ in self.box)
         kept = self.order == tuple(range(len(self.box)))
         return begins and kept and all(step == 1 for step in self.steps)
@@ -110,7 +111,7 @@ class ArrayWindow:
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of what is read at once."""
+        """Shape of a chunk."""
         sizes = self.source.chunks
         return tuple(1 if axis is None else sizes[axis] for axis in self.order)
 
@@ -119,21 +120,21 @@ class ArrayWindow:
         return tuple(
             (1,)
             if axis is None
-            else _pieces(*self.box[axis], max(1, self.source.chunks[axis]))
+            else _cut_lengths(*self.box[axis], max(1, self.source.chunks[axis]))
             for axis in self.order
         )
 
-    def select(self, index: Any) -> ArrayWindow | None:
+    def select_index(self, index: Any) -> ArrayWindow | None:
         """Narrow the window by integers, unit steps, Ellipsis or None.
 
-        Returns None for any other index, which numpy's rules would have to decide.
+        Returns None for any other index: dask then applies numpy's rules.
 
         Raises
         ------
         IndexError
             For an integer out of bounds, or too many of them.
         """
-        parts = _expanded(index, len(self.order))
+        parts = _expand_index(index, len(self.order))
         if parts is None:
             return None
         box = list(self.box)
@@ -144,7 +145,7 @@ class ArrayWindow:
                 order.append(None)
                 continue
             axis, size = next(axes)
-            span = _span(part, size)
+            span = _index_span(part, size)
             if span is None or (axis is None and span[:2] != (0, 1)):
                 return None
             start, stop, kept = span
@@ -158,12 +159,12 @@ class ArrayWindow:
         first, step = self.box[axis][0], self.steps[axis]
         return first + start * step, first + (stop - 1) * step + 1
 
-    def permuted(self, order: tuple[int, ...]) -> ArrayWindow:
-        """Put the axes in another order."""
+    def permute_axes(self, order: tuple[int, ...]) -> ArrayWindow:
+        """Return the window with its axes in another order."""
         return replace(self, order=tuple(self.order[i] for i in order))
 
     def read(self, box: Box | None = None) -> np.ndarray[Any, Any]:
-        """Read a rectangle of the window; all of it by default."""
+        """Read a box of the window; all of it by default."""
         if box is None:
             box = whole_box(self.shape)
         spans = [(start, start + 1) for start, _ in self.box]
@@ -175,7 +176,7 @@ class ArrayWindow:
         return order_block(self.source.read(tuple(spans))[tuple(picks)], self.order)
 
     def __getitem__(self, index: Any) -> np.ndarray[Any, Any]:
-        window = self.select(index)
+        window = self.select_index(index)
         return self.read()[index] if window is None else window.read()
 
 
@@ -188,15 +189,15 @@ class BlankArray:
     dtype: np.dtype[Any]
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a rectangle of zeros."""
+        """Return zeros for a box."""
         return np.zeros(box_shape(box), self.dtype)
 
 
 class LazyArray(DaskArray):
-    """A dask array over an `ArrayWindow`; see the module's text.
+    """A dask array over an `ArrayWindow`.
 
-    Built with `LazyArray.of`. Relies on how `dask.array.Array` keeps its name, chunks
-    and meta (2025.1 to 2026.8, pinned by a test); the graph is a property here.
+    Made by `LazyArray.of_window`. Relies on how `dask.array.Array` keeps its name,
+    chunks and meta (2025.1 to 2026.8, pinned by a test); the graph is a property here.
     """
 
     __slots__ = ("_graph", "_token", "_window")
@@ -206,17 +207,17 @@ class LazyArray(DaskArray):
     _window: ArrayWindow | None
 
     @classmethod
-    def of(cls, window: ArrayWindow, token: str | None = None) -> Self:
-        """Wrap a window.
+    def of_window(cls, window: ArrayWindow, token: str | None = None) -> Self:
+        """Make the array of a window.
 
         Parameters
         ----------
         window
             What to show.
         token
-            Names the source's content; arrays of equal token and window are equal.
-            Caches of task results go by it, so it must change when the content does.
-            A new one by default.
+            Name of the source's content: arrays of equal token and window are equal.
+            Caches of task results use it, so it must change with the content. A new one
+            by default.
         """
         self = object.__new__(cls)
         self._graph = None
@@ -229,13 +230,15 @@ class LazyArray(DaskArray):
 
     @property
     def window(self) -> ArrayWindow | None:
-        """What it shows; None once it was changed through dask in place."""
+        """The window; None once dask has changed the array in place."""
         return self._window
 
     @property
     def dask(self) -> Any:
-        """The graph, made when first asked for."""
+        """The graph, made when it is first used."""
         if self._graph is None:
+            # `inline_array`: the window is in each task, so that no task of its own has
+            # to pass it on; `name`: hashing the source would read it.
             made = da.from_array(
                 self._window,
                 chunks=self._chunks,
@@ -249,7 +252,8 @@ class LazyArray(DaskArray):
 
     @dask.setter
     def dask(self, graph: Any) -> None:
-        # Assignment into a dask array replaces its graph: the source no longer tells.
+        # Assignment into a dask array replaces its graph; the source no longer has its
+        # values.
         self._graph = graph
         self._window = None
 
@@ -257,10 +261,10 @@ class LazyArray(DaskArray):
         return DaskArray, (self.dask, self.name, self.chunks, self.dtype, self._meta)
 
     def __getitem__(self, index: Any) -> Any:
-        window = None if self._window is None else self._window.select(index)
+        window = None if self._window is None else self._window.select_index(index)
         if window is None:
             return super().__getitem__(index)  # type: ignore[no-untyped-call]
-        return self if window == self._window else self.of(window, self._token)
+        return self if window == self._window else self.of_window(window, self._token)
 
     def transpose(self, *axes: Any) -> Any:
         """Reorder the axes, lazily and without a graph."""
@@ -268,7 +272,7 @@ class LazyArray(DaskArray):
         order = tuple(order) if order else tuple(reversed(range(self.ndim)))
         if self._window is None or sorted(order) != list(range(self.ndim)):
             return super().transpose(*axes)  # type: ignore[no-untyped-call]
-        return self.of(self._window.permuted(order), self._token)
+        return self.of_window(self._window.permute_axes(order), self._token)
 
     def __array__(self, dtype: Any = None, copy: Any = None, **kwargs: Any) -> Any:
         if self._window is None:
@@ -277,20 +281,23 @@ class LazyArray(DaskArray):
         return data if dtype is None else data.astype(dtype, copy=False)
 
 
+# Tokens of two sessions must differ: caches of dask may outlive a process.
 _counter = itertools.count()
 _SESSION = f"{np.random.SeedSequence().entropy:x}"[:12]
 
 
-def _pieces(start: int, stop: int, step: int) -> tuple[int, ...]:
-    """Cut ``start..stop`` at the multiples of `step`; lengths of the pieces."""
+def _cut_lengths(start: int, stop: int, step: int) -> tuple[int, ...]:
+    """Return the lengths of the parts of ``start..stop``, cut at multiples of
+    `step`.
+    """
     size = stop - start
     first = min(step - start % step, size)
     full, last = divmod(size - first, step)
     return (first,) + (step,) * full + ((last,) if last else ())
 
 
-def _expanded(index: Any, ndim: int) -> tuple[Any, ...] | None:
-    """Write an index out to one part per axis, plus the new axes; None if not plain."""
+def _expand_index(index: Any, ndim: int) -> tuple[Any, ...] | None:
+    """Expand an index to one part per axis, plus new axes; None if not plain."""
     parts = index if isinstance(index, tuple) else (index,)
     given, dots = 0, []
     for i, part in enumerate(parts):
@@ -309,8 +316,8 @@ def _expanded(index: Any, ndim: int) -> tuple[Any, ...] | None:
     return (*parts[:split], *(slice(None),) * (ndim - given), *parts[split + 1 :])
 
 
-def _span(part: Any, size: int) -> tuple[int, int, bool] | None:
-    """Start, stop and whether the axis stays; None if not plain."""
+def _index_span(part: Any, size: int) -> tuple[int, int, bool] | None:
+    """Return start, stop and whether the axis stays; None if not plain."""
     if isinstance(part, slice):
         try:
             start, stop, step = part.indices(size)

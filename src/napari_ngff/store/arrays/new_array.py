@@ -1,4 +1,4 @@
-"""The metadata documents of new arrays and groups."""
+"""Writes the metadata documents of new arrays and groups."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 __all__ = ["NewArray", "group_documents", "shard_shape"]
 
 ZSTD = 1
-"""Level of zstd. On labels it is ten times quicker than blosc at level 5, and smaller.
-On pixels of several bytes, blosc's shuffle makes it smaller by a quarter."""
+"""Level of zstd. On labels it is ten times faster than blosc at level 5, and smaller.
+On pixels of several bytes, the shuffle of blosc saves another quarter."""
 
 LARGEST_SHARD, MOST_JOINED = 32 * 2**20, 4096
-"""Bytes of a shard's chunks, decoded: a save holds the encoded ones twice; and chunks,
-which each have a place in its index."""
+"""Limits of a shard: bytes of its decoded chunks, since a save holds the encoded ones
+twice, and number of its chunks, each of which takes space in the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewArray:
-    """An array to be made; axes in its own order.
+    """An array that is to be created; axes in its own order.
 
     Attributes
     ----------
@@ -50,8 +50,8 @@ class NewArray:
     shards: Shape | None = None
     shuffle: bool = False
 
-    def document(self, version: str) -> tuple[str, bytes]:
-        """Write the metadata document; return its name, too.
+    def make_document(self, version: str) -> tuple[str, bytes]:
+        """Return the name and the text of the metadata document.
 
         Raises
         ------
@@ -59,14 +59,14 @@ class NewArray:
             Where shards are asked for up to 0.4, which is Zarr v2.
         """
         if version <= "0.4":
-            return ".zarray", _json(self._v2(version))
-        return "zarr.json", _json(self._v3())
+            return ".zarray", _dump_json(self._v2_document(version))
+        return "zarr.json", _dump_json(self._v3_document())
 
     @property
     def _shuffled(self) -> bool:
         return self.shuffle and self.dtype.itemsize > 1
 
-    def _v2(self, version: str) -> JSON:
+    def _v2_document(self, version: str) -> JSON:
         if self.shards is not None:
             msg = f"OME-Zarr {version} has no shards: write 0.5 or newer."
             raise ValueError(msg)
@@ -88,10 +88,11 @@ class NewArray:
             "fill_value": 0,
             "order": "C",
             "filters": None,
+            # 0.2: "chunks are nested" (its changelog); 0.1 had Zarr's usual ".".
             "dimension_separator": "." if version == "0.1" else "/",
         }
 
-    def _v3(self) -> JSON:
+    def _v3_document(self) -> JSON:
         compressor: JSON = {"level": ZSTD, "checksum": False}
         if self._shuffled:
             compressor = {
@@ -99,7 +100,7 @@ class NewArray:
                 "cname": "zstd",
                 "clevel": ZSTD,
                 "shuffle": "shuffle",
-                "blocksize": 0,
+                "blocksize": 0,  # chosen by blosc; the codec requires the key
             }
         codecs: list[JSON] = [
             {"name": "bytes", "configuration": {"endian": "little"}},
@@ -160,6 +161,7 @@ def shard_shape(shape: Shape, chunks: Shape, itemsize: int) -> Shape | None:
     grid = [-(-n // c) for n, c in zip(shape, chunks, strict=True)]
     room = min(MOST_JOINED, LARGEST_SHARD // max(1, math.prod(chunks) * itemsize))
     joined = [1] * len(grid)
+    # Doubled axis by axis, so that shards stay about as long as wide.
     for axes in ([-1, -2][: len(grid)], *([i] for i in range(-3, -len(grid) - 1, -1))):
         growing = set(axes)
         while growing:
@@ -178,10 +180,13 @@ def shard_shape(shape: Shape, chunks: Shape, itemsize: int) -> Shape | None:
 def group_documents(attributes: JSON, version: str) -> dict[str, bytes]:
     """Write the metadata documents of a group: name -> text."""
     if version <= "0.4":
-        return {".zgroup": _json({"zarr_format": 2}), ".zattrs": _json(attributes)}
+        return {
+            ".zgroup": _dump_json({"zarr_format": 2}),
+            ".zattrs": _dump_json(attributes),
+        }
     group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-    return {"zarr.json": _json(group)}
+    return {"zarr.json": _dump_json(group)}
 
 
-def _json(document: JSON) -> bytes:
+def _dump_json(document: JSON) -> bytes:
     return json.dumps(document, indent=2).encode()

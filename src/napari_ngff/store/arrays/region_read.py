@@ -1,4 +1,4 @@
-"""One read of a box of voxels: which chunks, by how many threads, and what failed."""
+"""Reads a box of an array: chunk by chunk, by several threads."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.boxes import box_shape, cell_ranges
 from napari_ngff.store.arrays.chunk_layout import ABSENT, Shape
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, Objects, ShardChunks
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, ShardChunks
 from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.lru_cache import ENTRY, ByteCache
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,9 +39,9 @@ cache: ByteCache[Array] = ByteCache(256 * 2**20)
 """Decoded chunks of all arrays of the process; set ``cache.limit`` in bytes."""
 
 
-Meeting = tuple[int, slice, slice]
-"""Where a box and a cell of a grid meet on one axis: the cell's position, and what is
-inside the cell, and inside the box."""
+CellSpan = tuple[int, slice, slice]
+"""Common part of a box and a cell on one axis: position of the cell, and the part as
+slices of the cell and of the box."""
 
 CacheKey = tuple[int, Shape, "Revision | None"]
 """Token of the array, position of a chunk, and the revision of the shard that holds
@@ -50,21 +50,23 @@ it."""
 Item = TypeVar("Item")
 
 refused: ByteCache[tuple[float, str, str]] = ByteCache(2**20)
-"""When a server did not give chunks; address and reason."""
+"""Time of the last failed request for a chunk, its address and the reason."""
 
 SOON = 5.0
-"""Seconds in which the main thread does not ask for these again: napari reads what it
-shows there, more than once, and the window would stand still each time."""
+"""Seconds in which the main thread does not ask for such chunks again.
+
+napari reads what it shows in the main thread, more than once, and the window would wait
+each time."""
 
 ATTEMPTS = 5
-"""To read a chunk of a shard that is written anew meanwhile."""
+"""Attempts to read a chunk of a shard that is replaced again and again."""
 
 WORTHWHILE = 2**18
-"""Bytes of decoded chunks below which one thread reads local files sooner than two."""
+"""Bytes of decoded chunks below which one thread reads local files faster than two."""
 
 
 class RegionRead:
-    """A box of an array while it is being read.
+    """One read of a box of an array.
 
     Parameters
     ----------
@@ -89,7 +91,7 @@ class RegionRead:
 
     def __init__(
         self,
-        objects: Objects,
+        objects: ArrayObjects,
         box: Box,
         strict: bool,
         keep: bool = True,
@@ -107,17 +109,17 @@ class RegionRead:
         self._token = objects.token
         self._missing = False
         self._shards: dict[Shape, ShardChunks | None] = {}
-        self._axes = meetings(box, self.layout.chunks)
+        self._axes = cell_spans(box, self.layout.chunks)
         count = math.prod(map(len, self._axes))
-        # What is larger than the cache would only push everything out of it.
+        # A read of more than half of the cache would push everything else out of it.
         taken = count * (self.layout.chunk_nbytes + ENTRY)
         self._keep = keep and taken <= cache.limit // 2
 
-    def read(self) -> None:
+    def read_chunks(self) -> None:
         """Fill `out` by decoding chunks."""
         if self.layout.shards is not None:
             self._open_shards(cell_ranges(self.box, self.layout.shards))
-        self._each(self._axes, self._read_chunk)
+        self._share_positions(self._axes, self._read_chunk)
         if self._missing:
             self._check_array()
 
@@ -126,21 +128,21 @@ class RegionRead:
         try:
             self.out[...] = reader.read(self.box)
         except CorruptDataError:
-            for meets in self._until_failure(self._axes):
-                cell, inside, target = parted(meets)
+            for spans in self._until_failure(self._axes):
+                cell, inside, target = split_spans(spans)
                 part = tuple(
-                    (c * n + at.start, c * n + at.stop)
-                    for c, n, at in zip(cell, self.layout.chunks, inside, strict=True)
+                    (c * n + span.start, c * n + span.stop)
+                    for c, n, span in zip(cell, self.layout.chunks, inside, strict=True)
                 )
                 try:
                     self.out[target] = reader.read(part)
                 except CorruptDataError as error:
                     self.out[target] = self.layout.fill_value
-                    self._fail(reader.key(cell), error)
-        # zarr does not tell whether it met a missing chunk.
+                    self._add_failure(reader.object_key(cell), error)
+        # zarr does not report missing chunks.
         self._check_array()
 
-    def _each(
+    def _share_positions(
         self, axes: Sequence[Sequence[Item]], step: Callable[[tuple[Item, ...]], None]
     ) -> None:
         count = math.prod(map(len, axes))
@@ -148,7 +150,7 @@ class RegionRead:
         small = count * self.layout.chunk_nbytes < WORTHWHILE
         if small and concurrency <= LOCAL_CONCURRENCY:
             concurrency = 1
-        share(self._until_failure(axes), step, count, concurrency)
+        share_work(self._until_failure(axes), step, count, concurrency)
 
     def _until_failure(
         self, axes: Sequence[Sequence[Item]]
@@ -159,9 +161,9 @@ class RegionRead:
             yield position
 
     def _open_shards(self, grid: Sequence[range]) -> None:
-        # A local index is read sooner than a thread wakes up.
+        # A local index is read faster than a thread wakes up.
         if self.objects.source.concurrency > LOCAL_CONCURRENCY:
-            self._each(grid, self._open_shard)
+            self._share_positions(grid, self._open_shard)
             return
         for shard in self._until_failure(grid):
             self._open_shard(shard)
@@ -169,37 +171,38 @@ class RegionRead:
     def _open_shard(self, shard: Shape) -> None:
         chunks = None
         try:
-            chunks = self.objects.shard(shard)
+            chunks = self.objects.find_chunks(shard)
             self._missing |= chunks is None
         except (CorruptDataError, OSError) as error:
-            self._fail(self.objects.key(shard), error)
+            self._add_failure(self.objects.object_key(shard), error)
         self._shards[shard] = chunks
 
-    def _read_chunk(self, meets: tuple[Meeting, ...]) -> None:
-        cell, inside, target = parted(meets)
+    def _read_chunk(self, spans: tuple[CellSpan, ...]) -> None:
+        cell, inside, target = split_spans(spans)
         chunk = cache.get(self._cache_key(cell))
         if chunk is None:
-            chunk = self._load(cell)
+            chunk = self._load_chunk(cell)
         self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
 
     def _cache_key(self, cell: Shape) -> CacheKey:
         """Name a chunk, and the revision of the shard that holds it.
 
-        Objects that are one chunk are read whole: they need no revision here, and the
-        system is not asked for it at each look.
+        An object of one chunk is read as a whole and needs no revision here; so the
+        system is not asked for one at each read.
         """
         index = self.layout.index
         chunks = index and self._shards[shard_of(cell, index.grid)]
         return self._token, cell, chunks.revision if chunks else None
 
-    def _load(self, cell: Shape) -> Array | None:
+    # In threads: failures are collected, not raised, so that the other chunks are read.
+    def _load_chunk(self, cell: Shape) -> Array | None:
         """Read, decode and keep a chunk; None where it is missing or broken."""
         index, key = self.layout.index, self._cache_key(cell)
         try:
             if index is None:
                 stored = cell
                 spare_main_thread(key)
-                data = self.objects.whole(cell)
+                data = self.objects.read_object(cell)
                 if data is None:
                     self._missing = True
             else:
@@ -209,28 +212,30 @@ class RegionRead:
                 key = self._token, cell, revision
             if data is not None:
                 check_chunk(self.layout.chunk_nbytes)
-            chunk = None if data is None else self.layout.decode(data)
+            chunk = None if data is None else self.layout.decode_chunk(data)
             if chunk is not None and self._keep:
                 cache.put(key, chunk, chunk.nbytes)
             return chunk
         except (CorruptDataError, UnsupportedError, OSError) as error:
             if isinstance(error, ServerError):
                 refused.put(key, (time.monotonic(), error.address, error.reason), 0)
-            self._fail(self.objects.key(stored), error)
+            self._add_failure(self.objects.object_key(stored), error)
             return None
 
     def _load_part(
         self, shard: Shape, inside: Shape
     ) -> tuple[bytes | None, Revision | None]:
-        """Read a chunk of a shard, which may be written anew meanwhile.
+        """Read a chunk of a shard, which may be replaced meanwhile.
 
         Returns
         -------
         bytes or None
             None where it is missing.
         Revision or None
-            Of the shard that it was read from.
+            Revision of the shard that it was read from.
         """
+        # The index and the chunk are two reads: if the shard was replaced in between,
+        # the offset is one of the old shard, and its bytes may decode without an error.
         for _ in range(ATTEMPTS):
             chunks = self._shards[shard]
             if chunks is None:
@@ -239,7 +244,7 @@ class RegionRead:
             if offset == length == ABSENT:
                 return None, chunks.revision
             try:
-                data = self.objects.part(shard, offset, length)
+                data = self.objects.read_part(shard, offset, length)
             except CorruptDataError:
                 if self.objects.is_current(shard, chunks):
                     raise
@@ -250,28 +255,28 @@ class RegionRead:
         raise CorruptDataError("another program keeps writing it; read it again")
 
     def _check_array(self) -> None:
-        """Tell missing chunks from an array that was deleted while it was open."""
+        """Add a failure where chunks are missing because the array was deleted."""
         if self.strict and self.failures:
             return
         document = DOCUMENTS[self.layout.zarr_format]
         try:
-            if not self.objects.present():
+            if not self.objects.is_present():
                 gone = FileNotFoundError("the array is gone; deleted or moved?")
-                self._fail(document, gone)
+                self._add_failure(document, gone)
         except (CorruptDataError, OSError) as error:
-            self._fail(document, error)
+            self._add_failure(document, error)
 
-    def _fail(self, key: str, cause: Exception) -> None:
-        self.failures.append(self.objects.error(key, cause))
+    def _add_failure(self, key: str, cause: Exception) -> None:
+        self.failures.append(self.objects.chunk_error(key, cause))
 
 
 def shard_of(cell: Shape, grid: Shape) -> Shape:
-    """Position of the shard that holds a chunk; `grid` is its number of chunks."""
+    """Return the position of the shard of a chunk; `grid` is its number of chunks."""
     return tuple(c // n for c, n in zip(cell, grid, strict=True))
 
 
 def spare_main_thread(key: CacheKey) -> None:
-    """Raise there again why a server did not give a chunk a moment ago."""
+    """Raise the last error of a chunk again, in the main thread and for `SOON`."""
     refusal = refused.get(key)
     if refusal is None or threading.current_thread() is not threading.main_thread():
         return
@@ -280,11 +285,11 @@ def spare_main_thread(key: CacheKey) -> None:
         raise ServerError(address, reason)
 
 
-def meetings(box: Box, lengths: Shape) -> list[list[Meeting]]:
-    """Where a box and the cells of a grid meet, per axis."""
-    axes: list[list[Meeting]] = []
+def cell_spans(box: Box, lengths: Shape) -> list[list[CellSpan]]:
+    """List the common parts of a box and the cells of a grid, per axis."""
+    axes: list[list[CellSpan]] = []
     for (start, stop), n in zip(box, lengths, strict=True):
-        axis: list[Meeting] = []
+        axis: list[CellSpan] = []
         for origin in range(start // n * n, stop, n):
             low, high = max(start, origin), min(stop, origin + n)
             inside = slice(low - origin, high - origin)
@@ -293,7 +298,7 @@ def meetings(box: Box, lengths: Shape) -> list[list[Meeting]]:
     return axes
 
 
-def parted(meets: tuple[Meeting, ...]) -> tuple[Any, Any, Any]:
-    """Part what is known per axis: the cell, what is inside it, and inside the box."""
-    cell, inside, target = zip(*meets, strict=True) if meets else ((), (), ())
+def split_spans(spans: tuple[CellSpan, ...]) -> tuple[Any, Any, Any]:
+    """Split parts of all axes into the cell, slices of it, and slices of the box."""
+    cell, inside, target = zip(*spans, strict=True) if spans else ((), (), ())
     return cell, inside, target

@@ -1,4 +1,4 @@
-"""The stored objects of one array: their keys, and reading them."""
+"""Reads the stored objects of one array: chunks and shards, by their keys."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.revision import Revision
 
 if TYPE_CHECKING:
-    from napari_ngff.store.arrays.chunk_layout import Layout, Shape
+    from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["DOCUMENTS", "Index", "Objects", "ShardChunks", "join"]
+__all__ = ["DOCUMENTS", "ArrayObjects", "Index", "ShardChunks", "join_key"]
 
 DOCUMENTS = {3: "zarr.json", 2: ".zarray"}
 """Name of an array's metadata document by Zarr format, the likelier first."""
 
 LARGE = 64 << 20
-"""Bytes of an object that are read whatever the chunk in it should take."""
+"""Bytes up to which any object is read, whatever size its chunk should have."""
 
 Index = npt.NDArray[np.uint64]
 """Offset and length in bytes of each chunk of a shard, shape ``(*grid, 2)``."""
@@ -40,7 +40,7 @@ class ShardChunks:
     revision
         Of the shard; None where its source does not know.
     index
-        What it says there.
+        Offsets and lengths.
     """
 
     revision: Revision | None
@@ -51,21 +51,20 @@ indexes: ByteCache[ShardChunks] = ByteCache(32 * 2**20)
 tokens = itertools.count()
 
 
-class Objects:
-    """What of an array is in a source.
+class ArrayObjects:
+    """Chunks and shards of an array in a source.
 
     Attributes
     ----------
     token
-        Marks what was read from these objects in caches; changes with `refresh`.
-        Never used twice in a process, which the ``id`` of an object may be.
+        Key in caches of what was read from these objects; a new one after
+        `forget_chunks`. Never used twice in a process, unlike the ``id`` of an object.
     lent
-        Whether the layout was not read, but is that of an array that is alike: where
-        an object is missing, the document tells.
+        Whether the layout is that of another array; see `ChunkedArray`.
     """
 
     def __init__(
-        self, source: Source, path: str, layout: Layout, lent: bool = False
+        self, source: Source, path: str, layout: ArrayLayout, lent: bool = False
     ) -> None:
         self.lent = lent
         self.source = source
@@ -74,27 +73,29 @@ class Objects:
         self.token = next(tokens)
         self._separator: str | None = None
 
-    def refresh(self) -> None:
-        """Take nothing that was read before for what is there now."""
+    def forget_chunks(self) -> None:
+        """Let caches not use what was read before."""
         self.token = next(tokens)
 
     def use_separator(self, separator: str) -> None:
-        """Write keys so where the document of the array does not say."""
+        """Set the separator of keys, for documents that state none."""
         self._separator = separator
 
-    def key(self, position: Shape) -> str:
-        """Key below the array of the object at `position` in the grid of objects."""
-        return self.layout.keys.encode(position, self._separator)
+    def object_key(self, position: Shape) -> str:
+        """Return the key below the array of the object at a position of the grid."""
+        return self.layout.keys.make_key(position, self._separator)
 
-    def error(self, key: str, cause: Exception) -> ChunkError:
-        """Say that the object `key` below the array cannot be used, and why."""
-        error = ChunkError(self.source.name, join(self.path, key), cause)
+    def chunk_error(self, key: str, cause: Exception) -> ChunkError:
+        """Make the error about an object that cannot be used."""
+        error = ChunkError(self.source.name, join_key(self.path, key), cause)
         error.__cause__ = cause
         return error
 
-    def present(self) -> bool:
-        """Whether the array is still there; one that was lent, whether it is so."""
-        key = join(self.path, DOCUMENTS[self.layout.zarr_format])
+    def is_present(self) -> bool:
+        """Return whether the array still exists, and has the layout if that is lent."""
+        key = join_key(self.path, DOCUMENTS[self.layout.zarr_format])
+        # One byte: on a server that is as good as a question whether it exists, which
+        # signed addresses do not allow.
         if not self.lent:
             return self.source.get(key, 0, 1) is not None
         raw = self.source.get(key)
@@ -104,7 +105,7 @@ class Objects:
         except IndirectError:
             return False
 
-    def whole(self, position: Shape) -> bytes | None:
+    def read_object(self, position: Shape) -> bytes | None:
         """Read an object; None where there is none.
 
         Raises
@@ -114,7 +115,7 @@ class Objects:
         """
         keys = self.layout.keys
         separator = self._separator  # once: another thread may find it out meanwhile
-        data = self._bounded(keys.encode(position, separator))
+        data = self._read_bounded(keys.make_key(position, separator))
         if keys.separator or separator or len(position) < 2:
             return data
         # Zarr v2 means "." where nothing is said, and yet there are files of OME-Zarr
@@ -123,22 +124,22 @@ class Objects:
         if data is not None:
             self._separator = "."
             return data
-        data = self._bounded(keys.encode(position, "/"))
+        data = self._read_bounded(keys.make_key(position, "/"))
         if data is not None:
             self._separator = "/"
         return data
 
-    def _bounded(self, key: str) -> bytes | None:
-        place = join(self.path, key)
+    def _read_bounded(self, key: str) -> bytes | None:
+        place = join_key(self.path, key)
         most = max(LARGE, self.layout.most_stored)
-        revision = self.source.revision(place)
+        revision = self.source.find_revision(place)
         if isinstance(revision, Revision) and revision.size > most:
             raise CorruptDataError(
                 f"it has {revision.size} bytes, more than any encoder"
             )
         return self.source.get(place)
 
-    def shard(self, position: Shape) -> ShardChunks | None:
+    def find_chunks(self, position: Shape) -> ShardChunks | None:
         """Find the chunks of a shard as it is now; None where there is no such object.
 
         Raises
@@ -149,9 +150,9 @@ class Objects:
         layout, token = self.layout.index, self.token
         if layout is None:
             return None
-        key = join(self.path, self.key(position))
-        # Before reading: what changes in between is then seen as a change.
-        revision = self.source.revision(key)
+        key = join_key(self.path, self.object_key(position))
+        # Before the read: a change in between then counts as a change.
+        revision = self.source.find_revision(key)
         known = indexes.get((token, position))
         if known is not None and known.revision == revision:
             return known
@@ -161,7 +162,7 @@ class Objects:
         if data is None:
             return None
         try:
-            index = layout.decode(data)
+            index = layout.decode_index(data)
         except CorruptDataError as error:
             raise CorruptDataError(f"the shard's index {error}") from error
         chunks = ShardChunks(revision, index)
@@ -169,12 +170,12 @@ class Objects:
         return chunks
 
     def is_current(self, position: Shape, chunks: ShardChunks) -> bool:
-        """Whether a shard is what it was when its chunks were found."""
-        key = join(self.path, self.key(position))
-        return self.source.revision(key) == chunks.revision
+        """Return whether a shard is unchanged since its chunks were found."""
+        key = join_key(self.path, self.object_key(position))
+        return self.source.find_revision(key) == chunks.revision
 
-    def part(self, shard: Shape, offset: int, length: int) -> bytes:
-        """Read one chunk out of a shard; which may be another shard by now.
+    def read_part(self, shard: Shape, offset: int, length: int) -> bytes:
+        """Read one chunk of a shard; the shard may have been replaced meanwhile.
 
         Raises
         ------
@@ -183,12 +184,14 @@ class Objects:
         """
         if length > self.layout.most_stored:
             raise CorruptDataError(f"the shard's index states {length} bytes")
-        data = self.source.get(join(self.path, self.key(shard)), offset, length)
+        data = self.source.get(
+            join_key(self.path, self.object_key(shard)), offset, length
+        )
         if data is None or len(data) < length:
             raise CorruptDataError("the shard ends before a chunk of its index")
         return data
 
 
-def join(parent: str, name: str) -> str:
-    """Path of `name` below `parent`, either of which may be ""."""
+def join_key(parent: str, name: str) -> str:
+    """Join a parent and a name, either of which may be ""."""
     return f"{parent}/{name}" if parent and name else parent or name

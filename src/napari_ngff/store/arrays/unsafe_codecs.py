@@ -1,4 +1,4 @@
-"""Refuses arrays whose codecs run what a file holds, before any library opens them."""
+"""Refuses arrays whose codecs run programs of a file, before a library opens them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ OF_OBJECTS = (
     "msgpack2",
     "categorize",
 )
-"""Codecs that decode objects of Python, and make nothing but text and numbers."""
+"""Codecs that decode objects of Python, which are only text and numbers."""
 
 
 def is_array_document(key: str) -> bool:
-    """Tell whether an object of a hierarchy may describe arrays."""
+    """Return whether an object of a hierarchy may describe arrays."""
     return key.rpartition("/")[2] in DOCUMENTS
 
 
 def check_document(raw: bytes, where: str) -> None:
-    """Refuse a document of arrays that could not be decoded without running it.
+    """Refuse a document of arrays whose decoding could run programs of the file.
 
     Parameters
     ----------
@@ -53,35 +53,39 @@ def check_document(raw: bytes, where: str) -> None:
     try:
         document = parse_json(raw)
     except (ValueError, RecursionError):
-        return  # nobody can open it
-    reason = next(filter(None, map(_reason, _arrays(document))), None)
+        return  # no library can open it either
+    reason = next(filter(None, map(_find_danger, _find_arrays(document))), None)
     if reason:
         msg = f"{where} is not read: it holds {reason}, which can run programs."
         raise UnsupportedError(msg, remedy="Ask who made it for a copy without that.")
 
 
-def _arrays(document: Any) -> Iterator[dict[str, Any]]:
+def _find_arrays(document: Any) -> Iterator[dict[str, Any]]:
     """Find the descriptions of arrays, also those in consolidated metadata."""
-    open_ones = [document]
-    while open_ones:
-        found = open_ones.pop()
-        if not isinstance(found, dict):
+    # A list, not recursion: a file may be nested deeper than Python's stack.
+    pending = [document]
+    while pending:
+        value = pending.pop()
+        if not isinstance(value, dict):
             continue
-        yield found
-        inside = found.get("consolidated_metadata")
-        for holder in (found, inside):
+        yield value
+        inside = value.get("consolidated_metadata")
+        for holder in (value, inside):
             listed = holder.get("metadata") if isinstance(holder, dict) else None
             if isinstance(listed, dict):
-                open_ones += listed.values()
+                pending += listed.values()
 
 
-def _reason(array: dict[str, Any]) -> str:
-    """Say what of an array can run programs; "" for nothing."""
+def _find_danger(array: dict[str, Any]) -> str:
+    """Name the part of an array that can run programs; "" for none."""
     names = [
+        # Zarr v3 has the codecs of v2 with this prefix.
         name.removeprefix("numcodecs.").lower()
         for part in ("filters", "compressor", "codecs")
-        for name in _names(array.get(part))
+        for name in _list_codecs(array.get(part))
     ]
+    # Any text of the codecs counts, also in their settings: too much is refused
+    # rather than too little.
     executing = next((name for name in names if name in EXECUTING), None)
     if executing is not None:
         return f"the codec {executing!r}"
@@ -90,21 +94,21 @@ def _reason(array: dict[str, Any]) -> str:
     return ""
 
 
-def _names(codecs: Any) -> Iterator[str]:
+def _list_codecs(codecs: Any) -> Iterator[str]:
     """List the names of codecs, also of those inside others."""
-    open_ones = [codecs]
-    while open_ones:
-        found = open_ones.pop()
-        if isinstance(found, str):
-            yield found
-        elif isinstance(found, list):
-            open_ones += found
-        elif isinstance(found, dict):
-            open_ones += found.values()
+    pending = [codecs]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            pending += value
+        elif isinstance(value, dict):
+            pending += value.values()
 
 
 def _has_objects(dtype: Any) -> bool:
-    """Tell whether a data type of Zarr v2 is one of objects, or has such a field."""
+    """Return whether a data type of Zarr v2 is one of objects, or has such a field."""
     if isinstance(dtype, list):
         fields = (field for field in dtype if isinstance(field, list))
         return any(_has_objects(field[1]) for field in fields if len(field) > 1)

@@ -1,4 +1,4 @@
-"""A source as a zarr store, for what zarr-python has to decode or encode."""
+"""Zarr stores over sources and transactions, for zarr-python."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["SourceStore", "TransactionStore"]
 
 
 class SourceStore(Store):
-    """The objects of a source; whatever would change them raises.
+    """A source as a zarr store that cannot be written.
 
-    zarr-python, and who reads by it, opens arrays through this alone, so that none is
-    decoded whose codecs run what a file holds: see `check_document`.
+    zarr-python opens arrays only through this store, so that none is decoded whose
+    codecs run programs of a file: see `check_document`.
 
     Parameters
     ----------
     source
-        Where the bytes come from. Its reads block and so run in threads.
+        Where the bytes come from. Its reads block, so they run in threads.
     """
 
     supports_writes: bool = False
@@ -60,7 +60,7 @@ class SourceStore(Store):
     def with_read_only(self, read_only: bool = False) -> Store:
         """Return itself; there is no other mode."""
         if not read_only:
-            self._refuse()
+            self._refuse_change()
         return self
 
     def get_sync(
@@ -71,7 +71,7 @@ class SourceStore(Store):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Read an object or a part of it in the calling thread."""
-        data = self.source.get(key, *span(byte_range))
+        data = self.source.get(key, *start_and_length(byte_range))
         if data is None:
             return None
         if is_array_document(key):
@@ -99,49 +99,49 @@ class SourceStore(Store):
         return list(await asyncio.gather(*reads))
 
     async def exists(self, key: str) -> bool:
-        """Whether there is such an object."""
+        """Return whether there is such an object."""
         return await asyncio.to_thread(self.source.get, key, 0, 1) is not None
 
     def list(self) -> AsyncIterator[str]:
-        """Keys of all objects."""
+        """List the keys of all objects."""
         return self.list_prefix("")
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """Keys of the objects whose key starts with `prefix`."""
+        """List the keys that start with `prefix`."""
         parent = prefix.rpartition("/")[0]
-        for key in await asyncio.to_thread(lambda: tuple(self._walk(parent))):
+        for key in await asyncio.to_thread(lambda: tuple(self._list_below(parent))):
             if key.startswith(prefix):
                 yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Names directly below `prefix`."""
-        for name in await asyncio.to_thread(self._names, prefix.rstrip("/")):
+        """List the names directly below `prefix`."""
+        for name in await asyncio.to_thread(self._list_names, prefix.rstrip("/")):
             yield name
 
-    def _names(self, prefix: str) -> tuple[str, ...]:
-        names = self.source.names(prefix)
+    def _list_names(self, prefix: str) -> tuple[str, ...]:
+        names = self.source.list_names(prefix)
         if names is None:
             raise NotImplementedError(f"{self.source.name} cannot be listed")
         return names
 
-    def _walk(self, prefix: str) -> Iterator[str]:
-        for name in self._names(prefix):
+    def _list_below(self, prefix: str) -> Iterator[str]:
+        for name in self._list_names(prefix):
             key = f"{prefix}/{name}" if prefix else name
-            if self.source.names(key):
-                yield from self._walk(key)
+            if self.source.list_names(key):
+                yield from self._list_below(key)
             else:
                 yield key
 
-    def _refuse(self) -> NoReturn:
+    def _refuse_change(self) -> NoReturn:
         raise ValueError(f"{self.source.name} is read-only")
 
     async def set(self, key: str, value: Buffer) -> None:
         """Refuse."""
-        self._refuse()
+        self._refuse_change()
 
     async def delete(self, key: str) -> None:
         """Refuse."""
-        self._refuse()
+        self._refuse_change()
 
 
 class TransactionStore(SourceStore):
@@ -188,8 +188,8 @@ class TransactionStore(SourceStore):
         await asyncio.to_thread(self.transaction.delete, key, self._secure)
 
 
-def span(request: ByteRequest | None) -> tuple[int | None, int | None]:
-    """Start and length as `Source.get` takes them."""
+def start_and_length(request: ByteRequest | None) -> tuple[int | None, int | None]:
+    """Convert a request of zarr into start and length for `Source.get`."""
     match request:
         case None:
             return None, None

@@ -1,4 +1,4 @@
-"""Arrays that only zarr-python can decode: rare codecs, filters, types and grids."""
+"""Reads arrays that only zarr-python can decode: rare codecs, filters, types, grids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError, UnsupportedError
-from napari_ngff.store.arrays.chunk_layout import ChunkKeys, Layout
+from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
 from napari_ngff.store.arrays.codecs import IndirectError, codec_names, parse_keys
 from napari_ngff.store.arrays.zarr_adapter import SourceStore
 from napari_ngff.store.limits import check_chunk, parse_json
@@ -30,7 +30,7 @@ class ZarrReader:
     raw
         Its metadata document.
     reason
-        What we cannot decode, for the message.
+        What this package cannot decode, for the message.
 
     Raises
     ------
@@ -49,7 +49,8 @@ class ZarrReader:
                 mode="r",
                 zarr_format=parse_json(raw)["zarr_format"],
             )
-        except (OMEZarrError, OSError):  # of the source; says more by itself
+        # An error of the source names the object itself.
+        except (OMEZarrError, OSError):
             raise
         # zarr and the codecs it finds among the installed packages raise anything.
         except Exception as error:
@@ -59,7 +60,7 @@ class ZarrReader:
                 f" reports: {error}.",
                 remedy="Install the package that provides it.",
             ) from error
-        self.layout = describe(self._array, raw, names)
+        self.layout = describe_layout(self._array, raw, names)
 
     def read(self, box: tuple[tuple[int, int], ...]) -> npt.NDArray[Any]:
         """Read a box of voxels.
@@ -77,22 +78,23 @@ class ZarrReader:
         except Exception as error:
             raise CorruptDataError(f"{type(error).__name__}: {error}") from error
 
-    def key(self, cell: Shape) -> str:
-        """Key below the array of the stored object that holds a chunk."""
+    def object_key(self, cell: Shape) -> str:
+        """Return the key below the array of the object that holds a chunk."""
         layout = self.layout
         stored = layout.shards or layout.chunks
-        return layout.keys.encode(
+        return layout.keys.make_key(
             tuple(
                 c * n // s for c, n, s in zip(cell, layout.chunks, stored, strict=True)
             )
         )
 
 
-def describe(array: Any, raw: bytes, names: tuple[str, ...]) -> Layout:
-    """Lay out an open zarr array; the result cannot decode anything."""
+def describe_layout(array: Any, raw: bytes, names: tuple[str, ...]) -> ArrayLayout:
+    """Describe an open zarr array; the layout cannot decode chunks."""
     try:
         chunks = array.chunks
-    except NotImplementedError:  # no regular grid
+    # zarr-python gives no shape of chunks for a grid that is not regular.
+    except NotImplementedError:
         chunks = array.shape
     fill_value = array.fill_value
     if fill_value is None:
@@ -101,7 +103,7 @@ def describe(array: Any, raw: bytes, names: tuple[str, ...]) -> Layout:
         msg = f"It holds {array.dtype}, which cannot be shown as numbers."
         raise UnsupportedError(msg)
     dimension_names = getattr(array.metadata, "dimension_names", None)
-    return Layout(
+    return ArrayLayout(
         zarr_format=array.metadata.zarr_format,
         shape=tuple(array.shape),
         dtype=np.dtype(array.dtype),
@@ -117,7 +119,7 @@ def describe(array: Any, raw: bytes, names: tuple[str, ...]) -> Layout:
 
 
 def document_keys(document: dict[str, Any]) -> ChunkKeys:
-    """Keys of an array's objects, for messages."""
+    """Return the keys of an array's objects, for messages."""
     if document["zarr_format"] == 2:
         return ChunkKeys("", document.get("dimension_separator") or ".")
     try:

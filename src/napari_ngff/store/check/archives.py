@@ -110,7 +110,7 @@ def check_embedded(node: Node) -> Iterator[Problem]:
     if isinstance(source, FolderSource):
         names: Sequence[str] = ()
         with suppress(OMEZarrError):  # what may not be listed may still be read
-            names = source.names(node.location.path) or ()
+            names = source.list_names(node.location.path) or ()
         inner = next((name for name in names if name.lower().endswith(".ozx")), None)
         if inner is not None:
             text = f'"{EMBEDDED}": {inner[:80]}.'

@@ -284,9 +284,9 @@ def label_paths(node: Node, listed: Iterable[str]) -> Iterator[str]:
     parents = {path.partition("/")[0] for path in known if "/" in path}
     for folder in ("", *sorted(parents)):
         folder_path = (
-            node.location.joined(folder).path if folder else node.location.path
+            node.location.join_path(folder).path if folder else node.location.path
         )
-        for name in node.location.source.names(folder_path) or ():
+        for name in node.location.source.list_names(folder_path) or ():
             path = f"{folder}/{name}" if folder else name
             if path in known or path in parents or name.startswith((".", "zarr.json")):
                 continue
@@ -336,7 +336,7 @@ def incomplete_collection(node: Node) -> Iterator[Problem]:
             'groups starting from 0."'
         )
         yield Problem("series-missing", Severity.ERROR, "", text, "Nothing is shown.")
-    if node.location.source.get(node.location.key(XML_KEY), 0, 1) is None:
+    if node.location.source.get(node.location.object_key(XML_KEY), 0, 1) is None:
         text = (
             '"SHOULD have OME metadata representing the entire collection of images in '
             'a file named OME/METADATA.ome.xml."'
@@ -356,7 +356,7 @@ def has_series(node: Node) -> bool:
 def unusable_matrix(node: Node, path: str) -> Iterator[Problem]:
     """Find parameters of affines and rotations that are no matrix."""
     try:
-        array_path = node.location.joined(path).path
+        array_path = node.location.join_path(path).path
         array = open_array(node.location.source, array_path, node.zarr_format)
     except NodeNotFoundError as error:
         consequence = "The transformation is not applied."

@@ -15,7 +15,7 @@ import numpy as np
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.arrays.stored_objects import join
+from napari_ngff.store.arrays.stored_objects import join_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,16 +136,16 @@ def rebuild_level(
 
     with transaction.replace_tree(coarse.path) as tree:
         for name in ("zarr.json", ".zarray", ".zattrs"):
-            document = transaction.source.get(join(coarse.path, name))
+            document = transaction.source.get(join_key(coarse.path, name))
             if document is not None:
-                transaction.put(join(tree.key, name), document)
+                transaction.put(join_key(tree.key, name), document)
         new = open_array(transaction.source, tree.key, coarse.zarr_format)
         writer = ArrayWriter(new, transaction)
         for box in blocks(coarse):
             unit = tuple(
                 start // size for (start, _), size in zip(box, writer.unit, strict=True)
             )
-            writer.update(unit, set(cells_in(box, writer.cell)), change)
+            writer.update_cells(unit, set(cells_in(box, writer.cell)), change)
             if progress is not None:
                 progress(coarse.path)
         tree.commit(kept=kept)

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.rules import stated_version
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.arrays.stored_objects import join
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.check.branches import label_paths
 from napari_ngff.store.check.rebuild_level import count_strangers, rebuild_level
 from napari_ngff.store.check.visit_groups import check_hierarchy
-from napari_ngff.store.hierarchy.consolidated import consolidate
-from napari_ngff.store.hierarchy.json_text import written_like
+from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -160,7 +160,7 @@ def put_back(node: Node, kept: str) -> None:
         root = os.path.realpath(node.location.source.name)
         path = os.path.relpath(folder, root).replace(os.sep, "/")
         transaction = begin_transaction(node.location.source)
-        consolidate(transaction, ["" if path == "." else path])
+        update_copies(transaction, ["" if path == "." else path])
 
 
 def labels_group(node: Node, path: str) -> str:
@@ -180,10 +180,10 @@ def correct(node: Node, path: str, change: Change) -> Repaired | None:
     location = type(node.location)(node.location.source, path)
     group = read_node(location, node.zarr_format)
     name = "zarr.json" if group.zarr_format == 3 else ".zattrs"
-    key = location.key(name)
+    key = location.object_key(name)
     transaction = begin_transaction(location.source)
     with transaction.alone():
-        transaction.expect(key, transaction.revision(key))
+        transaction.expect(key, transaction.find_revision(key))
         text = (transaction.source.get(key) or b"").decode()
         document = parse_json(text)
         attributes = document["attributes"] if name == "zarr.json" else document
@@ -192,9 +192,9 @@ def correct(node: Node, path: str, change: Change) -> Repaired | None:
         change(home, group)
         if json.dumps(document) == before:
             return None
-        new = written_like(text, document).encode()
+        new = dump_like(text, document).encode()
         repaired = replace_document(transaction, key, new)
-    consolidate(transaction, [path])
+    update_copies(transaction, [path])
     return repaired
 
 
@@ -312,7 +312,7 @@ def rebuild_labels(
         begin_transaction(location.source).recover(path)
         image = read_node(location, node.zarr_format).metadata.image
         levels = image.multiscales[0].levels if image is not None else ()
-        keys = [location.key(level.path) for level in levels]
+        keys = [location.object_key(level.path) for level in levels]
         done += rebuild_levels(node, keys, progress, cancel)
     return tuple(done)
 
@@ -333,7 +333,7 @@ def rebuild_levels(
         if remade or count_strangers(fine, coarse, cancel):
             transaction, kept = begin_transaction(source), f"{coarser}{SUFFIX}"
             rebuild_level(fine, coarse, transaction, kept, progress)
-            yield Repaired(join(source.name, coarser), join(source.name, kept))
+            yield Repaired(join_key(source.name, coarser), join_key(source.name, kept))
             remade = True
 
 

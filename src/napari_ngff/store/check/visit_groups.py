@@ -191,7 +191,7 @@ def follow(
     if tour.cancel():
         return
     part = branch.part
-    path = node.location.key(branch.path)
+    path = node.location.object_key(branch.path)
     try:
         child = node.child(branch.path)
     except NodeNotFoundError:

@@ -1,4 +1,4 @@
-"""The coordinate systems of a hierarchy: finds them and loads what leads to them."""
+"""Collects the coordinate systems of a hierarchy, and loads their transformations."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class OpenedSystems:
-    """What `open_systems` found.
+    """The graph of coordinate systems, and what is missing in it.
 
     Attributes
     ----------
     graph
-        References have paths from the hierarchy's root.
+        Its references have paths from the hierarchy's root.
     problems
-        Of links that cannot be followed.
+        Of links that cannot be used.
     """
 
     graph: SystemGraph
@@ -63,7 +63,7 @@ class OpenedSystems:
 
 
 def intrinsic_of(node: Node) -> Reference:
-    """Name the intrinsic system of an image, or label image."""
+    """Return the intrinsic system of an image or label image."""
     image = node.metadata.image
     name = image.multiscales[0].intrinsic if image is not None else ""
     return Reference(node.location.path, name)
@@ -72,50 +72,52 @@ def intrinsic_of(node: Node) -> Reference:
 def scene_paths(node: Node) -> tuple[str, ...]:
     """Return the paths of the groups that a scene refers to, relative to it.
 
-    Drafts may refer by the name of a system alone: then all groups that are found.
+    Drafts may refer by the name of a system only: then all groups inside.
     """
     scene = node.metadata.scene
     links = scene.links if scene is not None else ()
     paths = [end.path for link in links for end in (link.input, link.output)]
     if not any(paths) and scene is not None:
-        names = node.location.source.names(node.location.path) or ()
-        found = [name for name in names if not name.startswith((".", "zarr.json"))]
-        paths = [p for p in found if has_group(node.location.joined(p))]
+        names = node.location.source.list_names(node.location.path) or ()
+        folders = [name for name in names if not name.startswith((".", "zarr.json"))]
+        paths = [p for p in folders if has_group(node.location.join_path(p))]
     return tuple(dict.fromkeys(path for path in paths if path))
 
 
 def level_transformation(level: Level) -> Transformation:
-    """Return what leads from a level's index coordinates to the intrinsic system."""
+    """Return the transformation of a level's index coordinates to the intrinsic
+    system.
+    """
     if level.transformation is not None:
         return level.transformation
     return composed(Scale(level.scale), Translation(level.translation))
 
 
 def open_systems(nodes: Iterable[Node]) -> OpenedSystems:
-    """Collect the systems and the links of groups, and of all that these refer to.
+    """Collect the systems and links of groups, and of all groups they refer to.
 
     Parameters
     ----------
     nodes
-        Of one hierarchy: scenes, images, label images. Of several multiscales the
-        first counts. Parameters at a ``path`` are read, fields opened.
+        Of one hierarchy: scenes, images, label images. Of several multiscales the first
+        is used. Parameters at a ``path`` are read, fields are opened.
     """
     survey = _SystemSurvey()
     for node in nodes:
-        survey.add(node)
+        survey.add_group(node)
     links: list[Link] = []
-    # Links may name groups with links of their own.
+    # The list grows in this loop: a link may name a group that has links itself.
     for node, link in survey.links:
-        found = survey.resolved(node, link)
-        if found is not None:
-            links.append(found)
+        resolved = survey.resolve_link(node, link)
+        if resolved is not None:
+            links.append(resolved)
     return OpenedSystems(
         SystemGraph(survey.systems, tuple(links)), tuple(survey.problems)
     )
 
 
 class _SystemSurvey:
-    """Groups that were seen, their systems, and their links as they are written."""
+    """Groups that were visited, their systems, and their links as they are written."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node | None] = {}
@@ -123,8 +125,8 @@ class _SystemSurvey:
         self.links: list[tuple[Node, Link]] = []
         self.problems: list[Problem] = []
 
-    def add(self, node: Node) -> None:
-        """Take over a group's systems and links, once."""
+    def add_group(self, node: Node) -> None:
+        """Add the systems and links of a group, once."""
         path = node.location.path
         if path in self.nodes:
             return
@@ -143,9 +145,10 @@ class _SystemSurvey:
         for system in multiscale.systems:
             self.systems[Reference(path, system.name)] = system.axes
         for level in multiscale.levels:
-            level_system = Reference(node.location.key(level.path))
+            level_system = Reference(node.location.object_key(level.path))
             if level_system in self.systems:
                 continue  # two levels of one array
+            # As 0.6 names the system of an array: its axes have the type "array".
             axes = tuple(Axis(f"dim_{i}", "array") for i in range(len(level.scale)))
             self.systems[level_system] = axes
             whole = Link(
@@ -154,37 +157,37 @@ class _SystemSurvey:
             self.links.append((node, whole))
         self.links += [(node, link) for link in multiscale.links]
 
-    def resolved(self, node: Node, link: Link) -> Link | None:
-        """Find both ends of a link and load its parameters, or note why not."""
+    def resolve_link(self, node: Node, link: Link) -> Link | None:
+        """Find both ends of a link and load its parameters, or add a problem."""
         where = f"{node.location.path}:{link.name or 'coordinateTransformations'}"
-        ends = [self._end(node, end) for end in (link.input, link.output)]
+        ends = [self._find_end(node, end) for end in (link.input, link.output)]
         for end, stated in zip(ends, (link.input, link.output), strict=True):
             if end is None:
-                shown = "/".join(part for part in (stated.path, stated.name) if part)
-                text = f'There is no coordinate system "{shown}".'
-                self._note("system-unknown", where, text)
+                name = "/".join(part for part in (stated.path, stated.name) if part)
+                text = f'There is no coordinate system "{name}".'
+                self._add_problem("system-unknown", where, text)
                 return None
         assert ends[0] is not None
         assert ends[1] is not None
         takes, gives = (len(self.systems[end]) for end in ends if end is not None)
         try:
-            loaded = load(link.transformation, node, takes)
+            loaded = load_transformation(link.transformation, node, takes)
             if loaded.gives(takes) != gives:
                 msg = f"It makes {loaded.gives(takes)} axes; its output has {gives}."
                 raise ValueError(msg)
         except (OMEZarrError, OSError, ValueError) as error:
             text = f"A transformation cannot be used: {error}"
-            self._note("transform-unusable", where, text)
+            self._add_problem("transform-unusable", where, text)
             return None
         return Link(ends[0], ends[1], loaded, link.name)
 
-    def _note(self, code: str, where: str, text: str) -> None:
+    def _add_problem(self, code: str, where: str, text: str) -> None:
         self.problems.append(
             Problem(code, Severity.ERROR, where, text, Consequence.SYSTEMS_LEFT_OUT)
         )
 
-    def _end(self, node: Node, end: Reference) -> Reference | None:
-        """Find the system that a group's link names."""
+    def _find_end(self, node: Node, end: Reference) -> Reference | None:
+        """Find the system at one end of a group's link."""
         group = node.location.path
         if not end.path and Reference(group, end.name) in self.systems:
             return Reference(group, end.name)
@@ -192,48 +195,52 @@ class _SystemSurvey:
             intrinsic = intrinsic_of(node)
             return intrinsic if intrinsic in self.systems else None
         if not end.path:
-            return self._named(node, end.name)
-        return self._at(node, end.path, end.name)
+            return self._find_by_text(node, end.name)
+        return self._find_system(node, end.path, end.name)
 
-    def _at(self, node: Node, path: str, name: str) -> Reference | None:
-        """Find a system of another group, or the intrinsic one, or an array's."""
+    def _find_system(self, node: Node, path: str, name: str) -> Reference | None:
+        """Find a system of another group, its intrinsic one, or that of an array."""
         try:
-            location = normal_path(node.location.key(path), str(node))
+            location = normal_path(node.location.object_key(path), str(node))
         except OMEZarrError:
             return None
         if not name and Reference(location) in self.systems:
             return Reference(location)
-        self._open(node, location)
+        self._open_group(node, location)
         other = self.nodes.get(location)
         if other is None:
             return None
         reference = Reference(location, name) if name else intrinsic_of(other)
         return reference if reference in self.systems else None
 
-    def _open(self, node: Node, place: str) -> None:
+    def _open_group(self, node: Node, place: str) -> None:
         if place in self.nodes:
             return
+        # None is kept, too: each missing group is asked for once.
         root = replace(node, location=type(node.location)(node.location.source, ""))
         try:
-            self.add(root.child(place))
+            self.add_group(root.child(place))
         except (OMEZarrError, OSError):
             self.nodes[place] = None
 
-    def _named(self, node: Node, text: str) -> Reference | None:
-        """Find what a plain string of the drafts names: a group, a system in one, an
-        array, or the only system of that name.
+    def _find_by_text(self, node: Node, text: str) -> Reference | None:
+        """Find the system that a plain string of the drafts names.
+
+        It may be a group, a system in a group, an array, or the only system of a name.
         """
         path, _, name = text.strip("/").rpartition("/")
-        reference = self._at(node, text.strip("/"), "")
+        reference = self._find_system(node, text.strip("/"), "")
         if reference is None and path:
-            reference = self._at(node, path, name)
+            reference = self._find_system(node, path, name)
         if reference is None:
             same = [system for system in self.systems if system.name == text]
             reference = same[0] if len(same) == 1 else None
         return reference
 
 
-def load(transformation: Transformation, node: Node, ndim: int) -> Transformation:
+def load_transformation(
+    transformation: Transformation, node: Node, ndim: int
+) -> Transformation:
     """Read the parameters and open the fields of a transformation.
 
     Parameters
@@ -241,7 +248,7 @@ def load(transformation: Transformation, node: Node, ndim: int) -> Transformatio
     transformation
         As parsed.
     node
-        The group that states it: paths are relative to that.
+        The group that states it: its paths are relative to that.
     ndim
         Number of its input axes.
 
@@ -258,23 +265,29 @@ def load(transformation: Transformation, node: Node, ndim: int) -> Transformatio
         case Sequence(steps):
             loaded: list[Transformation] = []
             for step in steps:
-                loaded.append(load(step, node, ndim))
+                loaded.append(load_transformation(step, node, ndim))
                 ndim = loaded[-1].gives(ndim)
             return Sequence(tuple(loaded))
         case ByDimension(parts):
             return ByDimension(
                 tuple(
                     replace(
-                        p, transformation=load(p.transformation, node, len(p.inputs))
+                        p,
+                        transformation=load_transformation(
+                            p.transformation, node, len(p.inputs)
+                        ),
                     )
                     for p in parts
                 )
             )
         case Bijection(forward, backward):
-            forward = load(forward, node, ndim)
-            return Bijection(forward, load(backward, node, forward.gives(ndim)))
+            forward = load_transformation(forward, node, ndim)
+            return Bijection(
+                forward, load_transformation(backward, node, forward.gives(ndim))
+            )
         case Inverse(of):
-            of = load(of, node, ndim)
+            # The closed form if there is one: others are inverted point by point.
+            of = load_transformation(of, node, ndim)
             return of.inverse() or Inverse(of)
     return transformation
 
@@ -285,9 +298,9 @@ def load_parameters(node: Node, kind: str, path: str) -> Transformation:
     Raises
     ------
     CorruptDataError
-        Where the array is no list, or matrix, of finite numbers.
+        Where the array is not a list, or matrix, of finite numbers.
     """
-    array = open_array(node.location.source, node.location.joined(path).path)
+    array = open_array(node.location.source, node.location.join_path(path).path)
     flat = kind in ("scale", "translation")
     values = array.read(whole_box(array.shape)).astype(float)
     fits = values.ndim == (1 if flat else 2)

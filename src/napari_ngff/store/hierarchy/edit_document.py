@@ -1,4 +1,4 @@
-"""Changes a group's metadata document, and nothing else of it."""
+"""Changes the metadata document of a group."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, CorruptDataError
-from napari_ngff.store.hierarchy.consolidated import consolidate
-from napari_ngff.store.hierarchy.json_text import written_like
+from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
@@ -25,16 +25,17 @@ __all__ = [
 def change_document(
     node: Node, put: Callable[[JSON], None], transaction: Transaction | None = None
 ) -> str:
-    """Change what a group says of OME-Zarr, as it is in the file now, atomically.
+    """Change the OME metadata of a group, as it is in the file now, in one step.
 
     Parameters
     ----------
     node
         The group.
     put
-        Changes the object with ``multiscales``, ``image-label`` and the like in place.
+        Changes in place the object that has ``multiscales``, ``image-label`` and so on.
     transaction
-        Of the hierarchy, for its caller to commit; else it is done at once.
+        Of the hierarchy, which the caller commits; by default a new one, committed
+        here.
 
     Returns
     -------
@@ -48,20 +49,21 @@ def change_document(
     AccessError
         Where the system refuses.
     CorruptDataError, ConflictError
-        Where the document is no longer what was read.
+        Where another program changed the document meanwhile.
     """
-    own = transaction is None
+    commits = transaction is None
     if transaction is None:
         transaction = begin_transaction(node.location.source)
-    key = node.location.key("zarr.json" if node.zarr_format == 3 else ".zattrs")
+    key = node.location.object_key("zarr.json" if node.zarr_format == 3 else ".zattrs")
     file = f"{transaction.root}/{key}"
     try:
         with transaction.alone():
-            transaction.expect(key, transaction.revision(key))
+            transaction.expect(key, transaction.find_revision(key))
+            # What is in the file now, not what was parsed: others may have added keys.
             text = (transaction.source.get(key) or b"").decode()
-            transaction.put_document(key, _changed(text, node, put).encode())
-        consolidate(transaction, [node.location.path])
-        if own:
+            transaction.put_document(key, _change_text(text, node, put).encode())
+        update_copies(transaction, [node.location.path])
+        if commits:
             transaction.commit()
     except PermissionError as error:
         msg = f"No permission to write {file}."
@@ -74,8 +76,9 @@ def change_document(
     return file
 
 
-def _changed(text: str, node: Node, put: Callable[[JSON], None]) -> str:
+def _change_text(text: str, node: Node, put: Callable[[JSON], None]) -> str:
     document = json.loads(text)
     attributes = document["attributes"] if node.zarr_format == 3 else document
+    # 0.5 and later keep it under "ome"; 0.4 keeps it in the attributes themselves.
     put(attributes.get("ome", attributes))
-    return written_like(text, document)
+    return dump_like(text, document)

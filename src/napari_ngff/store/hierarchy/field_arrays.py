@@ -1,4 +1,4 @@
-"""Opens the vectors of ``displacements`` and ``coordinates``: a group or an array."""
+"""Opens the fields of vectors of ``displacements`` and ``coordinates``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VECTOR_TYPES = ("displacement", "coordinate")
 
 
 def open_field(node: Node, path: str, ndim: int) -> VectorField:
-    """Open a field; reads metadata alone.
+    """Open a field of vectors; reads only metadata.
 
     Parameters
     ----------
@@ -37,22 +37,21 @@ def open_field(node: Node, path: str, ndim: int) -> VectorField:
         Relative to `node`: a multiscale group (0.6) or an array with the metadata of
         one in its own attributes (drafts). Of a group, the first level is used.
     ndim
-        Number of axes of the points that it takes.
+        Number of axes of its input points.
 
     Returns
     -------
     VectorField
-        The axis of the vectors is the one of type displacement or coordinate, "the
-        last axis" where none is, and none where the array has as many axes as the
-        points.
+        Its axis of components is the one of type displacement or coordinate; without
+        such a type "the last axis"; none if the array has as many axes as the points.
 
     Raises
     ------
     NodeNotFoundError, CorruptDataError, UnsupportedError
-        Where there is none, or its grid is not regular.
+        Where there is no field, or its grid is not regular.
     """
-    location = node.location.joined(path)
-    ome = _metadata(location)
+    location = node.location.join_path(path)
+    ome = _read_attributes(location)
     multiscale = next(iter(ome.at("multiscales").children()), None)
     array_location = location
     home = ome
@@ -62,7 +61,7 @@ def open_field(node: Node, path: str, ndim: int) -> VectorField:
             msg = f"{location} has no level: 'datasets' is empty."
             raise UnsupportedError(msg)
         array_location, home = (
-            location.joined(dataset.at("path").path() or "."),
+            location.join_path(dataset.at("path").path() or "."),
             multiscale,
         )
         stated = dataset.at("coordinateTransformations").children()
@@ -87,21 +86,21 @@ def open_field(node: Node, path: str, ndim: int) -> VectorField:
     )
 
 
-def _metadata(location: Location) -> Cursor:
+def _read_attributes(location: Location) -> Cursor:
     """Read the attributes of a group or an array, those of OME-Zarr."""
     for name in ("zarr.json", ".zattrs"):
-        raw = location.source.get(location.key(name))
+        raw = location.source.get(location.object_key(name))
         if raw is None:
             continue
         try:
             document: Any = parse_json(raw)
         except (ValueError, RecursionError):
-            continue  # opening the array says what is wrong
+            continue  # the error comes when the array is opened
         attributes = Cursor(document, "", [])
         if name == "zarr.json":
             attributes = attributes.at("attributes")
         return attributes.at("ome") if attributes.at("ome").present else attributes
-    if location.source.get(location.key(".zarray")) is None:
+    if location.source.get(location.object_key(".zarray")) is None:
         msg = f"There is no field of vectors at {location}."
         raise NodeNotFoundError(msg, remedy="Check the path.")
     return Cursor({}, "", [])
@@ -115,11 +114,9 @@ def _vector_axis(axes: tuple[Axis, ...], ndim: int, points: int) -> int | None:
 
 
 def _on_grid(to_input: Transformation, grid: list[int], ndim: int) -> Matrix:
-    """Return the part of a transformation that concerns the grid's axes.
-
-    "The displacement dimension" may have an entry or not: examples of the text have
-    two scales for three axes.
-    """
+    """Return the part of a transformation for the axes of the grid."""
+    # The axis of components may have an entry or not: examples of the specification
+    # have two scales for three axes.
     try:
         whole = to_input.matrix(ndim)
     except ValueError:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import AccessError, NotOMEZarrError, OMEZarrError
 from napari_ngff.metadata.model import Kind, Metadata
 from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location
-from napari_ngff.store.hierarchy.node import Node, images_inside, open_node
+from napari_ngff.store.hierarchy.node import Node, find_images_inside, open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def image_folder(path: str) -> ImageFolder | None:
         return None
     source = FolderSource(os.path.abspath(path))
     if is_group(path):
-        inside = images_inside(Location(source, ""))
+        inside = find_images_inside(Location(source, ""))
         return ImageFolder(source, inside) if inside else None
     try:
         with os.scandir(path) as entries:

@@ -1,4 +1,4 @@
-"""JSON written as it was written before."""
+"""Writes JSON in the style of an earlier text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
 
-__all__ = ["written_like"]
+__all__ = ["dump_like"]
 
 
-def written_like(text: str, document: JSON) -> str:
-    """Write a document with the indentation of the text that it was."""
-    found = re.match(r"\s*\{\r?\n([ \t]+)", text)
-    compact = None if found or ": " in text else (",", ":")
-    indent = found[1] if found else None
+def dump_like(text: str, document: JSON) -> str:
+    """Write a document with the indentation of its earlier text."""
+    # People read and compare these files: only what was changed should differ.
+    indented = re.match(r"\s*\{\r?\n([ \t]+)", text)
+    compact = None if indented or ": " in text else (",", ":")
+    indent = indented[1] if indented else None
     ascii_only = text.isascii()
     end = "\n" if text.endswith("\n") else ""
     return (

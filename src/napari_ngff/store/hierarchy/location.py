@@ -1,9 +1,9 @@
-"""From whatever a user names to a place in a hierarchy; knows every kind of store.
+"""Finds the hierarchy and the group that a path, an address or a zarr object names.
 
->>> locate("plate.ome.zarr/B/3/0").path  # doctest: +SKIP
+>>> find_location("plate.ome.zarr/B/3/0").path  # doctest: +SKIP
 'B/3/0'
 
-Nothing here writes.
+All kinds of stores are known here alone. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from napari_ngff.store.sources.zip_source import open_zip
 if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["METADATA_NAMES", "Location", "is_url", "locate", "normal_path"]
+__all__ = ["METADATA_NAMES", "Location", "find_location", "is_url", "normal_path"]
 
 METADATA_NAMES = ("zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
-"""Names of zarr's own documents; dropping one means the group it stands in."""
+"""Names of zarr's documents; a user who drops one means its group."""
 
 PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
-"""Paths in which there is nothing to resolve."""
+"""Paths that need no `normal_path`: the common ones, tested faster."""
 
 GROUP_NAMES = ("zarr.json", ".zgroup", ".zattrs")
 ZIP_SUFFIXES = (".ozx", ".zip")
@@ -37,7 +37,7 @@ ZIP_SUFFIXES = (".ozx", ".zip")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a hierarchy.
+    """The path of a group in one hierarchy.
 
     Attributes
     ----------
@@ -64,19 +64,19 @@ class Location:
                 name = name[: -len(suffix)]
         return name
 
-    def key(self, name: str) -> str:
-        """Key of an object directly inside this place."""
+    def object_key(self, name: str) -> str:
+        """Return the key of an object directly inside this group."""
         return f"{self.path}/{name}" if self.path else name
 
-    def joined(self, path: str) -> Location:
-        """Go to `path`, which may climb with ``..`` but not above the root.
+    def join_path(self, path: str) -> Location:
+        """Return the location of a relative path, which may have ``..`` up to the root.
 
         Raises
         ------
         NodeNotFoundError
             Where the path leaves the hierarchy.
         """
-        return Location(self.source, normal_path(self.key(path), str(self)))
+        return Location(self.source, normal_path(self.object_key(path), str(self)))
 
 
 def normal_path(path: str, where: str) -> str:
@@ -85,14 +85,16 @@ def normal_path(path: str, where: str) -> str:
     Raises
     ------
     NodeNotFoundError
-        Where it climbs above the root, or cannot be the name of a file; `where`
-        goes into the message.
+        Where it leads above the root, or cannot be the name of a file; `where` is the
+        place in the message.
     """
     if PLAIN.fullmatch(path):
         return path
     if not _is_nameable(path):
         msg = f"The path {path!r} at {where} cannot be the name of a file."
         raise NodeNotFoundError(msg)
+    # By hand, not by the system: a link in the path must not change what ".." means,
+    # and no metadata may lead outside of the hierarchy.
     parts: list[str] = []
     for part in PurePosixPath(path.replace("\\", "/").strip("/")).parts:
         if part != "..":
@@ -113,17 +115,15 @@ def _is_nameable(path: str) -> bool:
 
 
 def is_url(where: object) -> bool:
-    """Tell a remote address from a path; a ``file:`` address is a path.
-
-    A single letter before the colon is a drive of Windows.
-    """
+    """Return whether this is a remote address; a ``file:`` address is a path."""
+    # "C:\\..." has no "//": a drive of Windows is no scheme.
     if not isinstance(where, str) or "://" not in where:
         return False
     return urlsplit(where).scheme.lower() not in ("", "file")
 
 
-def locate(where: Any, **options: Any) -> Location:
-    """Find the hierarchy and the place in it that `where` means.
+def find_location(where: Any, **options: Any) -> Location:
+    """Find the hierarchy and the group in it that `where` names.
 
     Parameters
     ----------
@@ -168,6 +168,7 @@ def _locate_path(where: str) -> Location:
         raise AccessError(msg) from error
     if not os.path.isdir(path):
         return _locate_inside_file(path)
+    # Before anything is read in it, which would find nothing and report no image.
     if not os.access(path, os.R_OK | os.X_OK):
         msg = f"No permission to read the folder {path}."
         raise AccessError(msg)
@@ -177,7 +178,7 @@ def _locate_path(where: str) -> Location:
 
 
 def _locate_inside_file(path: str) -> Location:
-    """Find the archive that `path` is, or leads into."""
+    """Find the archive that `path` is, or is inside of."""
     archive, inner = path, ""
     while not os.path.isfile(archive):
         above, last = os.path.split(archive)
@@ -188,10 +189,10 @@ def _locate_inside_file(path: str) -> Location:
     if not archive.lower().endswith(ZIP_SUFFIXES):
         msg = f"Not an OME-Zarr: {archive}."
         raise NotOMEZarrError(msg, remedy="Give a folder, an .ozx or a .zip.")
-    return _in_archive(archive, normal_path(inner, archive))
+    return _locate_in_archive(archive, normal_path(inner, archive))
 
 
-def _in_archive(archive: str | os.PathLike[str], inner: str) -> Location:
+def _locate_in_archive(archive: str | os.PathLike[str], inner: str) -> Location:
     """Open an archive; `inner` may begin with the folder that is its root."""
     source = open_zip(archive)
     if inner == source.root or inner.startswith(f"{source.root}/"):
@@ -209,8 +210,8 @@ def _locate_url(url: str, options: dict[str, Any]) -> Location:
     if names[-1].lower().endswith(ZIP_SUFFIXES):
         msg = f"{url} is a zipped OME-Zarr."
         raise NotOMEZarrError(msg, remedy="Download it and open the file.")
-    # Plain HTTP cannot tell where a hierarchy begins, and asking each folder above
-    # costs requests: by convention the root is the first name that ends in .zarr.
+    # Plain HTTP has no listing, and a request for each folder above takes time: by
+    # convention the root is the first name that ends in .zarr.
     cut = next(
         (i + 1 for i, name in enumerate(names) if name.lower().endswith(".zarr")),
         len(names),
@@ -218,7 +219,8 @@ def _locate_url(url: str, options: dict[str, Any]) -> Location:
     root = parts._replace(path="/".join(names[:cut]), fragment="").geturl()
     source = RemoteSource(root, options)
     if root.startswith("s3://"):
-        source.ask_writable()  # while it is read, or the main thread would have to wait
+        # Now, in the background: later the main thread would wait for the answer.
+        source.ask_writable()
     return Location(source, "/".join(names[cut:]))
 
 
@@ -235,7 +237,7 @@ def _locate_object(where: Any) -> Location:
     if isinstance(store, LocalStore):
         return _locate_path(os.path.join(store.root, *path.split("/")))
     if isinstance(store, ZipStore):
-        return _in_archive(store.path, path)
+        return _locate_in_archive(store.path, path)
     if not isinstance(store, Store):
         msg = f"Cannot open a {type(where).__name__}: give a path, URL or zarr group."
         raise TypeError(msg)
@@ -243,10 +245,8 @@ def _locate_object(where: Any) -> Location:
 
 
 def _root_folder(path: str) -> str:
-    """Climb while the folder above is a zarr group, or the one above that.
-
-    A row of a plate may lack metadata of its own, so one gap is allowed.
-    """
+    """Go up while the folder above is a zarr group, or the one above that."""
+    # One gap is allowed: a row of a plate may have no metadata.
     root = path
     while True:
         above = os.path.dirname(root)

@@ -1,4 +1,4 @@
-"""Lists in metadata, and of what is wrong in it, are cut where nobody reads on."""
+"""Limits the length of lists in metadata, and the number of equal problems."""
 
 from __future__ import annotations
 
@@ -32,43 +32,45 @@ MOST: Mapping[str, int] = {
     "transformations": 1_000,
     "wells": 10_000,
 }
-"""Entries that are read of a list, by its key; the largest plates have 3,456 wells."""
+"""Most entries that are read of a list, by its key; the largest plates have 3,456
+wells."""
 
 MOST_ALIKE = 100
-"""Problems of one code that are told of one group or array."""
+"""Most problems of one code that are reported of one group or array."""
 
 LEAVES = ("colors", "properties")
-"""Lists as long as there are labels; nothing in them is cut."""
+"""Lists with an entry for each label, which are not cut."""
 
 
 def cut_long_lists(attributes: Any) -> tuple[Problem, ...]:
-    """Cut what is longer than `MOST` out of attributes, in place.
+    """Shorten the lists in attributes to `MOST` entries, in place.
 
     Returns
     -------
     tuple
-        A problem for each list, in no certain order.
+        A problem for each shortened list, in any order.
     """
     problems = []
-    waiting: list[tuple[str, Any]] = [("", attributes)]
-    while waiting:
-        where, value = waiting.pop()
+    # A list, not recursion: a file may be nested deeper than Python's stack.
+    pending: list[tuple[str, Any]] = [("", attributes)]
+    while pending:
+        where, value = pending.pop()
         if isinstance(value, list):
-            inside = (one for one in value if isinstance(one, dict | list))
-            waiting += [(where, one) for one in inside]
+            inside = (item for item in value if isinstance(item, dict | list))
+            pending += [(where, item) for item in inside]
             continue
-        for key, found in value.items() if isinstance(value, dict) else ():
-            place = f"{where}/{key}" if where else key
+        for key, item in value.items() if isinstance(value, dict) else ():
+            path = f"{where}/{key}" if where else key
             most = MOST.get(key)
-            if most is not None and isinstance(found, list) and len(found) > most:
-                problems.append(too_long(place, len(found), most))
-                del found[most:]
-            if isinstance(found, dict | list) and key not in LEAVES:
-                waiting.append((place, found))
+            if most is not None and isinstance(item, list) and len(item) > most:
+                problems.append(long_list_problem(path, len(item), most))
+                del item[most:]
+            if isinstance(item, dict | list) and key not in LEAVES:
+                pending.append((path, item))
     return tuple(problems)
 
 
-def too_long(place: str, count: int, most: int) -> Problem:
+def long_list_problem(place: str, count: int, most: int) -> Problem:
     """Describe a list that was cut."""
     text = f"The list has {count:,} entries; {most:,} are read at most."
     consequence = f"Only its first {most:,} entries are used."
@@ -78,7 +80,9 @@ def too_long(place: str, count: int, most: int) -> Problem:
 def limit_alike(
     findings: Iterable[tuple[str, Problem]],
 ) -> Iterator[tuple[str, Problem]]:
-    """Leave out what one place has more of than anybody reads, and say so once."""
+    """Report at most `MOST_ALIKE` problems of one code and place, and then the rest
+    once.
+    """
     counts: Counter[tuple[str, str]] = Counter()
     for path, problem in findings:
         kind = path, problem.code

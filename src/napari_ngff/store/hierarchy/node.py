@@ -1,4 +1,4 @@
-"""One group of a hierarchy: what it is, what it says, where its relatives are; lazy.
+"""Opens groups of a hierarchy with their metadata, and the groups related to them.
 
 >>> node = open_node("cells.ome.zarr")  # doctest: +SKIP
 >>> node.kind, [label.name for label in node.labels().nodes]  # doctest: +SKIP
@@ -26,30 +26,30 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.metadata.parse import image_names, parse
 from napari_ngff.store.arrays.codecs import unknown_key, unknown_keys
-from napari_ngff.store.hierarchy.location import Location, locate
+from napari_ngff.store.hierarchy.location import Location, find_location
 from napari_ngff.store.hierarchy.long_lists import cut_long_lists
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Children", "Node", "open_node"]
+__all__ = ["Node", "OpenedGroups", "open_node"]
 
 NO_METADATA = (
     "There is no OME-Zarr metadata at {}. Open the folder whose zarr.json or .zattrs"
     " holds 'multiscales', 'plate', 'well' or 'labels'."
 )
 MOST_INSIDE = 256
-"""Groups that are looked at for images in a group that is none itself."""
+"""Most groups that are searched for images, in a group that is not an image."""
 
-SHOWN = 6
-"""Paths of images that a message names."""
+MOST_NAMED = 6
+"""Most paths of images that a message names."""
 
 BIOFORMATS2RAW = "bioformats2raw.layout"
 CLAIMS = frozenset(
     ("ome", "multiscales", "plate", "well", "omero", "image-label", BIOFORMATS2RAW)
 )
-"""Keys by which attributes claim to be OME-Zarr, even where nothing else is right."""
+"""Keys by which attributes claim to be OME-Zarr, even if their values are broken."""
 
 GROUP_KEYS = frozenset(
     ("zarr_format", "node_type", "attributes", "consolidated_metadata")
@@ -61,7 +61,7 @@ XML_KEY = "OME/METADATA.ome.xml"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A group.
+    """A group with its parsed metadata.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Node:
     attributes
         As the file has them (0.5 and later: the whole ``attributes`` object).
     metadata
-        What they mean.
+        The parsed attributes.
     """
 
     location: Location
@@ -90,20 +90,20 @@ class Node:
 
     @property
     def kind(self) -> Kind | None:
-        """What it leads as; None for a group without OME metadata."""
+        """First kind of the group; None without OME metadata."""
         return self.metadata.kind
 
     @property
-    def claimed(self) -> bool:
-        """Whether it is OME-Zarr, or at least says so: then errors are ours to tell."""
+    def claims_ome_zarr(self) -> bool:
+        """Whether it is OME-Zarr, or claims to be: then its errors are reported."""
         return self.kind is not None or not CLAIMS.isdisjoint(self.attributes)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the metadata, and for a root with the archive."""
+        """Problems of the metadata, and at the root those of the archive."""
         path = self.location.path
         container = () if path else self.location.source.problems
-        return container + placed(self.metadata.problems, path)
+        return container + prefix_places(self.metadata.problems, path)
 
     def child(self, path: str) -> Node:
         """Open the group at `path`, relative to this one and inside the hierarchy.
@@ -115,17 +115,19 @@ class Node:
         CorruptDataError
             Where its metadata document cannot be read.
         """
-        return read_node(self.location.joined(path), self.zarr_format)
+        return read_node(self.location.join_path(path), self.zarr_format)
 
-    def children(self, paths: Iterable[str]) -> Children:
-        """Open several; those that cannot be opened become problems."""
+    def children(self, paths: Iterable[str]) -> OpenedGroups:
+        """Open several groups; a group that cannot be opened becomes a problem."""
         nodes, problems = [], []
         for path in paths:
             try:
                 nodes.append(self.child(path))
             except (OMEZarrError, OSError) as error:
-                problems.append(missing_child(self.location.key(path), error))
-        return Children(tuple(nodes), tuple(problems))
+                problems.append(
+                    unreadable_problem(self.location.object_key(path), error)
+                )
+        return OpenedGroups(tuple(nodes), tuple(problems))
 
     def parent(self) -> Node | None:
         """Open the group above; None at the root or where there is none."""
@@ -136,25 +138,25 @@ class Node:
         except NodeNotFoundError:
             return None
 
-    def labels(self) -> Children:
+    def labels(self) -> OpenedGroups:
         """Open the label images of this image.
 
-        Those of the ``labels`` list, and in 0.1 to 0.3, whose text says that unlisted
-        groups may be labels, any other where the source can be listed.
+        Those of the ``labels`` list; in 0.1 to 0.3 also unlisted ones, which these
+        versions allow, where the source can be listed.
         """
-        # In the image's own format alone: most images have no labels, and a remote one
-        # would wait for every other document that is not there either.
+        # Only in the format of the image: most images have no labels, and each missing
+        # document of a remote one takes a request.
         read = _read_v3 if self.zarr_format == 3 else _read_v2
         try:
-            group = read(self.location.joined("labels"))
+            group = read(self.location.join_path("labels"))
         except (OMEZarrError, OSError) as error:
-            problem = missing_child(self.location.key("labels"), error)
-            return Children((), (problem,))
+            problem = unreadable_problem(self.location.object_key("labels"), error)
+            return OpenedGroups((), (problem,))
         if group is None:
-            return Children((), ())
+            return OpenedGroups((), ())
         listed = group.metadata.labels
-        found = group.children(group.label_paths(self.metadata.version))
-        problems = list(group.problems + found.problems)
+        opened = group.children(group.label_paths(self.metadata.version))
+        problems = list(group.problems + opened.problems)
         if listed is None:
             problems.append(
                 Problem(
@@ -166,21 +168,21 @@ class Node:
                     "All label images found in the group are shown.",
                 )
             )
-        return Children(found.label_images, tuple(problems))
+        return OpenedGroups(opened.label_images, tuple(problems))
 
     def label_paths(self, version: str | None) -> tuple[str, ...]:
-        """Paths of the label images of a ``labels`` group, relative to it.
+        """List the paths of the label images of a ``labels`` group, relative to it.
 
         `version` is that of the image above: the group itself states none before 0.5.
         """
         listed = self.metadata.labels
         if listed is not None and (version or "0.4") >= "0.4":
             return listed
-        names = self.location.source.names(self.location.path) or ()
+        names = self.location.source.list_names(self.location.path) or ()
         unlisted = [n for n in names if not n.startswith((".", "zarr.json"))]
         return tuple(dict.fromkeys([*(listed or ()), *unlisted]))
 
-    def images(self) -> Children:
+    def images(self) -> OpenedGroups:
         """Open the images of a collection, in order, named by its OME-XML.
 
         The ``OME`` group's ``series`` if it has one, else the groups 0, 1, 2...
@@ -190,42 +192,43 @@ class Node:
         return self.children(paths)
 
     def series(self) -> tuple[str, ...]:
-        """Paths of the images of a collection, relative to it."""
+        """List the paths of the images of a collection, relative to it."""
         try:
             listed = self.child("OME").metadata.series
         except (OMEZarrError, OSError):
             listed = None
         if listed is not None:
             return listed
-        found: list[str] = []
-        while has_group(self.location.joined(str(len(found))), self.zarr_format):
-            found.append(str(len(found)))
-        return tuple(found)
+        # One by one: a server over HTTP has no listing.
+        paths: list[str] = []
+        while has_group(self.location.join_path(str(len(paths))), self.zarr_format):
+            paths.append(str(len(paths)))
+        return tuple(paths)
 
     def series_names(self) -> tuple[str | None, ...]:
-        """Names of a collection's images from its OME-XML; () without one."""
+        """Read the names of a collection's images from its OME-XML; () without one."""
         try:
-            text = self.location.source.get(self.location.key(XML_KEY))
+            text = self.location.source.get(self.location.object_key(XML_KEY))
         except (OMEZarrError, OSError):
             return ()
         return image_names(text) if text is not None else ()
 
 
 @dataclass(frozen=True, slots=True)
-class Children:
-    """The groups that could be opened, and a problem for each that could not."""
+class OpenedGroups:
+    """Groups that could be opened, and a problem for each that could not."""
 
     nodes: tuple[Node, ...]
     problems: tuple[Problem, ...]
 
     @property
     def label_images(self) -> tuple[Node, ...]:
-        """Those that may be label images."""
+        """The groups that may be label images."""
         return tuple(n for n in self.nodes if n.kind in (Kind.LABEL, Kind.IMAGE))
 
 
 def open_node(where: Any, **options: Any) -> Node:
-    """Open the group that `where` means; an array means the group it is in.
+    """Open the group that `where` names; an array stands for its group.
 
     Parameters
     ----------
@@ -242,30 +245,31 @@ def open_node(where: Any, **options: Any) -> Node:
     NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
         As their names say.
     """
-    location = locate(where, **options)
+    location = find_location(where, **options)
     try:
         node = read_node(location)
-        if node.claimed:
+        if node.claims_ome_zarr:
             return node
     except NodeNotFoundError:
         node = None
     if location.path:
-        above = location.joined("..")
+        above = location.join_path("..")
         if is_array(location):
             return open_node_at(above)
         if has_group(above) and _is_part_of(read_node(above), location.name):
             zarr_format = read_node(above).zarr_format
             return node or Node(location, zarr_format, {}, Metadata())
-    inside = images_inside(location)
+    inside = find_images_inside(location)
     if inside:
-        listed = ", ".join(inside[:SHOWN]) + (" ..." if len(inside) > SHOWN else "")
+        listed = ", ".join(inside[:MOST_NAMED])
+        listed += " ..." if len(inside) > MOST_NAMED else ""
         msg = f"{location} is not an image."
         raise NotOMEZarrError(msg, remedy=f"Open one of those in it: {listed}.")
     raise NotOMEZarrError(NO_METADATA.format(location))
 
 
-def images_inside(location: Location) -> tuple[str, ...]:
-    """List the images, plates and collections in a group that says nothing itself.
+def find_images_inside(location: Location) -> tuple[str, ...]:
+    """List the images, plates and collections in a group without OME metadata.
 
     As in a store of SpatialData ("images/a", "labels/b"), or in a dataset of webknossos
     ("color"): one and two groups down, `MOST_INSIDE` groups at most.
@@ -275,34 +279,36 @@ def images_inside(location: Location) -> tuple[str, ...]:
     tuple
         Paths relative to the place, sorted; () where it cannot be listed.
     """
-    found: list[str] = []
+    paths: list[str] = []
     count = 0
-    open_ones = [(name, 1) for name in _folders(location, "")]
-    while open_ones and count < MOST_INSIDE:
-        path, depth = open_ones.pop(0)
+    pending = [(name, 1) for name in _list_folders(location, "")]
+    while pending and count < MOST_INSIDE:
+        path, depth = pending.pop(0)
         count += 1
         try:
-            node = read_node(location.joined(path))
+            node = read_node(location.join_path(path))
         except (OMEZarrError, OSError):
             continue
         if node.metadata.image or node.metadata.plate or node.metadata.collection:
-            found.append(path)
+            paths.append(path)
         elif depth == 1:
-            open_ones += [(f"{path}/{name}", 2) for name in _folders(location, path)]
-    return tuple(sorted(found))
+            pending += [(f"{path}/{name}", 2) for name in _list_folders(location, path)]
+    return tuple(sorted(paths))
 
 
-def _folders(location: Location, path: str) -> list[str]:
-    """Names in a group that may be groups."""
+def _list_folders(location: Location, path: str) -> list[str]:
+    """List the names in a group that may be groups."""
     try:
-        names = location.source.names(location.joined(path or ".").path) or ()
+        names = location.source.list_names(location.join_path(path or ".").path) or ()
     except (OMEZarrError, OSError):
         return []
     return [n for n in names if not n.startswith(".") and n != "zarr.json"]
 
 
 def _is_part_of(parent: Node, name: str) -> bool:
-    """Tell whether a group that says nothing itself is a row, or a labels group."""
+    """Return whether a group without metadata is a row of a plate, or a labels
+    group.
+    """
     if parent.metadata.plate is not None:
         wells = parent.metadata.plate.wells
         return any(well.path.startswith(f"{name}/") for well in wells)
@@ -310,33 +316,34 @@ def _is_part_of(parent: Node, name: str) -> bool:
 
 
 def open_node_at(location: Location) -> Node:
-    """Open a place whose own metadata must be OME-Zarr; see `open_node`."""
+    """Open a group that must have OME metadata itself; see `open_node`."""
     node = read_node(location)
-    if not node.claimed:
+    if not node.claims_ome_zarr:
         raise NotOMEZarrError(NO_METADATA.format(location))
     return node
 
 
 def read_node(location: Location, zarr_format: int | None = None) -> Node:
-    """Read one group's metadata: one object where the format is known and right.
+    """Read the metadata of one group.
 
-    0.5 wins where 0.4 and 0.5 lie side by side (RFC-2), unless the ``zarr.json`` is
-    damaged or says nothing of OME and the ``.zattrs`` does.
+    Where a group has metadata of 0.4 and 0.5, that of 0.5 is used (RFC-2), unless its
+    ``zarr.json`` is damaged or has no OME metadata and the ``.zattrs`` has.
 
     Raises
     ------
     NodeNotFoundError
         Where there is no group.
     CorruptDataError
-        Where a metadata document is no JSON object.
+        Where a metadata document is not a JSON object.
     """
+    # One request where the format is known and right: the fields of a plate.
     node, damage = None, None
     if zarr_format != 2:
         try:
             node = _read_v3(location)
         except CorruptDataError as error:
             damage = error
-        if node is not None and (zarr_format == 3 or node.claimed):
+        if node is not None and (zarr_format == 3 or node.claims_ome_zarr):
             return node
     older = _read_v2(location)
     if older is not None and (older.kind or (node is None and damage is None)):
@@ -352,7 +359,7 @@ def read_node(location: Location, zarr_format: int | None = None) -> Node:
 
 
 def has_group(location: Location, zarr_format: int | None = None) -> bool:
-    """Tell whether a group's metadata can be read at a place."""
+    """Return whether there is a group whose metadata can be read."""
     try:
         read_node(location, zarr_format)
     except (OMEZarrError, OSError):
@@ -361,39 +368,40 @@ def has_group(location: Location, zarr_format: int | None = None) -> bool:
 
 
 def is_array(location: Location) -> bool:
-    """Tell whether a zarr array is at a place."""
-    if location.source.get(location.key(".zarray")) is not None:
+    """Return whether there is a zarr array."""
+    if location.source.get(location.object_key(".zarray")) is not None:
         return True
-    document = _document(location, "zarr.json")
+    document = _read_document(location, "zarr.json")
     return document is not None and document.get("node_type") == "array"
 
 
 def _read_v3(location: Location) -> Node | None:
-    document = _document(location, "zarr.json")
+    document = _read_document(location, "zarr.json")
     if document is None or document.get("node_type", "group") != "group":
         return None
     flaws = tuple(
         Problem("zarr-metadata", Severity.ERROR, "", unknown_key(key), "It is read.")
         for key in unknown_keys(document, GROUP_KEYS)
     )
-    return _node(location, 3, document.get("attributes", {}), flaws)
+    return _make_node(location, 3, document.get("attributes", {}), flaws)
 
 
 def _read_v2(location: Location) -> Node | None:
-    attributes = _document(location, ".zattrs")
+    attributes = _read_document(location, ".zattrs")
     if attributes is None:
-        if location.source.get(location.key(".zgroup")) is None:
+        if location.source.get(location.object_key(".zgroup")) is None:
             return None
         attributes = {}
-    return _node(location, 2, attributes)
+    return _make_node(location, 2, attributes)
 
 
-def _node(
+def _make_node(
     location: Location,
     zarr_format: int,
     attributes: Any,
     flaws: tuple[Problem, ...] = (),
 ) -> Node:
+    # Before they are parsed: a list of a million entries would take seconds.
     cut = (*flaws, *cut_long_lists(attributes))
     metadata = parse(attributes, zarr_format)
     if cut:
@@ -402,15 +410,15 @@ def _node(
     return Node(location, zarr_format, kept, metadata)
 
 
-def _document(location: Location, name: str) -> JSON | None:
+def _read_document(location: Location, name: str) -> JSON | None:
     """Read a metadata document; None where there is none.
 
     Raises
     ------
     CorruptDataError
-        Where it is no JSON object.
+        Where it is not a JSON object.
     """
-    raw = location.source.get(location.key(name))
+    raw = location.source.get(location.object_key(name))
     if raw is None:
         return None
     where = f"{location}/{name}"
@@ -425,8 +433,8 @@ def _document(location: Location, name: str) -> JSON | None:
     return document
 
 
-def missing_child(path: str, error: Exception) -> Problem:
-    """Describe a relative that cannot be opened."""
+def unreadable_problem(path: str, error: Exception) -> Problem:
+    """Make the problem of a group that cannot be opened."""
     return Problem(
         "node-unreadable",
         Severity.ERROR,
@@ -436,6 +444,6 @@ def missing_child(path: str, error: Exception) -> Problem:
     )
 
 
-def placed(problems: Iterable[Problem], path: str) -> tuple[Problem, ...]:
-    """Prefix the places of problems with the group's path."""
+def prefix_places(problems: Iterable[Problem], path: str) -> tuple[Problem, ...]:
+    """Put the group's path in front of the places of problems."""
     return tuple(replace(p, where=f"{path}:{p.where}") for p in problems)

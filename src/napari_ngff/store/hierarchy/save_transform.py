@@ -1,8 +1,7 @@
-"""Writes where an image lies into its metadata, or its scene's; never its arrays.
+"""Saves the position of an image into its metadata, or that of its scene.
 
-0.6 states it as a coordinate system of its own and a transformation that leads there.
-0.4 and 0.5 have but a scale and a translation. Documents are written beside and
-renamed, and what they say beyond that stays as it is.
+0.6 states it as a coordinate system and a transformation to it; 0.4 and 0.5 have only a
+scale and a translation. Arrays, and all other metadata, stay as they are.
 """
 
 from __future__ import annotations
@@ -24,10 +23,11 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["save_transform", "simplest"]
+__all__ = ["save_transform", "simplify_matrix"]
 
 NEGLIGIBLE = 1e-9
-"""Entries of a matrix below that, relative to the largest, are errors of rounding."""
+"""Entries of a matrix that are smaller, relative to the largest, are rounding
+errors."""
 
 
 def save_transform(
@@ -37,21 +37,21 @@ def save_transform(
     axes: tuple[Axis, ...],
     scene: Node | None = None,
 ) -> str:
-    """State where an image lies.
+    """Save the position of an image.
 
     Parameters
     ----------
     image
-        In a folder of this computer.
+        The image, in a local folder.
     name
-        Of the coordinate system, 0.6 only: a new one, or one that a transformation
-        leads to directly from the image's intrinsic system, which is replaced.
+        Name of the coordinate system, 0.6 only. If the image has a transformation from
+        its intrinsic system to one of this name, it is replaced.
     matrix
         Homogeneous, from the image's intrinsic system to that one.
     axes
-        Of that system, one per row of `matrix` but the last.
+        Axes of that system, one per row of `matrix` but the last.
     scene
-        The group whose ``scene`` shall state it; the image itself by default.
+        The group whose ``scene`` states it; by default the image itself.
 
     Returns
     -------
@@ -61,14 +61,14 @@ def save_transform(
     Raises
     ------
     UnsupportedError
-        Where the version cannot state it, the name is taken by another system, or the
-        data are in an archive or far away; the message says what to do.
+        Where the version cannot state it, another system has the name, or the data
+        cannot be written where they are.
     AccessError
         Where the folder cannot be written.
     CorruptDataError
-        Where the document is no longer what was read.
+        Where another program changed the document meanwhile.
     """
-    matrix = cleaned(np.asarray(matrix, dtype=np.float64))
+    matrix = clean_matrix(np.asarray(matrix, dtype=np.float64))
     if not np.isfinite(matrix).all() or len(axes) != len(matrix) - 1:
         msg = f"{image}: these numbers are not a position for {len(axes)} axes."
         raise UnsupportedError(msg)
@@ -85,11 +85,12 @@ def save_transform(
         link = Link(
             Reference(name=intrinsic_of(image).name),
             Reference(name=name),
-            simplest(matrix),
+            simplify_matrix(matrix),
         )
         return change_document(
             image, lambda home: _put_image(image, home, system, link)
         )
+    # SpatialData keeps its own transformations there, and reads nothing else.
     if "spatialdata_attrs" in image.attributes:
         msg = (
             f"{image} is an element of SpatialData, whose transformations are not"
@@ -112,21 +113,23 @@ def save_transform(
     )
 
 
-def cleaned(matrix: Matrix) -> Matrix:
-    """Set to 0 what only rounding made different from it, column by column."""
+def clean_matrix(matrix: Matrix) -> Matrix:
+    """Set rounding errors to 0, column by column."""
+    # By column: offsets may be far larger than the other entries.
     largest = abs(matrix).max(axis=0, keepdims=True)
     cleared: Matrix = np.where(abs(matrix) > NEGLIGIBLE * largest, matrix, 0.0)
     return cleared
 
 
-def simplest(matrix: Matrix) -> Transformation:
-    """Return the plainest transformation that a matrix is."""
+def simplify_matrix(matrix: Matrix) -> Transformation:
+    """Return the simplest transformation that has this matrix."""
     ndim = matrix.shape[1] - 1
     factors = np.diag(matrix[:-1, :-1])
     if matrix.shape[0] - 1 != ndim or not np.array_equal(
         matrix[:-1, :-1], np.diag(factors)
     ):
         return Affine.of(matrix)
+    # A flip is an affine matrix: readers take a scale for the size of a voxel.
     if (factors <= 0).any():
         return Affine.of(matrix)
     steps: list[Transformation] = []
@@ -150,14 +153,14 @@ def _save_in_scene(
         raise UnsupportedError(msg, remedy="Save into the image itself.")
     matrix, axes = place
     start = Reference(path, intrinsic_of(image).name)
-    link = Link(start, Reference(name=name), simplest(matrix))
+    link = Link(start, Reference(name=name), simplify_matrix(matrix))
     system = CoordinateSystem(name, axes)
 
-    def put(home: JSON) -> None:
+    def put_in_scene(home: JSON) -> None:
         block = home.get("scene")
-        _put(block if isinstance(block, dict) else home, system, link, scene)
+        _put_link(block if isinstance(block, dict) else home, system, link, scene)
 
-    return change_document(scene, put)
+    return change_document(scene, put_in_scene)
 
 
 def _put_image(node: Node, home: JSON, system: CoordinateSystem, link: Link) -> None:
@@ -168,11 +171,11 @@ def _put_image(node: Node, home: JSON, system: CoordinateSystem, link: Link) -> 
             " to."
         )
         raise UnsupportedError(msg, remedy="Choose another name.")
-    _put(multiscale, system, link, node)
+    _put_link(multiscale, system, link, node)
 
 
 def first_multiscale(node: Node, home: JSON) -> JSON:
-    """Go to the multiscale that is shown."""
+    """Return the multiscale that is shown."""
     listed = home.get("multiscales")
     first = listed[0] if isinstance(listed, list) and listed else listed
     if not isinstance(first, dict):
@@ -181,8 +184,8 @@ def first_multiscale(node: Node, home: JSON) -> JSON:
     return first
 
 
-def _put(holder: JSON, system: CoordinateSystem, link: Link, node: Node) -> None:
-    """Put a system and a link into lists, in place of those that they replace."""
+def _put_link(holder: JSON, system: CoordinateSystem, link: Link, node: Node) -> None:
+    """Add a system and a link to the lists, or replace those of the same ends."""
     systems = holder.setdefault("coordinateSystems", [])
     links = holder.setdefault("coordinateTransformations", [])
     if not isinstance(systems, list) or not isinstance(links, list):
@@ -219,11 +222,9 @@ def _put(holder: JSON, system: CoordinateSystem, link: Link, node: Node) -> None
 
 
 def _put_scale(home: JSON, factors: Any, offsets: Any) -> None:
-    """Scale and shift what the transformations of a multiscale lead to (0.4, 0.5).
-
-    Those of the multiscale apply after those of the datasets, "sequentially and in
-    order", so all levels move together.
-    """
+    """Add a scale and an offset to the transformations of a multiscale (0.4, 0.5)."""
+    # Those of the multiscale apply after those of the datasets, "sequentially and in
+    # order", so one change moves all levels.
     multiscale = home["multiscales"][0]
     scale, translation = np.ones(len(factors)), np.zeros(len(factors))
     for step in multiscale.get("coordinateTransformations") or ():

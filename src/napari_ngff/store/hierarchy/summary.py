@@ -1,4 +1,4 @@
-"""What a person wants to know of a node, as plain values."""
+"""Describes nodes as JSON values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["branches", "summary"]
+__all__ = ["list_branches", "summarize_node"]
 
 
-def summary(node: Node) -> JSON:
+def summarize_node(node: Node) -> JSON:
     """Describe a group and what is directly in it.
 
     Returns
@@ -30,7 +30,7 @@ def summary(node: Node) -> JSON:
     """
     metadata = node.metadata
     problems = list(node.problems)
-    found: JSON = {
+    described: JSON = {
         "path": str(node),
         "kind": str(node.kind) if node.kind else None,
         "version": metadata.version,
@@ -40,19 +40,21 @@ def summary(node: Node) -> JSON:
         try:
             pyramid = open_pyramid(node)
         except OMEZarrError as error:
-            found["image"] = {"error": str(error)}
+            described["image"] = {"error": str(error)}
         else:
             problems += pyramid.problems
             arrays = [s.array for s in pyramid.levels if isinstance(s, LevelSource)]
-            found["image"] = _image(pyramid.multiscale, arrays, metadata.image.omero)
+            described["image"] = _describe_image(
+                pyramid.multiscale, arrays, metadata.image.omero
+            )
         labels = node.labels()
         problems += labels.problems
-        found["labels"] = [label.name for label in labels.nodes]
+        described["labels"] = [label.name for label in labels.nodes]
     if metadata.labels is not None:
-        found["labels"] = list(metadata.labels)
+        described["labels"] = list(metadata.labels)
     if metadata.plate is not None:
         plate = metadata.plate
-        found["plate"] = {
+        described["plate"] = {
             "name": plate.name,
             "rows": list(plate.rows),
             "columns": list(plate.columns),
@@ -61,19 +63,19 @@ def summary(node: Node) -> JSON:
             "acquisitions": [asdict(a) for a in plate.acquisitions],
         }
     if metadata.well is not None:
-        found["well"] = {"fields": [asdict(f) for f in metadata.well.fields]}
+        described["well"] = {"fields": [asdict(f) for f in metadata.well.fields]}
     if metadata.collection is not None:
-        found["images"] = list(node.series())
+        described["images"] = list(node.series())
     if metadata.scene is not None:
-        found["images"] = list(scene_paths(node))
-        found["systems"] = [system.name for system in metadata.scene.systems]
+        described["images"] = list(scene_paths(node))
+        described["systems"] = [system.name for system in metadata.scene.systems]
     limited = limit_alike(("", problem) for problem in problems)
-    found["problems"] = [asdict(problem) for _, problem in limited]
-    return found
+    described["problems"] = [asdict(problem) for _, problem in limited]
+    return described
 
 
-def branches(node: Node) -> tuple[str, ...]:
-    """Paths of the groups below a node that its metadata names, relative to it."""
+def list_branches(node: Node) -> tuple[str, ...]:
+    """List the paths of groups below a node that its metadata names."""
     metadata = node.metadata
     if metadata.plate is not None:
         return tuple(well.path for well in metadata.plate.wells)
@@ -92,7 +94,7 @@ def branches(node: Node) -> tuple[str, ...]:
     return metadata.labels or ()
 
 
-def _image(
+def _describe_image(
     multiscale: Multiscale, arrays: list[ChunkedArray], omero: Omero | None
 ) -> JSON:
     levels = []
@@ -111,7 +113,9 @@ def _image(
         )
     first = multiscale.levels[0]
     size = [s * n for s, n in zip(first.scale, arrays[0].shape, strict=True)]
-    channels: list[JSON] = [_channel(c) for c in (omero.channels if omero else ())]
+    channels: list[JSON] = [
+        _describe_channel(c) for c in (omero.channels if omero else ())
+    ]
     return {
         "name": multiscale.name,
         "axes": [asdict(axis) for axis in multiscale.axes],
@@ -122,7 +126,7 @@ def _image(
     }
 
 
-def _channel(channel: Any) -> JSON:
+def _describe_channel(channel: Any) -> JSON:
     color = channel.color
     return {
         "label": channel.label,

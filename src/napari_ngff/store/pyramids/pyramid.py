@@ -1,4 +1,4 @@
-"""The levels of a multiscale as arrays that can be read by rectangles."""
+"""Opens the arrays of a multiscale as a pyramid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.limits import check_chunk
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,16 +34,17 @@ if TYPE_CHECKING:
 __all__ = ["LevelSource", "OnError", "Pyramid", "open_pyramid"]
 
 OnError = Callable[["ChunkError"], None]
-"""Told of a chunk that cannot be read; its place then holds the fill value."""
+"""Called with the error of a chunk that cannot be read; it is filled with fill
+values."""
 
 MAX_DRIFT = 1.0
-"""Voxels of level 0 that a coarser level may lie off before it is worth a word."""
+"""Voxels of level 0 by which a coarser level may be shifted without a problem."""
 
 VIEW = 2048
 """Voxels along each side of a large window."""
 
 MOST_CHUNKS = 100_000
-"""In a view; reading more would hold the window up for far more than ten seconds."""
+"""Chunks in a view; the window would wait far more than ten seconds for more."""
 
 WITHOUT_TRANSFORMATIONS = ("0.1", "0.2", "0.3")
 
@@ -59,7 +60,7 @@ class Pyramid:
     levels
         From the finest to the coarsest; no axis grows.
     problems
-        What had to be left out or does not fit.
+        Levels that are left out, and deviations.
     """
 
     multiscale: Multiscale
@@ -90,11 +91,11 @@ class LevelSource:
         return self.array.chunks
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Read a rectangle."""
+        """Read a box."""
         return self.array.read(box, self.on_error)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Who is told belongs to this process; elsewhere a broken chunk is an error.
+        # The callback belongs to this process; elsewhere a broken chunk is an error.
         return type(self), (self.array,)
 
 
@@ -110,12 +111,12 @@ def open_pyramid(
     index
         Which of its multiscales.
     on_error
-        Told of each unreadable chunk; without it, reading raises.
+        Called with each unreadable chunk; without it, reading raises.
 
     Raises
     ------
     UnsupportedError
-        Where no level can be shown; the message names each and why.
+        Where no level can be shown; the message has the reason for each.
     """
     if node.metadata.image is None:
         msg = f"{node} is not an image: its metadata has no usable 'multiscales'."
@@ -123,29 +124,29 @@ def open_pyramid(
     multiscale = node.metadata.image.multiscales[index]
     problems: list[Problem] = []
     opened = _open_arrays(node, multiscale)
-    found = _usable(node, multiscale, opened, problems)
-    if not found:
-        raise _without_pixels(node, opened, problems)
-    axes, found = _fitted(node, multiscale.axes, found, problems)
-    found = _shrinking(node, found, problems)
-    levels = tuple(level for level, _ in found)
+    usable = _select_levels(node, multiscale, opened, problems)
+    if not usable:
+        raise _no_pixels_error(node, opened, problems)
+    axes, usable = _fit_axes(node, multiscale.axes, usable, problems)
+    usable = _sort_levels(node, usable, problems)
+    levels = tuple(level for level, _ in usable)
     multiscale = replace(multiscale, axes=axes, levels=levels)
-    arrays = tuple(array for _, array in found)
+    arrays = tuple(array for _, array in usable)
     _check_arrays(node, multiscale, arrays, problems)
     sources = tuple(LevelSource(array, on_error) for array in arrays)
     return Pyramid(multiscale, sources, tuple(problems))
 
 
-Found = list[tuple[Level, "ChunkedArray"]]
-
+LevelArrays = list[tuple[Level, "ChunkedArray"]]
+"""Levels that can be shown, each with its array."""
 
 Opened = dict[str, "ChunkedArray | Exception"]
 
 
-def _without_pixels(
+def _no_pixels_error(
     node: Node, opened: Opened, problems: list[Problem]
 ) -> UnsupportedError:
-    """Say why no level can be shown: in one sentence where all are missing."""
+    """Make the error where no level can be shown: one sentence if all are missing."""
     if not all(isinstance(each, NodeNotFoundError) for each in opened.values()):
         reasons = " ".join(problem.text for problem in problems)
         return UnsupportedError(f"No pixel data can be read in {node}. {reasons}")
@@ -166,41 +167,54 @@ def _open_arrays(node: Node, multiscale: Multiscale) -> Opened:
         except (OMEZarrError, OSError) as error:
             opened[path] = error
 
-    paths = [node.location.key(level.path) for level in multiscale.levels]
+    paths = [node.location.object_key(level.path) for level in multiscale.levels]
+    # A local document is read faster than a thread wakes up.
     concurrency = source.concurrency if source.concurrency > LOCAL_CONCURRENCY else 1
-    share(iter(paths), open_level, len(paths), concurrency)
+    share_work(iter(paths), open_level, len(paths), concurrency)
     return opened
 
 
-def _usable(
+def _select_levels(
     node: Node, multiscale: Multiscale, opened: Opened, problems: list[Problem]
-) -> Found:
-    found: Found = []
+) -> LevelArrays:
+    usable: LevelArrays = []
     for level in multiscale.levels:
-        path = node.location.key(level.path)
+        path = node.location.object_key(level.path)
         array = opened[path]
         if isinstance(array, Exception):
             problems.append(
-                _problem("level-unreadable", path, str(array), Consequence.LEFT_OUT)
+                _level_problem(
+                    "level-unreadable", path, str(array), Consequence.LEFT_OUT
+                )
             )
-        elif found and array.ndim != found[0][1].ndim:
-            text = f"It has {array.ndim} axes, the first level {found[0][1].ndim}."
-            problems.append(_problem("level-axes", path, text, Consequence.LEFT_OUT))
+        elif usable and array.ndim != usable[0][1].ndim:
+            text = f"It has {array.ndim} axes, the first level {usable[0][1].ndim}."
+            problems.append(
+                _level_problem("level-axes", path, text, Consequence.LEFT_OUT)
+            )
         elif not math.prod(array.shape):
             text = f"Its shape {array.shape} is empty."
-            problems.append(_problem("level-empty", path, text, Consequence.LEFT_OUT))
-        elif chunks_in_view(array) > MOST_CHUNKS:
+            problems.append(
+                _level_problem("level-empty", path, text, Consequence.LEFT_OUT)
+            )
+        elif count_chunks_in_view(array) > MOST_CHUNKS:
             text = f"Its chunks of {array.chunks} voxels are too small to be viewed."
-            problems.append(_problem("chunks-tiny", path, text, Consequence.LEFT_OUT))
-        elif text := too_large(array):
-            problems.append(_problem("chunks-large", path, text, Consequence.LEFT_OUT))
+            problems.append(
+                _level_problem("chunks-tiny", path, text, Consequence.LEFT_OUT)
+            )
+        elif text := describe_large_chunk(array):
+            problems.append(
+                _level_problem("chunks-large", path, text, Consequence.LEFT_OUT)
+            )
         else:
-            found.append((level, array))
-    return found
+            usable.append((level, array))
+    return usable
 
 
-def too_large(array: ChunkedArray) -> str:
-    """Say that no chunk of an array can be decoded; "" where they can."""
+def describe_large_chunk(array: ChunkedArray) -> str:
+    """Describe why chunks of an array are too large to be decoded; "" if they are
+    not.
+    """
     try:
         check_chunk(array.layout.chunk_nbytes)
     except UnsupportedError as error:
@@ -209,16 +223,22 @@ def too_large(array: ChunkedArray) -> str:
     return ""
 
 
-def chunks_in_view(array: ChunkedArray) -> int:
-    """Count the chunks that a view of a plane meets at most, at this level."""
+def count_chunks_in_view(array: ChunkedArray) -> int:
+    """Count the chunks in the largest view of a plane, at this level."""
     sizes = zip(array.shape[-2:], array.chunks[-2:], strict=True)
     return math.prod(-(-min(size, VIEW) // max(chunk, 1)) for size, chunk in sizes)
 
 
-def _fitted(
-    node: Node, axes: tuple[Axis, ...], found: Found, problems: list[Problem]
-) -> tuple[tuple[Axis, ...], Found]:
-    """Make the axes as many as the arrays have, or refuse."""
+def _fit_axes(
+    node: Node, axes: tuple[Axis, ...], found: LevelArrays, problems: list[Problem]
+) -> tuple[tuple[Axis, ...], LevelArrays]:
+    """Choose as many axes as the arrays have, or raise.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the arrays cannot be shown, or have other axes than the metadata.
+    """
     array = found[0][1]
     ndim = array.ndim
     if ndim < 2 or array.dtype.kind not in "biufc":
@@ -228,7 +248,7 @@ def _fitted(
         )
         raise UnsupportedError(msg)
     if len(axes) == ndim:
-        return _with_plane(axes, array.path, problems), found
+        return _keep_two_axes(axes, array.path, problems), found
     version = node.metadata.version or ""
     if axes and not version.startswith(("0.1", "0.2")):
         names = ", ".join(axis.name for axis in axes)
@@ -237,6 +257,7 @@ def _fitted(
             f" {len(axes)} ({names})."
         )
         raise UnsupportedError(msg, remedy="Correct 'axes' in the metadata.")
+    # Early writers left out the first of "t, c, z, y, x", which the text required.
     fitted = AXES_BEFORE_0_3[-ndim:]
     taken = f"Taken as {', '.join(axis.name for axis in fitted)}."
     if axes:
@@ -246,39 +267,40 @@ def _fitted(
     if ndim > len(fitted):
         msg = f"{node}: the array {array.path} has {ndim} axes and no metadata of them."
         raise UnsupportedError(msg)
-    problems.append(_problem("axes-count", array.path, text, taken))
+    problems.append(_level_problem("axes-count", array.path, text, taken))
     return fitted, [
-        (_with_axes(level, ndim), found_array) for level, found_array in found
+        (_fit_level(level, ndim), level_array) for level, level_array in found
     ]
 
 
-def _with_plane(
+def _keep_two_axes(
     axes: tuple[Axis, ...], where: str, problems: list[Problem]
 ) -> tuple[Axis, ...]:
-    """Leave two axes to look at where one of only two is of type channel."""
+    """Keep two axes for the plane where one of only two is of type channel."""
     if len(axes) > 2 or all(axis.type != "channel" for axis in axes):
         return axes
     text = 'The "axes" MUST contain 2 or 3 entries of "type:space".'
     consequence = "Its channels are shown along an axis, not as layers."
-    problems.append(_problem("axes-space", where, text, consequence))
+    problems.append(_level_problem("axes-space", where, text, consequence))
     return tuple(
         replace(axis, type=None) if axis.type == "channel" else axis for axis in axes
     )
 
 
-def _with_axes(level: Level, ndim: int) -> Level:
-    """Give a level as many entries as there are axes; the last ones count."""
+def _fit_level(level: Level, ndim: int) -> Level:
+    """Cut or extend scale and translation of a level to the number of axes."""
     scale = ((1.0,) * ndim + level.scale)[-ndim:]
     return Level(level.path, scale, ((0.0,) * ndim + level.translation)[-ndim:])
 
 
-def _shrinking(node: Node, found: Found, problems: list[Problem]) -> Found:
-    """Order the levels from the finest to the coarsest; drop what grows anyway.
+def _sort_levels(
+    node: Node, found: LevelArrays, problems: list[Problem]
+) -> LevelArrays:
+    """Sort the levels from the finest to the coarsest, and leave out what grows.
 
-    As they are listed where each is smaller than the one before, whatever their
-    transformations claim. Else by the size of their voxels, which padding does not
-    change; by shape where no transformation tells them apart. napari refuses a pyramid
-    that grows on any axis.
+    The listed order stays where each level is smaller than the one before, whatever its
+    transformation. Otherwise they are sorted by the size of their voxels, which padding
+    does not change, or by shape where the sizes are equal.
     """
     sizes = {level.path: math.prod(map(abs, level.scale)) for level, _ in found}
     shapes = [array.shape for _, array in found]
@@ -290,8 +312,11 @@ def _shrinking(node: Node, found: Found, problems: list[Problem]) -> Found:
         ordered = sorted(found, key=lambda item: -math.prod(item[1].shape))
     if [item[1].path for item in ordered] != [item[1].path for item in found]:
         text = "The levels are not 'ordered from largest to smallest'."
-        where = node.location.key("multiscales/datasets")
-        problems.append(_problem("levels-unordered", where, text, "They are sorted."))
+        where = node.location.object_key("multiscales/datasets")
+        problems.append(
+            _level_problem("levels-unordered", where, text, "They are sorted.")
+        )
+    # napari refuses a pyramid that grows on any axis.
     kept = ordered[:1]
     for level, array in ordered[1:]:
         finer = kept[-1][1].shape
@@ -300,7 +325,7 @@ def _shrinking(node: Node, found: Found, problems: list[Problem]) -> Found:
         else:
             text = f"Its shape {array.shape} grows against the finer level's {finer}."
             problems.append(
-                _problem("level-grows", array.path, text, Consequence.LEFT_OUT)
+                _level_problem("level-grows", array.path, text, Consequence.LEFT_OUT)
             )
     return kept
 
@@ -319,7 +344,7 @@ def _check_arrays(
     for level, array in zip(multiscale.levels, arrays, strict=True):
         if array.dtype != first.dtype:
             text = f"Its type is {array.dtype}, that of the first level {first.dtype}."
-            problems.append(_problem("level-dtype", array.path, text, ""))
+            problems.append(_level_problem("level-dtype", array.path, text, ""))
         names = array.dimension_names
         if names is not None and names != multiscale.axis_names:
             text = (
@@ -327,27 +352,30 @@ def _check_arrays(
                 f" metadata' {list(multiscale.axis_names)}."
             )
             problems.append(
-                _problem("dimension-names", array.path, text, "The axes win.")
+                _level_problem("dimension-names", array.path, text, "The axes win.")
             )
         stated = not (node.metadata.version or "").startswith(WITHOUT_TRANSFORMATIONS)
         stated = stated and level.transformation is None
-        drift = stated and _drift(multiscale.levels[0], first.shape, level, array.shape)
+        # Before 0.4 levels had no transformations.
+        drift = stated and _measure_drift(
+            multiscale.levels[0], first.shape, level, array.shape
+        )
         if drift > MAX_DRIFT:
             text = f"Its transformation puts it {drift:.1f} voxels of level 0 off."
             consequence = "It is placed by its shape, not by its transformation."
             problems.append(
-                _problem(
+                _level_problem(
                     "level-misplaced", array.path, text, consequence, Severity.WARNING
                 )
             )
 
 
-def _drift(
+def _measure_drift(
     first: Level, shape0: tuple[int, ...], level: Level, shape: tuple[int, ...]
 ) -> float:
-    """Compare a level's place by metadata with the one by ratio of shapes.
+    """Compare the position of a level by its metadata with that by its shape.
 
-    napari knows only the latter: voxel ``i`` of a level reduced by ``f`` lies at
+    napari uses only the shape: voxel ``i`` of a level reduced by ``f`` lies at
     ``f * i + (f - 1) / 2`` of level 0.
 
     Returns
@@ -358,15 +386,15 @@ def _drift(
     drift = 0.0
     for axis, (full, size) in enumerate(zip(shape0, shape, strict=True)):
         factor = full / size
-        for at in (0, size - 1):
-            shown = factor * at + (factor - 1) / 2
-            place = level.scale[axis] * at + level.translation[axis]
-            meant = (place - first.translation[axis]) / first.scale[axis]
-            drift = max(drift, abs(shown - meant))
+        for index in (0, size - 1):
+            by_shape = factor * index + (factor - 1) / 2
+            position = level.scale[axis] * index + level.translation[axis]
+            by_metadata = (position - first.translation[axis]) / first.scale[axis]
+            drift = max(drift, abs(by_shape - by_metadata))
     return drift
 
 
-def _problem(
+def _level_problem(
     code: str,
     where: str,
     text: str,

@@ -1,4 +1,4 @@
-"""How a new pyramid is cut: shapes of its levels, chunks, shards, and what to read."""
+"""Chooses the shapes of a new pyramid: levels, chunks, shards, and tiles to read."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 __all__ = ["PyramidPlan"]
 
 COARSEST = 256
-"""An axis is halved until it has at most so many voxels."""
+"""Voxels up to which an axis is not halved any more."""
 
 FLAT = 512
-"""Side of a chunk along y and x where planes stay as they are."""
+"""Side of a chunk along y and x where z is not halved."""
 
 DEEP = (16, 256, 256)
-"""Sides of a chunk along z, y and x where z is halved, too."""
+"""Sides of a chunk along z, y and x where z is halved as well."""
 
 SMALLEST, LARGEST = 128, 1024
-"""Bounds for the side of a chunk that follows the source's."""
+"""Limits of the side of a chunk that is adapted to the source's chunks."""
 
 IN_SHARD = 4
-"""Chunks of a shard along y and x, at most."""
+"""Most chunks of a shard along y and x."""
 
 
 @dataclass(frozen=True, slots=True)
 class PyramidPlan:
-    """Shapes of a new pyramid; axes are the image's, y and x the last two.
+    """Shapes of a new pyramid; axes as in the image, y and x the last two.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class PyramidPlan:
     factors
         Voxels of the next finer level in one voxel, per axis, for all but the first.
     chunk
-        Shape of a chunk, of which a level has less where it is smaller.
+        Shape of a chunk; smaller where the level is smaller.
     tile
-        What is read at once: whole chunks, and the source's chunks as a whole.
+        Shape that is read at once: whole chunks, here and of the source.
     sharded
         Whether several chunks become one stored object.
     """
@@ -62,7 +62,7 @@ class PyramidPlan:
     sharded: bool = False
 
     @classmethod
-    def of(
+    def choose_shapes(
         cls,
         shape: Shape,
         axes: Sequence[Axis],
@@ -72,12 +72,12 @@ class PyramidPlan:
         sharded: bool = False,
         levels: int | None = None,
     ) -> PyramidPlan:
-        """Choose them.
+        """Choose the shapes of a pyramid.
 
         y and x are halved at each level until both have at most `COARSEST` voxels. z
         is halved with them where it has more, and voxels are not longer along z.
-        A chunk has `FLAT` voxels along y and x, or `DEEP`; where the source is read in
-        chunks of its own, a length near to that which divides them.
+        A chunk has `FLAT` voxels along y and x, or `DEEP`; where the source has chunks,
+        a length near to that which divides the side of these.
 
         Parameters
         ----------
@@ -86,20 +86,21 @@ class PyramidPlan:
         axes, scale
             Their types; size of a voxel in their units.
         source
-            Shape of what the source reads at once; 1 where that does not matter.
+            Shape of a chunk of the source; 1 where that does not matter.
         sharded
             Whether to join up to `IN_SHARD` chunks along y and x.
         levels
-            How many, where that is given: halving goes on, or stops, so.
+            Number of levels; by default as many as `COARSEST` asks for.
         """
         spatial = [axis.type == "space" for axis in axes]
         z = len(shape) - 3 if len(shape) > 2 and spatial[-3] else None
         factors: list[Shape] = []
         shapes, voxel = [shape], list(scale)
-        while _goes_on(shapes, levels):
+        while _needs_level(shapes, levels):
             step = [1] * len(shape)
             step[-2:] = 2, 2
             last = shapes[-1]
+            # Voxels get as long along z as along y and x, before z is halved.
             if z is not None and last[z] > COARSEST and voxel[z] <= max(voxel[-2:]):
                 step[z] = 2
             factors.append(tuple(step))
@@ -109,8 +110,8 @@ class PyramidPlan:
         wanted = [1] * (len(shape) - 3) + list(DEEP if deep else (1, FLAT, FLAT))
         wanted = wanted[-len(shape) :]
         chunk = tuple(
-            one if one == 1 else _side(theirs, size, one)
-            for one, theirs, size in zip(wanted, source, shape, strict=True)
+            side if side == 1 else _choose_side(theirs, size, side)
+            for side, theirs, size in zip(wanted, source, shape, strict=True)
         )
         tile = tuple(
             c * math.ceil(min(theirs, size) / c)
@@ -118,10 +119,12 @@ class PyramidPlan:
         )
         return cls(tuple(shapes), tuple(factors), chunk, tile, sharded)
 
-    def levels(
+    def place_levels(
         self, scale: Sequence[float], translation: Sequence[float]
     ) -> tuple[Level, ...]:
-        """Place the levels: a voxel lies in the middle of those that it stands for.
+        """Compute scale and translation of the levels.
+
+        A voxel is in the middle of its block, the voxels of level 0 that it covers.
 
         Parameters
         ----------
@@ -140,6 +143,7 @@ class PyramidPlan:
                     str(number),
                     tuple(float(size * n) for size, n in pairs),
                     tuple(
+                        # Positions are those of the centres of voxels.
                         float(start + (n - 1) / 2 * size)
                         for start, (size, n) in zip(translation, pairs, strict=True)
                     ),
@@ -147,7 +151,7 @@ class PyramidPlan:
             )
         return tuple(levels)
 
-    def arrays(
+    def describe_arrays(
         self, dtype: np.dtype[Any], names: tuple[str, ...], *, shuffle: bool
     ) -> list[tuple[str, NewArray]]:
         """Describe the arrays of all levels, each with its path in the group."""
@@ -165,19 +169,21 @@ class PyramidPlan:
 
     @property
     def steps(self) -> list[tuple[Shape, Shape, Shape]]:
-        """Shape of a level, shape of the next one, and the factors between them."""
+        """For each pair of levels: shape of the finer, of the coarser, and the
+        factors.
+        """
         pairs = zip(pairwise(self.shapes), self.factors, strict=True)
         return [(fine, coarse, factors) for (fine, coarse), factors in pairs]
 
 
-def _goes_on(shapes: Sequence[Shape], levels: int | None) -> bool:
+def _needs_level(shapes: Sequence[Shape], levels: int | None) -> bool:
     if levels is not None:
         return len(shapes) < levels
     return max(shapes[-1][-2:]) > COARSEST
 
 
-def _side(source: int, size: int, wanted: int) -> int:
-    """Choose the side of a chunk: even, so that it holds whole blocks.
+def _choose_side(source: int, size: int, wanted: int) -> int:
+    """Choose the side of a chunk: even, so that it has whole blocks of 2 voxels.
 
     Parameters
     ----------
@@ -188,6 +194,7 @@ def _side(source: int, size: int, wanted: int) -> int:
     wanted
         Side without a source.
     """
+    # The whole axis in one chunk, or none at all: nothing to adapt to.
     if source >= size or source < 2:
         return wanted
     largest = min(LARGEST, 2 * wanted)

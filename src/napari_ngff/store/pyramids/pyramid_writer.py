@@ -1,9 +1,9 @@
-"""Writes all levels of a new pyramid while level 0 is read, once, tile by tile.
+"""Writes all levels of a new pyramid in one pass over level 0, tile by tile.
 
-A chunk is encoded, stored, and reduced into the chunk of the next level that it is
-part of; that one goes the same way when it is whole. Tiles come in an order that
-makes chunks whole soon, so that memory is that of a few chunks per level and thread,
-whatever the size of the image: see `PyramidWriter`.
+A chunk is encoded, stored, and reduced into a part of a chunk of the next level, which
+is treated in the same way once it is complete. Tiles come in an order that completes
+chunks soon, so that memory is that of a few chunks per level and thread, whatever the
+size of the image: see `PyramidWriter`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in, inside, overlap
+from napari_ngff.store.arrays.boxes import (
+    box_of,
+    box_shape,
+    cells_in,
+    intersect_boxes,
+    slice_inside,
+)
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.arrays.encoding import Encoder, encode_shard
-from napari_ngff.store.arrays.stored_objects import Objects
+from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
+from napari_ngff.store.arrays.stored_objects import ArrayObjects
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.workers import CORES, share
+from napari_ngff.store.workers import CORES, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,11 +48,11 @@ class LevelReducer(Protocol):
     """Makes a coarser level from the next finer one."""
 
     def reduce(self, block: Array, box: Box) -> Array:
-        """Make a box of the coarser level of all voxels that it stands for."""
+        """Compute a box of the coarser level from the block of the finer one."""
 
 
 def coarser_shape(shape: Shape, factors: Shape) -> Shape:
-    """Shape of a level whose last voxels may stand for fewer voxels."""
+    """Return the shape of the coarser level; its last voxels may cover fewer voxels."""
     return tuple(-(-n // f) for n, f in zip(shape, factors, strict=True))
 
 
@@ -63,19 +69,22 @@ class MeanReducer:
     factors: Shape
 
     def reduce(self, block: Array, box: Box) -> Array:
-        """Make a box of the coarser level; its type is that of the block."""
+        """Compute a box of the coarser level; its type is that of the block."""
         for axis, factor in enumerate(self.factors):
             surplus = -block.shape[axis] % factor
             if surplus:
-                # The last voxel once more: a mean of one where there are pairs.
+                # Repeat the last voxel: the mean at the border is then of real voxels
+                # only.
                 pad = [(0, surplus if i == axis else 0) for i in range(block.ndim)]
                 block = np.pad(block, pad, mode="edge")
         offsets = itertools.product(*map(range, self.factors))
         parts = [
             block[
-                tuple(slice(o, None, f) for o, f in zip(at, self.factors, strict=True))
+                tuple(
+                    slice(o, None, f) for o, f in zip(offset, self.factors, strict=True)
+                )
             ]
-            for at in offsets
+            for offset in offsets
         ]
         count = len(parts)
         if block.dtype.kind == "f":
@@ -97,7 +106,7 @@ def _integer_mean(parts: Sequence[Array], count: int) -> Array:
         total += wide.type(count // 2)
         mean: Array = (total // wide.type(count)).astype(dtype)
         return mean
-    # The sum may not fit into any type: quotients and remainders do.
+    # The sum of 64-bit integers may fit into no type; quotients and remainders fit.
     n = dtype.type(count)
     quotient, rest = parts[0] // n, parts[0] % n
     for part in parts[1:]:
@@ -109,12 +118,12 @@ def _integer_mean(parts: Sequence[Array], count: int) -> Array:
 
 @dataclass(slots=True)
 class _LevelState:
-    """What is known of a level while it is written."""
+    """State of a level while it is written: incomplete chunks and shards."""
 
     path: str
     new: NewArray
-    encoder: Encoder
-    objects: Objects
+    encoder: ChunkEncoder
+    objects: ArrayObjects
     reducer: LevelReducer | None = None
     factors: Shape = ()
     partial: dict[Shape, tuple[Array, list[int]]] = field(default_factory=dict)
@@ -124,12 +133,12 @@ class _LevelState:
     def grid(self) -> Shape:
         return coarser_shape(self.new.shape, self.new.chunks)
 
-    def box(self, cell: Shape) -> Box:
+    def cell_box(self, cell: Shape) -> Box:
         return box_of(cell, self.new.chunks, self.new.shape)
 
 
 class PyramidWriter:
-    """The levels of one pyramid, being written into a draft.
+    """Writes the levels of one pyramid into a draft.
 
     Parameters
     ----------
@@ -139,18 +148,17 @@ class PyramidWriter:
         Path in the draft and description of each level, the finest first. Shapes
         follow by `coarser_shape`; chunks hold whole blocks, or the whole axis.
     reducers
-        How each level but the first is made, with the number of voxels of a block
-        per axis.
+        Reducer of each level but the first, with the voxels of a block per axis.
     version
         Of OME-Zarr.
     tile
-        Shape of what is read at once: whole chunks of level 0 per axis.
+        Shape that is read at once: whole chunks of level 0.
 
     Notes
     -----
-    Memory per thread: a tile and a chunk three times; and per level some chunks that
-    are not whole, at most as many as a block has voxels, per thread; of shards the
-    stored bytes. 30 MB for chunks of 1 MB in two threads.
+    Memory per thread: three times a tile and a chunk; and per level at most as many
+    incomplete chunks as a block has voxels; of shards the stored bytes. 30 MB for
+    chunks of 1 MB in two threads.
     """
 
     def __init__(
@@ -167,16 +175,16 @@ class PyramidWriter:
         self._levels: list[_LevelState] = []
         source = FolderSource(draft.root)
         for path, new in arrays:
-            name, document = new.document(version)
+            name, document = new.make_document(version)
             draft.put(f"{path}/{name}", document)
             layout = open_array(source, path).layout
-            encoder = Encoder.of(document, layout)
-            objects = Objects(source, path, layout)
+            encoder = ChunkEncoder.from_document(document, layout)
+            objects = ArrayObjects(source, path, layout)
             self._levels.append(_LevelState(path, new, encoder, objects))
         for level, (reducer, factors) in zip(self._levels, reducers, strict=False):
             level.reducer, level.factors = reducer, factors
 
-    def write(
+    def write_levels(
         self,
         source: ArraySource,
         step: Callable[[int], None] | None = None,
@@ -189,30 +197,32 @@ class PyramidWriter:
         source
             Read by several threads at once.
         step
-            Told after each tile how many voxels it had; may raise to stop. Called
-            by several threads.
+            Called after each tile with its number of voxels, by several threads; may
+            raise to stop.
         concurrency
             Number of threads.
         """
         shape = self._levels[0].new.shape
         count = math.prod(coarser_shape(shape, self.tile))
 
-        def one(position: Shape) -> None:
+        def write_position(position: Shape) -> None:
             box = box_of(position, self.tile, shape)
-            self._tile(box, source.read(box))
+            self._write_tile(box, source.read(box))
             if step is not None:
                 step(math.prod(box_shape(box)))
 
-        share(self._order(), one, count, concurrency)
+        share_work(self._order_tiles(), write_position, count, concurrency)
 
-    def _order(self) -> Iterator[Shape]:
-        """Positions of the tiles: all of a block of blocks before the next one."""
+    def _order_tiles(self) -> Iterator[Shape]:
+        """Order the tiles: all tiles of one coarse voxel's block before the next
+        block.
+        """
         grids = [coarser_shape(self._levels[0].new.shape, self.tile)]
         steps = [level.factors for level in self._levels if level.factors]
         for factors in steps:
             grids.append(coarser_shape(grids[-1], factors))
 
-        def below(number: int, position: Shape) -> Iterator[Shape]:
+        def list_below(number: int, position: Shape) -> Iterator[Shape]:
             if number == 0:
                 yield position
                 return
@@ -220,59 +230,67 @@ class PyramidWriter:
             for inner in itertools.product(
                 *(range(i * f, min((i + 1) * f, n)) for i, f, n in spans)
             ):
-                yield from below(number - 1, inner)
+                yield from list_below(number - 1, inner)
 
         for position in itertools.product(*map(range, grids[-1])):
-            yield from below(len(steps), position)
+            yield from list_below(len(steps), position)
 
-    def _tile(self, box: Box, block: Array) -> None:
-        """Write the chunks of level 0 that a tile consists of."""
+    def _write_tile(self, box: Box, block: Array) -> None:
+        """Write the chunks of level 0 in a tile."""
         level = self._levels[0]
         for cell in cells_in(box, level.new.chunks):
-            part = block[inside(level.box(cell), box)]
-            self._chunk(0, cell, np.ascontiguousarray(part, level.new.dtype))
+            part = block[slice_inside(level.cell_box(cell), box)]
+            self._write_chunk(0, cell, np.ascontiguousarray(part, level.new.dtype))
 
-    def _chunk(self, number: int, cell: Shape, voxels: Array) -> None:
-        """Store a chunk, cut at the border, and pass it on to the next level."""
+    def _write_chunk(self, number: int, cell: Shape, voxels: Array) -> None:
+        """Store a chunk, cut at the border, and reduce it into the next level."""
         level = self._levels[number]
-        chunk = _filled(voxels, level)
+        chunk = _pad_chunk(voxels, level)
         blank = level.encoder.is_blank(chunk)
-        # Before it is encoded, which leaves less of it in the cache of the core.
-        whole = list(self._reduced(number, cell, voxels, blank=blank))
-        self._store(level, cell, None if blank else level.encoder.stored(chunk))
+        # Before it is encoded: the voxels are still in the cache of the processor.
+        whole = list(self._reduce_chunk(number, cell, voxels, blank=blank))
+        self._store_chunk(
+            level, cell, None if blank else level.encoder.encode_always(chunk)
+        )
         for target, coarse in whole:
-            self._chunk(number + 1, target, coarse)
+            self._write_chunk(number + 1, target, coarse)
 
-    def _reduced(
+    def _reduce_chunk(
         self, number: int, cell: Shape, voxels: Array, *, blank: bool
     ) -> Iterator[tuple[Shape, Array]]:
-        """Reduce a chunk; return those of the next level that are whole by that."""
+        """Reduce a chunk, and yield chunks of the next level that are complete by
+        that.
+        """
         level = self._levels[number]
         if level.reducer is None:
             return
-        spans = zip(level.box(cell), level.factors, strict=True)
+        spans = zip(level.cell_box(cell), level.factors, strict=True)
         box = tuple((a // f, -(-b // f)) for (a, b), f in spans)
-        if blank:  # of which any reduction makes the same
+        # Every reduction of fill values gives fill values.
+        if blank:
             fill = level.encoder.layout.fill_value
             reduced = np.full(box_shape(box), fill, voxels.dtype)
         else:
             reduced = level.reducer.reduce(voxels, box)
-        yield from self._deposit(self._levels[number + 1], box, reduced)
+        yield from self._fill_chunks(self._levels[number + 1], box, reduced)
 
-    def _deposit(
+    def _fill_chunks(
         self, level: _LevelState, box: Box, voxels: Array
     ) -> Iterator[tuple[Shape, Array]]:
-        """Put voxels into chunks of a level; return those that are whole by that."""
+        """Put voxels into chunks of a level, and yield those that are complete by
+        that.
+        """
         for cell in cells_in(box, level.new.chunks):
-            cell_box = level.box(cell)
+            cell_box = level.cell_box(cell)
             with self._lock:
                 if cell not in level.partial:
                     shape = box_shape(cell_box)
                     missing = [math.prod(shape)]
                     level.partial[cell] = np.empty(shape, level.new.dtype), missing
                 chunk, missing = level.partial[cell]
-            common = overlap(cell_box, box)
-            chunk[inside(common, cell_box)] = voxels[inside(common, box)]
+            # Without the lock: the parts that threads fill do not overlap.
+            common = intersect_boxes(cell_box, box)
+            chunk[slice_inside(common, cell_box)] = voxels[slice_inside(common, box)]
             with self._lock:
                 missing[0] -= math.prod(box_shape(common))
                 whole = missing[0] == 0
@@ -281,12 +299,12 @@ class PyramidWriter:
             if whole:
                 yield cell, chunk
 
-    def _store(self, level: _LevelState, cell: Shape, data: bytes | None) -> None:
-        """Write an encoded chunk, or its shard where it is the last one of that."""
+    def _store_chunk(self, level: _LevelState, cell: Shape, data: bytes | None) -> None:
+        """Write an encoded chunk, or its shard if it is the last chunk of that."""
         index = level.encoder.layout.index
         if index is None:
             if data is not None:
-                self.draft.put(f"{level.path}/{level.objects.key(cell)}", data)
+                self.draft.put(f"{level.path}/{level.objects.object_key(cell)}", data)
             return
         pairs = list(zip(cell, index.grid, strict=True))
         unit = tuple(i // n for i, n in pairs)
@@ -300,14 +318,15 @@ class PyramidWriter:
             if len(chunks) < math.prod(within):
                 return
             del level.shards[unit]
-        stored = {at: one for at, one in chunks.items() if one is not None}
+        stored = {inner: raw for inner, raw in chunks.items() if raw is not None}
         joined = encode_shard(index, stored)
         if joined is not None:
-            self.draft.put(f"{level.path}/{level.objects.key(unit)}", joined)
+            self.draft.put(f"{level.path}/{level.objects.object_key(unit)}", joined)
 
 
-def _filled(voxels: Array, level: _LevelState) -> Array:
-    """Fill a chunk that is cut at the border up to its full shape."""
+def _pad_chunk(voxels: Array, level: _LevelState) -> Array:
+    """Pad a chunk that is cut at the border with zeros."""
+    # All chunks of an array have one shape in the file, also those at the border.
     if voxels.shape == level.new.chunks:
         return voxels
     chunk = np.zeros(level.new.chunks, level.new.dtype)

@@ -1,7 +1,7 @@
-"""Pyramids in another coordinate system: each block is made when it is looked at.
+"""Pyramids in another coordinate system; each block is computed when it is read.
 
-"Pull-back": for every voxel of the new grid, the transformation from the displayed
-system to the intrinsic one says where its value comes from. So nothing has to be
+"Pull-back": for each voxel of the new grid, the transformation from the displayed
+system to the intrinsic one gives the position of its value. So nothing has to be
 inverted, and nothing outside of the block is read.
 """
 
@@ -20,7 +20,7 @@ from napari_ngff.metadata.field import interpolated, lattice
 from napari_ngff.metadata.model import Level
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.pyramids.pyramid import Pyramid
-from napari_ngff.store.workers import share
+from napari_ngff.store.workers import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,24 +30,31 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
-__all__ = ["BentImage", "PlacedAxis", "ResampledLevel", "SampleGrid", "resampled"]
+__all__ = [
+    "BentImage",
+    "PlacedAxis",
+    "ResampledLevel",
+    "SampleGrid",
+    "resample_pyramid",
+]
 
 CHUNK = 512
 """Edge of a block of the last two axes, in voxels."""
 
 MAX_POINTS = 1 << 18
-"""So many voxels are computed at once: some ten MB of coordinates."""
+"""Voxels that are computed at once: some ten MB of coordinates."""
 
 SAMPLES = {2: 33, 3: 17, 4: 7}
-"""Points per axis that tell where an image lies, by number of axes; else 4."""
+"""Points per axis that are transformed to find the extent of an image, by number of
+axes; else 4."""
 
 CORES = os.cpu_count() or 1
 
 MAX_SLOPES = 100
-"""At so many points at most it is measured how large a voxel is there."""
+"""Most points at which the size of a voxel is measured."""
 
 HALF = 0.5 + 1e-6
-"""A voxel reaches half its size beyond its centre; and errors of rounding."""
+"""Half a voxel, which it extends beyond its centre, and some rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +65,15 @@ class SampleGrid:
     step: tuple[float, ...]
     shape: tuple[int, ...]
 
-    def along(self, axes: Sequence[int]) -> SampleGrid:
-        """Take some of the axes."""
+    def select_axes(self, axes: Sequence[int]) -> SampleGrid:
+        """Return the grid of some of the axes."""
         parts = (self.origin, self.step, self.shape)
         return SampleGrid(*(tuple(part[i] for i in axes) for part in parts))  # type: ignore[arg-type]
 
-    def coarser(self, shape: tuple[int, ...]) -> SampleGrid:
-        """Cover the same region by fewer voxels, placed as napari places a level."""
+    def coarser_grid(self, shape: tuple[int, ...]) -> SampleGrid:
+        """Return a grid of fewer voxels for the same region, as napari places a
+        level.
+        """
         factors = [a / b for a, b in zip(self.shape, shape, strict=True)]
         origin = tuple(
             o + s * (f - 1) / 2
@@ -92,11 +101,11 @@ class ResampledLevel:
     source
         The level.
     places
-        Of each of its axes.
+        Scale and translation of each of its axes.
     pull
         From the displayed system, all its axes, to the intrinsic one.
     grid
-        Of the voxels that are shown.
+        Voxels in the displayed system.
     axes
         The grid's axes among those of the displayed system; others are at 0.
     ndim
@@ -125,34 +134,34 @@ class ResampledLevel:
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of what is made at once."""
+        """Shape of a block."""
         plain = len(self.shape) - 2
         return tuple(
             1 if i < plain else min(n, CHUNK) for i, n in enumerate(self.shape)
         )
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
-        """Make a rectangle of the grid; 0 where the image does not reach."""
+        """Compute a box of the grid; 0 outside of the image."""
         out = np.zeros(box_shape(box), self.dtype)
         if not out.size:
             return out
 
-        def make(piece: Box) -> None:
+        def make_piece(piece: Box) -> None:
             target = tuple(
                 slice(a - start, b - start)
                 for (a, b), (start, _) in zip(piece, box, strict=True)
             )
             block = np.zeros(box_shape(piece), self.dtype)
-            self._fill(block.reshape(-1), self._points(piece))
+            self._fill_values(block.reshape(-1), self._displayed_points(piece))
             out[target] = block
 
-        # The interpolation leaves the interpreter to others.
+        # Threads help: the interpolation of scipy releases Python's lock.
         count = -(-out.size // MAX_POINTS)
-        share(pieces(box), make, count, CORES if count > 1 else 1)
+        share_work(split_box(box), make_piece, count, CORES if count > 1 else 1)
         return out
 
-    def _points(self, box: Box) -> Points:
-        """Return the displayed coordinates of a rectangle's voxels, (voxels, axes)."""
+    def _displayed_points(self, box: Box) -> Points:
+        """Return the displayed coordinates of the voxels in a box, (voxels, axes)."""
         lines = [
             origin + step * np.arange(start, stop)
             for (start, stop), origin, step in zip(
@@ -165,13 +174,14 @@ class ResampledLevel:
             points[:, axis] = values.ravel()
         return points
 
-    def _fill(self, out: np.ndarray[Any, Any], points: Points) -> None:
+    def _fill_values(self, out: np.ndarray[Any, Any], points: Points) -> None:
         index = index_at(self.pull.apply(points), self.places)
         inside = np.ones(len(index), dtype=bool)
         for line, size in zip(index.T, self.source.shape, strict=True):
             inside &= (line >= -HALF) & (line <= size - 1 + HALF)
         if not inside.any():
             return
+        # Means of truth values or complex phases have no meaning.
         order = self.order if self.dtype.kind in "iuf" else 0
         read, shape = self.source.read, self.source.shape
         values = interpolated(read, shape, index[inside], order)
@@ -180,21 +190,22 @@ class ResampledLevel:
         out[inside] = values.astype(self.dtype, copy=False)
 
 
-def pieces(box: Box) -> Iterator[Box]:
-    """Cut a rectangle in halves, and so on, down to `MAX_POINTS` voxels."""
+def split_box(box: Box) -> Iterator[Box]:
+    """Split a box into halves until each has at most `MAX_POINTS` voxels."""
     lengths = box_shape(box)
     if math.prod(lengths) <= MAX_POINTS:
         yield box
         return
+    # Along the longest axis: a compact piece reads fewer chunks of the source.
     axis = lengths.index(max(lengths))
     start, stop = box[axis]
     middle = (start + stop) // 2
     for part in ((start, middle), (middle, stop)):
-        yield from pieces((*box[:axis], part, *box[axis + 1 :]))
+        yield from split_box((*box[:axis], part, *box[axis + 1 :]))
 
 
 def index_at(points: Points, places: Sequence[PlacedAxis]) -> Points:
-    """Turn intrinsic coordinates into index coordinates of a source."""
+    """Convert intrinsic coordinates into index coordinates of a source."""
     return np.stack(
         [(points[:, p.axis] - p.translation) / p.scale for p in places], axis=1
     )
@@ -202,7 +213,7 @@ def index_at(points: Points, places: Sequence[PlacedAxis]) -> Points:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BentImage:
-    """How an image gets into another system.
+    """The way of an image into another coordinate system.
 
     Attributes
     ----------
@@ -219,24 +230,24 @@ class BentImage:
     grid: SampleGrid
 
     @classmethod
-    def of(
+    def cover_image(
         cls, pyramid: Pyramid, pull: Transformation, axes: tuple[Axis, ...]
     ) -> BentImage:
-        """Cover an image with voxels of its own size.
+        """Choose a grid of voxels of the image's size that covers it.
 
         Raises
         ------
         UnsupportedError
-            Where the image lies nowhere in the displayed system, or the two systems
-            have different numbers of axes.
+            Where the image is nowhere in the displayed system, or the two systems have
+            different numbers of axes.
         """
         level, shape = pyramid.multiscale.levels[0], pyramid.levels[0].shape
         grid = resampled_grid(smoothed(pull), level, shape, len(axes))
         return cls(pull, axes, grid)
 
     @property
-    def covered(self) -> bool:
-        """Whether the field has vectors for the whole grid, give or take a voxel."""
+    def is_covered(self) -> bool:
+        """Whether the field has vectors for the whole grid, except for one voxel."""
         domain = domain_of(self.pull)
         if domain is None:
             return True
@@ -247,7 +258,7 @@ class BentImage:
         )
 
 
-def resampled(
+def resample_pyramid(
     pyramid: Pyramid, bent: BentImage, places: tuple[PlacedAxis, ...] | None = None
 ) -> Pyramid:
     """Show an image, or a label image, in another system.
@@ -257,38 +268,42 @@ def resampled(
     pyramid
         The image.
     bent
-        How it gets there; of a label image, how its image does.
+        Its way there; of a label image, that of its image.
     places
-        Only for a label image: of its finest level, in its image's intrinsic system.
-        It gets no channel axis, and its values are not mixed.
+        Only for a label image: positions of its finest level in its image's intrinsic
+        system. It has no channel axis then, and its values are not interpolated.
     """
     first, finest = pyramid.multiscale.levels[0], pyramid.levels[0]
     order = 1 if places is None else 0
-    at_first = places_of(first) if places is None else places
-    seen = tuple(
+    finest_places = places_of(first) if places is None else places
+    axes_kept = tuple(
         i for i, a in enumerate(bent.axes) if places is None or a.type != "channel"
     )
-    all_leading = leading_axes(smoothed(bent.pull), bent.grid, at_first)
-    leading = [all_leading[i] for i in seen]
-    grid = bent.grid.along(seen)
+    all_leading = leading_axes(smoothed(bent.pull), bent.grid, finest_places)
+    leading = [all_leading[i] for i in axes_kept]
+    grid = bent.grid.select_axes(axes_kept)
     levels, sources = [], []
     for level, source in zip(pyramid.multiscale.levels, pyramid.levels, strict=True):
-        part = grid.coarser(coarser_shape(grid, leading, finest.shape, source.shape))
-        first_level = replaced(at_first, first, level, finest.shape)
+        part = grid.coarser_grid(
+            coarser_shape(grid, leading, finest.shape, source.shape)
+        )
+        level_places = place_level(finest_places, first, level, finest.shape)
         ndim = len(bent.axes)
         sources.append(
-            ResampledLevel(source, first_level, bent.pull, part, seen, ndim, order)
+            ResampledLevel(
+                source, level_places, bent.pull, part, axes_kept, ndim, order
+            )
         )
         levels.append(Level(level.path, part.step, part.origin))
-    axes = tuple(bent.axes[i] for i in seen)
+    axes = tuple(bent.axes[i] for i in axes_kept)
     multiscale = replace(pyramid.multiscale, axes=axes, levels=tuple(levels))
     return Pyramid(multiscale, tuple(sources), pyramid.problems)
 
 
-def replaced(
+def place_level(
     places: Sequence[PlacedAxis], first: Level, level: Level, shape: Sequence[int]
 ) -> tuple[PlacedAxis, ...]:
-    """Place a coarser level where the finest is, by the metadata of both."""
+    """Place a coarser level relative to the finest, by the metadata of both."""
     levels = []
     for i, place in enumerate(places):
         if shape[i] == 1 or level is first:
@@ -302,7 +317,7 @@ def replaced(
 
 
 def places_of(level: Level) -> tuple[PlacedAxis, ...]:
-    """Place a level by its own metadata."""
+    """Place the axes of a level by its own metadata."""
     pairs = zip(level.scale, level.translation, strict=True)
     return tuple(PlacedAxis(i, s, t) for i, (s, t) in enumerate(pairs))
 
@@ -313,7 +328,7 @@ def coarser_shape(
     full: tuple[int, ...],
     shape: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Reduce a grid as much as a level is reduced along the axes that lead it."""
+    """Reduce the shape of a grid as a level is reduced along the leading axes."""
     factors = [1.0 if j is None else full[j] / shape[j] for j in leading]
     return tuple(max(1, round(n / f)) for n, f in zip(grid.shape, factors, strict=True))
 
@@ -322,11 +337,11 @@ def leading_axes(
     pull: Transformation, grid: SampleGrid, places: Sequence[PlacedAxis]
 ) -> list[int | None]:
     """Find for each displayed axis the source's axis that changes most along it."""
-    slopes = abs(slopes_at(pull, centre(grid)[None], places)[0])
+    slopes = abs(slopes_at(pull, grid_centre(grid)[None], places)[0])
     return [int(column.argmax()) if column.any() else None for column in slopes.T]
 
 
-def centre(grid: SampleGrid) -> Points:
+def grid_centre(grid: SampleGrid) -> Points:
     """Return the displayed coordinates of the middle of a grid."""
     half = (np.array(grid.shape) - 1) / 2
     middle: Points = np.array(grid.origin) + np.array(grid.step) * half
@@ -364,8 +379,8 @@ def resampled_grid(
     Raises
     ------
     UnsupportedError
-        Where the image lies nowhere in the displayed system, or the two systems
-        have different numbers of axes.
+        Where the image is nowhere in the displayed system, or the two systems have
+        different numbers of axes.
     """
     if len(shape) != ndim:
         msg = f"An image of {len(shape)} axes cannot be bent into {ndim}."
@@ -374,18 +389,20 @@ def resampled_grid(
     corners = np.array([(0.0,) * ndim, tuple(n - 1.0 for n in shape)])
     ends = corners * np.array(level.scale) + np.array(level.translation)
     targets = lattice(ends.min(axis=0), ends.max(axis=0), SAMPLES.get(ndim, 4))
-    found = Inverse(pull).apply(targets)
-    points = found[np.isfinite(found).all(axis=1)]
+    # NaN where no displayed point leads to the target.
+    candidates = Inverse(pull).apply(targets)
+    points = candidates[np.isfinite(candidates).all(axis=1)]
     if not len(points):
         msg = "The image is nowhere in that coordinate system."
         raise UnsupportedError(msg)
     low, high = points.min(axis=0), points.max(axis=0)
-    if len(points) < len(found):
-        # The field does not reach the image's edges: they lie between the samples.
+    if len(points) < len(candidates):
+        # The field ends inside the image: its edge is somewhere between two samples.
         margin = (high - low) / (SAMPLES.get(ndim, 4) - 1)
         domain = domain_of(pull) or (low, high)
         low = np.maximum(low - margin, np.minimum(domain[0], low))
         high = np.minimum(high + margin, np.maximum(domain[1], high))
+    # The median: at a fold of the field the size of a voxel means nothing.
     some = points[:: -(-len(points) // MAX_SLOPES)]
     lengths = np.median(np.linalg.norm(slopes_at(pull, some, places), axis=1), axis=0)
     step = 1 / np.where(lengths > 0, lengths, 1)
@@ -394,7 +411,7 @@ def resampled_grid(
 
 
 def domain_of(pull: Transformation) -> tuple[Points, Points] | None:
-    """Return the region of a field that comes first; None for anything else."""
+    """Return the domain of a field that is applied first; None for anything else."""
     steps = getattr(pull, "steps", (pull,))
     if isinstance(steps[0], Displacements | Coordinates):
         return steps[0].vectors.domain

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderSource", "local_folder"]
 
-READING = (
+OPEN_FLAGS = (
     os.O_RDONLY
+    # Windows would translate line ends, and stop at a byte 26.
     | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # or opening a named pipe waits for ever
+    # Without it, opening a named pipe waits for ever.
+    | getattr(os, "O_NONBLOCK", 0)
 )
 
 
 def local_folder(source: Source) -> str | None:
-    """Return the folder of this computer that a hierarchy is; None for none."""
+    """Return the path of a hierarchy in a local folder; None for any other."""
     return source.root if isinstance(source, FolderSource) else None
 
 
@@ -44,64 +46,67 @@ class FolderSource:
 
     @property
     def concurrency(self) -> int:
-        """One reader per core: more only fight for the interpreter."""
+        """One reader per core."""
+        # More threads only wait for each other: Python's lock, not the disk, is the
+        # limit.
         return CORES
 
-    def locate(self, key: str) -> str:
-        """Path of an object, or of a folder of them."""
+    def find_path(self, key: str) -> str:
+        """Return the path of an object, or of a folder of objects."""
         return f"{self.root}/{key}"
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
-        path = self.locate(key)
+        path = self.find_path(key)
         try:
-            handle = os.open(path, READING)
+            handle = os.open(path, OPEN_FLAGS)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError as error:
-            # Windows answers so for a folder, too.
+            # Windows refuses permission where another system says it is a folder.
             if os.path.isdir(path):
                 return None
             msg = f"No permission to read {path}."
             raise AccessError(msg, remedy="Ask its owner, or copy the data.") from error
         try:
-            found = os.fstat(handle)
-            if stat.S_ISDIR(found.st_mode):
+            # Of the open file, not of its path: a save may replace the file meanwhile.
+            status = os.fstat(handle)
+            if stat.S_ISDIR(status.st_mode):
                 return None
-            if not stat.S_ISREG(found.st_mode):
+            if not stat.S_ISREG(status.st_mode):
                 msg = f"{path} is a pipe or a device, not a file. It is not read."
                 raise CorruptDataError(msg)
             if start is None:
-                check_document_size(path, found.st_size)
-            return _read(handle, found.st_size, start, length)
+                check_document_size(path, status.st_size)
+            return _read_part(handle, status.st_size, start, length)
         finally:
             os.close(handle)
 
-    def revision(self, key: str) -> Revision | None:
-        """Tell the revision of an object; see `Source.revision`."""
-        return Revision.of_file(self.locate(key))
+    def find_revision(self, key: str) -> Revision | None:
+        """Return the revision of an object; see `Source.find_revision`."""
+        return Revision.of_file(self.find_path(key))
 
-    def names(self, prefix: str) -> tuple[str, ...] | None:
+    def list_names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`, sorted."""
         try:
-            return tuple(sorted(os.listdir(self.locate(prefix))))
+            return tuple(sorted(os.listdir(self.find_path(prefix))))
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except PermissionError as error:
-            msg = f"No permission to list {self.locate(prefix)}."
+            msg = f"No permission to list {self.find_path(prefix)}."
             raise AccessError(msg) from error
 
 
-def _read(handle: int, size: int, start: int | None, length: int | None) -> bytes:
+def _read_part(handle: int, size: int, start: int | None, length: int | None) -> bytes:
     first = 0 if start is None else min(start, size) if start >= 0 else size + start
     first = max(first, 0)
-    left = size - first if length is None else min(length, size - first)
+    count = size - first if length is None else min(length, size - first)
     if first:
         os.lseek(handle, first, os.SEEK_SET)
-    data = os.read(handle, left)
+    data = os.read(handle, count)
     # One call gives 2 GiB at most on Linux.
-    while len(data) < left and (more := os.read(handle, left - len(data))):
+    while len(data) < count and (more := os.read(handle, count - len(data))):
         data += more
     return data

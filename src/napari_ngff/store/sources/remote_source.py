@@ -24,35 +24,39 @@ from napari_ngff.store.limits import LARGEST_DOCUMENT, allowed_chunk, is_documen
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
 
-__all__ = ["RemoteSource", "resume", "stop"]
+__all__ = ["RemoteSource", "resume_reading", "stop_reading"]
 
 TIMEOUT = 20.0
-"""Seconds without a byte; a stuck server must not hang the viewer, in whose main thread
-napari reads."""
+"""Seconds without a byte before a request fails.
 
-WHOLE = 60.0
-"""Seconds for all of an object, tries that failed included; some servers send a byte
-now and then."""
+napari reads in the main thread, so a server that does not answer stops the window."""
+
+LONGEST_READ = 60.0
+"""Seconds for an object, repeated requests included.
+
+`TIMEOUT` alone is no limit: some servers send a byte now and then."""
 
 SECONDS_VARIABLE = "NAPARI_NGFF_SERVER_SECONDS"
-"""Environment variable by which more time is allowed, for slow connections."""
+"""Environment variable that allows more time, for slow connections."""
 
-LONGEST = 200
-"""Letters of a reason that are shown."""
+LONGEST_REASON = 200
+"""Letters of a server's answer that an error shows."""
 
 FORBIDDEN = (401, 403)
+"""Answers of HTTP by which a server refuses this user."""
 
 REFUSALS = (errno.EPERM, errno.EINVAL, errno.ENOSYS)
 """Numbers of errors by which s3fs reports that a bucket takes no objects."""
 
-AT_MOST = 0.05
-"""Seconds that the main thread waits for whether objects can be put."""
+MAIN_THREAD_WAIT = 0.05
+"""Seconds that the main thread waits to learn whether objects can be put."""
 
 BUSY = (408, 425, 429, 500, 502, 503, 504)
-"""Answers by which a server says that it may have another one in a moment."""
+"""Answers of HTTP after which the same request may succeed in a moment."""
 
 PAUSES = (0.2, 0.8)
-"""Seconds before what was refused so, or broke off, is asked for once more."""
+"""Seconds before the second and the third request, where the one before was `BUSY` or
+broke off."""
 
 LATE = (
     "it was not complete after {:g} seconds (set the environment variable"
@@ -64,8 +68,9 @@ _lock = threading.Lock()
 _stopped = threading.Event()
 
 
-def stop() -> None:
-    """Wait for no server any more: all that is being read fails, at once."""
+def stop_reading() -> None:
+    """Let all reads from servers fail at once, until `resume_reading`."""
+    # When a window closes, no worker may keep the process alive for `LONGEST_READ`.
     _stopped.set()
     with _lock:
         waiting = list(_waiting)
@@ -73,8 +78,8 @@ def stop() -> None:
         answer.cancel()
 
 
-def resume() -> None:
-    """Read from servers again."""
+def resume_reading() -> None:
+    """Allow reads from servers again."""
     _stopped.clear()
 
 
@@ -97,48 +102,49 @@ class RemoteSource:
         self.name = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._query = f"?{parts.query}" if parts.query else ""
         self._options = dict(options or {})
-        self.files = _filesystem(parts.scheme, self._options)
-        self._asking = threading.Lock()
-        self._asked: Future[bool] | None = None
+        self.files = _open_filesystem(parts.scheme, self._options)
+        self._answer_lock = threading.Lock()
+        self._writable_answer: Future[bool] | None = None
 
     @property
     def concurrency(self) -> int:
-        """Enough requests in flight to hide the latency of one."""
+        """Number of requests at the same time."""
+        # Enough to hide the latency of one request.
         return 32
 
     @property
     def writable(self) -> bool:
-        """Whether objects can be put: a bucket of S3 that lets this user do so.
+        """Whether objects can be put: in a bucket of S3 where this user may write.
 
-        The main thread does not wait for the server: no answer yet counts as yes, and
-        a save tells that it is no.
+        Without an answer in time it is True; then a save reports the refusal.
         """
         main = threading.current_thread() is threading.main_thread()
         with suppress(TimeoutError):
-            return self.ask_writable().result(AT_MOST if main else None)
+            return self.ask_writable().result(MAIN_THREAD_WAIT if main else None)
         return True
 
     def ask_writable(self) -> Future[bool]:
         """Ask whether objects can be put: once, in a thread."""
-        with self._asking:
-            if self._asked is None:
-                self._asked = Future()
-                arguments = (self._asked,)
+        with self._answer_lock:
+            if self._writable_answer is None:
+                self._writable_answer = Future()
+                arguments = (self._writable_answer,)
                 threading.Thread(
                     target=self._try_to_put, args=arguments, daemon=True
                 ).start()
-            return self._asked
+            return self._writable_answer
 
     def _try_to_put(self, answer: Future[bool]) -> None:
-        """Begin to put an object, and give that up."""
+        """Begin to put an object, and cancel it."""
+        # An upload in parts needs the same permission, and leaves no object behind.
         bucket, _, below = self.name.partition("://")[2].partition("/")
-        place = {"Bucket": bucket, "Key": f"{below}/zarr.json".lstrip("/")}
+        target = {"Bucket": bucket, "Key": f"{below}/zarr.json".lstrip("/")}
         writable = self.name.startswith("s3://")
         try:
             if writable:
-                begun = self.files.call_s3("create_multipart_upload", **place)
+                begun = self.files.call_s3("create_multipart_upload", **target)
                 number = begun["UploadId"]
-                self.files.call_s3("abort_multipart_upload", UploadId=number, **place)
+                self.files.call_s3("abort_multipart_upload", UploadId=number, **target)
         # Every backend of fsspec raises its own kinds for a failed request.
         except Exception as error:  # noqa: BLE001
             # A server that is busy for a moment must not make labels read-only for
@@ -155,78 +161,84 @@ class RemoteSource:
         """Read an object or a part of it; see `Source.get`."""
         end = None if length is None or start is None else start + length
         if start is not None and start < 0 and end == 0:
-            end = None
+            end = None  # the last bytes, up to the end of the object
         pauses = iter(PAUSES)
         seconds = _allowed_seconds()
         until = time.monotonic() + seconds
         while True:
             try:
                 left = max(until - time.monotonic(), 0)
-                return _cut(self._ask(key, start, end, left), start, length)
+                return _cut_part(
+                    self._request_bytes(key, start, end, left), start, length
+                )
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 return None
             except CorruptDataError:
                 raise
             # Every backend of fsspec raises its own kinds for a failed request.
             except Exception as error:
-                if isinstance(error, PermissionError) or _status(error) in FORBIDDEN:
-                    raise self._refused(key) from error
+                if (
+                    isinstance(error, PermissionError)
+                    or _http_status(error) in FORBIDDEN
+                ):
+                    raise self._refusal_error(key) from error
                 pause = next(pauses, None) if _is_brief(error) else None
                 if pause is None or _stopped.is_set():
                     late = time.monotonic() >= until
-                    reason = LATE.format(seconds) if late else _reason(error)
+                    reason = LATE.format(seconds) if late else _describe_failure(error)
                     if self._query:
                         reason = reason.replace(self._query, "")
                     raise ServerError(f"{self.name}/{key}", reason) from error
             _stopped.wait(pause)
 
-    def _ask(
+    def _request_bytes(
         self, key: str, start: int | None, end: int | None, seconds: float
     ) -> bytes:
-        """Read bytes; gives up when all is stopped, or the time is over."""
+        """Read bytes; fails after `stop_reading`, or when the time is over."""
         url = f"{self.name}/{key}{self._query}"
         if not self.files.async_impl:
             data: bytes = self.files.cat_file(url, start=start, end=end)
             return data
         if self.name.startswith("http"):
             most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
-            request = _fetch(self.files, url, start, end, most)
+            request = _fetch_bytes(self.files, url, start, end, most)
         else:
             request = self.files._cat_file(url, start=start, end=end)
         answer = asyncio.run_coroutine_threadsafe(request, self.files.loop)
         with _lock:
             _waiting.add(answer)
         try:
+            # After it was added: else `stop_reading` might miss it in between.
             if _stopped.is_set():
                 answer.cancel()
-            found: bytes = answer.result(seconds)
-            return found
+            content: bytes = answer.result(seconds)
+            return content
         finally:
             answer.cancel()
             with _lock:
                 _waiting.discard(answer)
 
-    def revision(self, key: str) -> None:
-        """Tell nothing: it would take a request; see `Source.revision`."""
+    def find_revision(self, key: str) -> None:
+        """Return None: it would take a request; see `Source.find_revision`."""
 
-    def names(self, prefix: str) -> tuple[str, ...] | None:
+    def list_names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`; None for HTTP, which has no listing."""
         if self.name.startswith("http"):
             return None
         try:
-            found = self.files.ls(f"{self.name}/{prefix}", detail=False)
+            paths = self.files.ls(f"{self.name}/{prefix}", detail=False)
         except FileNotFoundError:
             return ()
-        return tuple(sorted(str(path).rstrip("/").rsplit("/", 1)[-1] for path in found))
+        return tuple(sorted(str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths))
 
-    def _refused(self, key: str) -> OMEZarrError:
+    def _refusal_error(self, key: str) -> OMEZarrError:
         return AccessError(
             f"The server refuses to give {self.name}/{key}. The address may need a"
             " login or a token, or may have expired."
         )
 
 
-async def _fetch(
+async def _fetch_bytes(
     files: Any, url: str, start: int | None, end: int | None, most: int
 ) -> bytes:
     """Read an answer of HTTP, as far as it is needed, and `most` bytes at most.
@@ -236,6 +248,7 @@ async def _fetch(
     CorruptDataError
         Where it is longer.
     """
+    # As `HTTPFileSystem._cat_file` of fsspec, which has no limit of bytes.
     settings = dict(files.kwargs)
     if start is not None or end is not None:
         if start == end:
@@ -245,7 +258,7 @@ async def _fetch(
     session = await files.set_session()
     async with session.get(files.encode_url(url), **settings) as answer:
         files._raise_not_found_for_status(answer, url)
-        # Where it ignores the range, what is behind it need not come.
+        # Some servers ignore the range and send the whole object: stop after the range.
         needed = end if end is not None and (start or 0) >= 0 else None
         data = bytearray()
         async for part in answer.content.iter_any():
@@ -259,14 +272,14 @@ async def _fetch(
 
 
 def _allowed_seconds() -> float:
-    """Seconds that an object may take: see `SECONDS_VARIABLE`."""
+    """Return the seconds that an object may take; see `SECONDS_VARIABLE`."""
     try:
         return float(os.environ.get(SECONDS_VARIABLE, ""))
     except ValueError:
-        return WHOLE
+        return LONGEST_READ
 
 
-def _filesystem(scheme: str, options: dict[str, Any]) -> Any:
+def _open_filesystem(scheme: str, options: dict[str, Any]) -> Any:
     extra = "remote" if scheme in ("http", "https") else "s3"
     try:
         import fsspec
@@ -274,6 +287,7 @@ def _filesystem(scheme: str, options: dict[str, Any]) -> Any:
         if extra == "remote":
             import aiohttp
 
+            # No total: `_request_bytes` waits as long as the user allows.
             timeout = aiohttp.ClientTimeout(
                 total=None, sock_connect=TIMEOUT, sock_read=TIMEOUT
             )
@@ -290,61 +304,62 @@ def _filesystem(scheme: str, options: dict[str, Any]) -> Any:
         raise UnsupportedError(msg) from error
 
 
-def _status(error: Exception) -> int | None:
-    """Give the number of an answer of HTTP; None for what is none."""
+def _http_status(error: Exception) -> int | None:
+    """Return the status of an answer of HTTP; None for any other error."""
     status = getattr(error, "status", None)
     return status if isinstance(status, int) else None
 
 
 def _is_brief(error: Exception) -> bool:
-    """Tell whether the next answer may come at once, and be another."""
+    """Return whether the same request may succeed in a moment."""
+    # After a timeout the time is used up; a second one would double the wait.
     if isinstance(error, TimeoutError | CancelledError):
         return False
-    if _status(error) is not None:
-        return _status(error) in BUSY
+    if _http_status(error) is not None:
+        return _http_status(error) in BUSY
     if _is_unreachable(error):
         return False
-    return "ClientError" in _kinds(error) or isinstance(error, ConnectionError)
+    return "ClientError" in _class_names(error) or isinstance(error, ConnectionError)
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Tell whether objects cannot be put; else the server has not answered."""
+    """Return whether objects cannot be put; else the server has not answered."""
     if isinstance(error, OSError):
         lasting = PermissionError, FileNotFoundError
         return isinstance(error, lasting) or error.errno in REFUSALS
-    # botocore: the connection broke off, or nobody answered.
-    return not {"HTTPClientError", "ConnectionError"} & _kinds(error)
+    # botocore: the connection broke off, or there was no answer.
+    return not {"HTTPClientError", "ConnectionError"} & _class_names(error)
 
 
-def _kinds(error: Exception) -> set[str]:
-    """Name the classes of an error: aiohttp, which has its own, need not be there."""
+def _class_names(error: Exception) -> set[str]:
+    """Return the names of an error's classes: aiohttp may not be installed."""
     return {kind.__name__ for kind in type(error).__mro__}
 
 
 def _is_unreachable(error: Exception) -> bool:
-    """Tell whether no server was found; none will be in a moment."""
+    """Return whether no server was found."""
     refused = isinstance(error, ConnectionRefusedError)
-    return refused or "ClientConnectorError" in _kinds(error)
+    return refused or "ClientConnectorError" in _class_names(error)
 
 
-def _reason(error: Exception) -> str:
+def _describe_failure(error: Exception) -> str:
     if isinstance(error, CancelledError):
         return "the window was closed"
     if _is_unreachable(error):
         return "the server cannot be reached; check the address and the network"
     if isinstance(error, TimeoutError):
         return f"there was no answer within {TIMEOUT:g} seconds"
-    status = _status(error)
+    status = _http_status(error)
     text = str(error).rstrip(".") or repr(error)
     if status is not None:
         text = f"it answered {status} {getattr(error, 'message', '')}".rstrip()
     # Some errors quote all that a server sent.
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 
-def _cut(data: bytes, start: int | None, length: int | None) -> bytes:
-    """Take the asked part where a server ignored the range and sent the whole."""
+def _cut_part(data: bytes, start: int | None, length: int | None) -> bytes:
+    """Cut the wanted part out, where a server ignored the range and sent all."""
     if length is None or start is None or len(data) <= length:
         return data
     if start >= 0:

@@ -1,4 +1,4 @@
-"""Whether an object was changed since it was read."""
+"""Revisions of stored objects: equal revisions mean equal bytes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Revision"]
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """State of a stored object; two that are equal mean the same bytes.
+    """State of a stored object; equal revisions mean equal bytes.
 
-    Whatever is kept of an object in memory is kept together with its revision.
+    What a cache keeps of an object is kept together with its revision.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Revision:
     file
         Number of the file, which is another one after a rename; 0 in an archive.
     tag
-        Of an object store, which tells it; "" elsewhere.
+        The ETag of an object store; "" elsewhere.
     """
 
     size: int
@@ -32,13 +32,14 @@ class Revision:
     tag: str = ""
 
     @classmethod
-    def of_stat(cls, found: os.stat_result) -> Revision:
-        """Take it from what the system says of a file."""
-        return cls(found.st_size, found.st_mtime_ns, found.st_ino)
+    def of_stat(cls, status: os.stat_result) -> Revision:
+        """Make the revision of a file from its status."""
+        # With the inode: files written within one tick of the clock have equal times.
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
     @classmethod
     def of_file(cls, path: str) -> Revision | None:
-        """Look at a file; None where there is none."""
+        """Return the revision of a file; None where there is no file."""
         try:
             return cls.of_stat(os.stat(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -46,5 +47,5 @@ class Revision:
 
     @property
     def numbers(self) -> list[int]:
-        """The same as a list, for JSON."""
+        """Size, stamp and file, as a list for JSON."""
         return [self.size, self.stamp, self.file]

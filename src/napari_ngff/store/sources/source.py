@@ -1,7 +1,7 @@
-"""Where bytes come from: one small read-only contract.
+"""The interface through which all stores are read.
 
 A *key* is the path of an object relative to the hierarchy's root, with ``/`` and no
-leading slash, such as ``"A/1/0/zarr.json"``. Nothing behind it can write.
+leading slash, such as ``"A/1/0/zarr.json"``. Sources cannot write; see `Transaction`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ class Source(Protocol):
 
     @property
     def concurrency(self) -> int:
-        """How many reads at once pay: cores for a local one, many for a remote one."""
+        """Useful number of reads at the same time: few for a disk, many for a
+        server.
+        """
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the container itself (an archive's order or comment)."""
+        """Problems of the container itself (an archive's order or comment)."""
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
@@ -60,26 +62,26 @@ class Source(Protocol):
             Where reading fails in any other way.
         """
 
-    def revision(self, key: str) -> Revision | None:
-        """Tell the revision that an object has now.
+    def find_revision(self, key: str) -> Revision | None:
+        """Return the revision that an object has now.
 
-        None where there is no such object, and where the source does not know: then
-        what it has is taken not to change while it is open.
+        None where there is no such object, and where the source knows no revisions:
+        then its objects count as unchanged while it is open.
         """
 
-    def names(self, prefix: str) -> tuple[str, ...] | None:
+    def list_names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix` ("" for the root), sorted.
 
         None where the source cannot be listed (plain HTTP).
         """
 
 
-def _itself(source: Source) -> Source:
+def _same_source(source: Source) -> Source:
     return source
 
 
 class ReadLog:
-    """Read objects of a source, and note the revision in which each was first read.
+    """Read objects of a source, and keep the revision of each at its first read.
 
     Parameters
     ----------
@@ -98,8 +100,8 @@ class ReadLog:
         self.revisions: dict[str, Revision | None] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process reads, and never compares.
-        return _itself, (self._source,)
+        # Another process (a worker of dask) reads only, and never compares revisions.
+        return _same_source, (self._source,)
 
     @property
     def name(self) -> str:
@@ -108,12 +110,12 @@ class ReadLog:
 
     @property
     def concurrency(self) -> int:
-        """How many reads at once pay."""
+        """Useful number of reads at the same time."""
         return self._source.concurrency
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the container."""
+        """Problems of the container."""
         return self._source.problems
 
     def get(
@@ -121,14 +123,14 @@ class ReadLog:
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
         if key not in self.revisions:
-            # Before reading: what changes in between is then seen as a change.
-            self.revisions.setdefault(key, self._source.revision(key))
+            # Before the read: a change in between then counts as a change.
+            self.revisions.setdefault(key, self._source.find_revision(key))
         return self._source.get(key, start, length)
 
-    def revision(self, key: str) -> Revision | None:
-        """Tell the revision that an object has now; see `Source.revision`."""
-        return self._source.revision(key)
+    def find_revision(self, key: str) -> Revision | None:
+        """Return the revision of an object; see `Source.find_revision`."""
+        return self._source.find_revision(key)
 
-    def names(self, prefix: str) -> tuple[str, ...] | None:
+    def list_names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`, sorted."""
-        return self._source.names(prefix)
+        return self._source.list_names(prefix)

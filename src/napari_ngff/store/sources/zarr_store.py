@@ -23,7 +23,7 @@ __all__ = ["StoreSource"]
 
 
 class StoreSource:
-    """Read any zarr store; the store itself stays its owner's to close."""
+    """Read any zarr store; who opened the store closes it."""
 
     problems: tuple[Problem, ...] = ()
 
@@ -32,7 +32,7 @@ class StoreSource:
 
     @property
     def name(self) -> str:
-        """What the store calls itself."""
+        """The text of the store itself."""
         return str(self._store)
 
     @property
@@ -46,7 +46,9 @@ class StoreSource:
         """Read an object or a part of it; see `Source.get`."""
         try:
             buffer = sync(
-                self._store.get(key, default_buffer_prototype(), _part(start, length))
+                self._store.get(
+                    key, default_buffer_prototype(), _byte_request(start, length)
+                )
             )
         except PermissionError as error:
             msg = f"No permission to read {key} in {self.name}."
@@ -54,19 +56,20 @@ class StoreSource:
         if buffer is None:
             return None
         data = buffer.to_bytes()
+        # Suffix requests of zarr have no length: `Source.get` may ask for less.
         return data if length is None else data[:length]
 
-    def revision(self, key: str) -> None:
-        """Tell nothing: zarr's stores do not; see `Source.revision`."""
+    def find_revision(self, key: str) -> None:
+        """Return None: zarr's stores have no revisions."""
 
-    def names(self, prefix: str) -> tuple[str, ...] | None:
+    def list_names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`, sorted; None where the store cannot list."""
         if not self._store.supports_listing:
             return None
-        return tuple(sorted(sync(_all(self._store.list_dir(prefix)))))
+        return tuple(sorted(sync(_collect_names(self._store.list_dir(prefix)))))
 
 
-def _part(start: int | None, length: int | None) -> ByteRequest | None:
+def _byte_request(start: int | None, length: int | None) -> ByteRequest | None:
     if start is None:
         return None
     if start < 0:
@@ -76,5 +79,5 @@ def _part(start: int | None, length: int | None) -> ByteRequest | None:
     return RangeByteRequest(start, start + length)
 
 
-async def _all(names: Any) -> list[str]:
+async def _collect_names(names: Any) -> list[str]:
     return [name async for name in names]

@@ -1,6 +1,7 @@
-"""A zip archive's directory, indexed by name, and its entries, read by position.
+"""Reads the directory of a zip archive, and its entries by position.
 
-Follows PKWARE's APPNOTE.TXT; numbers in comments are its sections.
+Follows PKWARE's APPNOTE.TXT; numbers in comments are its sections. Python's zipfile
+takes seconds for a million entries, and has one lock for all reads.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     UnsupportedError,
 )
-from napari_ngff.store.compression import DECODING_ERRORS, inflate
+from napari_ngff.store.compression import DECODING_ERRORS, inflate_stream
 from napari_ngff.store.sources.revision import Revision
 
-__all__ = ["Archive", "File", "ZipEntry"]
+__all__ = ["PositionFile", "ZipArchive", "ZipEntry"]
 
 STORED, DEFLATED = 0, 8
 ENCRYPTED, UTF8 = 0x1, 0x800
@@ -42,7 +43,8 @@ LARGEST_DIRECTORY = 256 << 20
 """Bytes of an archive's directory: more than two million entries."""
 
 MOST_INFLATED, MOST_RATIO = 2**30, 1000
-"""A deflated entry above both is refused: deflate reaches 1032 at best, for zeros."""
+"""Bytes, and ratio of bytes, above both of which a deflated entry is refused: deflate
+reaches 1032 at best, for zeros."""
 
 
 class ZipEntry(NamedTuple):
@@ -56,7 +58,7 @@ class ZipEntry(NamedTuple):
     offset: int
 
 
-class Archive:
+class ZipArchive:
     """The files of an archive, by name.
 
     Names are UTF-8 with ``/``: those that the archive has in CP437 are converted,
@@ -75,7 +77,7 @@ class Archive:
     count
         Number of entries, replaced ones included.
     compressed
-        Names of what is not merely stored.
+        Names of the entries that are not simply stored.
 
     Raises
     ------
@@ -89,17 +91,17 @@ class Archive:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.file = File(path)
+        self.file = PositionFile(path)
         try:
             self.directory, self._shift, self.comment, self.count = self._read_end()
-            self.index, self.compressed = self._parse()
+            self.index, self.compressed = self._index_names()
         except BaseException:
             self.file.close()
             raise
         self._starts: dict[int, int] = {}
 
     def close(self) -> None:
-        """Close the file; happens by itself when the object is no longer used."""
+        """Close the file; also done when the object is no longer used."""
         self.file.close()
 
     @cached_property
@@ -107,14 +109,14 @@ class Archive:
         """Names of all files, sorted."""
         return sorted(self.index)
 
-    def damaged(self, what: str) -> CorruptDataError:
-        """Make the error that says what is wrong with the archive."""
+    def damage_error(self, what: str) -> CorruptDataError:
+        """Make the error about a damaged archive."""
         return CorruptDataError(
             f"{self.path} {what}.",
             remedy="Copy or download it again: it may be incomplete.",
         )
 
-    def entry(self, name: str) -> ZipEntry | None:
+    def find_entry(self, name: str) -> ZipEntry | None:
         """Describe the file of that name, None where there is none.
 
         Raises
@@ -149,32 +151,33 @@ class Archive:
         if entry.method == STORED:
             data = self.read_part(name, entry, slice(0, entry.stored))
         else:
-            data = self._inflate(name, entry)
+            data = self._inflate_entry(name, entry)
         if verify and zlib.crc32(data) != entry.crc:
-            raise self.damaged(f"has a wrong checksum at {name}")
+            raise self.damage_error(f"has a wrong checksum at {name}")
         return data
 
     def read_part(self, name: str, entry: ZipEntry, part: slice) -> bytes:
         """Read bytes of a file as they are stored."""
         length: int = part.stop - part.start
-        place = self.start(name, entry) + part.start
-        fits = place + length <= self.file.size  # or no system could be asked for it
-        data = self.file.read(place, length) if fits else b""
+        start = self.find_start(name, entry) + part.start
+        # An entry may claim any length: no memory is taken for what the file lacks.
+        fits = start + length <= self.file.size
+        data = self.file.read(start, length) if fits else b""
         if len(data) < length:
-            raise self.damaged(f"is cut off inside {name}")
+            raise self.damage_error(f"is cut off inside {name}")
         return data
 
-    def _inflate(self, name: str, entry: ZipEntry) -> bytes:
+    def _inflate_entry(self, name: str, entry: ZipEntry) -> bytes:
         if entry.size > max(MOST_INFLATED, MOST_RATIO * entry.stored):
-            raise self.damaged(f"claims {entry.size} bytes in {name}")
+            raise self.damage_error(f"claims {entry.size} bytes in {name}")
         data = self.read_part(name, entry, slice(0, entry.stored))
         try:
-            return inflate(data, entry.size)
+            return inflate_stream(data, entry.size)
         except DECODING_ERRORS as error:
-            raise self.damaged(f"is damaged at {name}: {error}") from error
+            raise self.damage_error(f"is damaged at {name}: {error}") from error
 
-    def start(self, name: str, entry: ZipEntry) -> int:
-        """Find where a file's bytes begin: behind a header with a length of its own.
+    def find_start(self, name: str, entry: ZipEntry) -> int:
+        """Find where a file's bytes begin, behind its local header.
 
         Raises
         ------
@@ -186,23 +189,26 @@ class Archive:
             inside = 0 <= entry.offset < self.file.size
             header = self.file.read(entry.offset, LOCAL.size) if inside else b""
             if len(header) < LOCAL.size or header[:4] != LOCAL_SIGNATURE:
-                raise self.damaged(f"does not hold {name} at the stated place")
+                raise self.damage_error(f"does not hold {name} at the stated place")
+            # The lengths of this header: its extra field may differ from that of the
+            # directory (4.4.11), and does in archives of Info-ZIP.
             _, length, extra = LOCAL.unpack(header)
             start = entry.offset + LOCAL.size + length + extra
             self._starts[entry.offset] = start
         return start
 
     def _read_end(self) -> tuple[bytes, int, bytes, int]:
-        """Directory, number of bytes before the archive, comment, number of entries."""
+        """Read the directory, bytes before the archive, comment, number of entries."""
         size = self.file.size
         reach = min(size, END.size + 0xFFFF + LOCATOR.size)
         tail = self.file.read(size - reach, reach)
         position = tail.rfind(END_SIGNATURE)
-        # The comment, too, may hold these four bytes: the record has to fit.
+        # The comment may contain the four bytes of the signature, too; of the true one
+        # the comment ends at the end of the file.
         while position >= 0 and end_length(tail, position) > len(tail) - position:
             position = tail.rfind(END_SIGNATURE, 0, position)
         if position < 0:
-            raise self.damaged("is not a zip archive, or its end is missing")
+            raise self.damage_error("is not a zip archive, or its end is missing")
         _, disk, _, _, count, length, offset, _ = END.unpack_from(tail, position)
         comment = tail[position + END.size : position + end_length(tail, position)]
         stop = size - reach + position
@@ -220,11 +226,13 @@ class Archive:
                 ),
             )
         if length > LARGEST_DIRECTORY:
-            raise self.damaged(f"claims a directory of {length >> 20} MB")
+            raise self.damage_error(f"claims a directory of {length >> 20} MB")
+        # Offsets do not count bytes that stand before the archive, such as those of a
+        # self-extracting one.
         shift = stop - length - offset
         directory = self.file.read(offset + shift, length) if shift >= 0 else b""
         if len(directory) < length:
-            raise self.damaged("is cut off: its directory is longer than the file")
+            raise self.damage_error("is cut off: its directory is longer than the file")
         return directory, shift, comment, count
 
     def _read_end64(self, where: int, stop: int) -> tuple[int, int, int, int]:
@@ -235,11 +243,12 @@ class Archive:
             if len(data) == END64.size and data.startswith(END64_SIGNATURE):
                 count, length, offset = END64.unpack(data)[7:]
                 return place, count, length, offset
-        raise self.damaged("has a ZIP64 locator that points nowhere")
+        raise self.damage_error("has a ZIP64 locator that points nowhere")
 
-    def _parse(self) -> tuple[dict[bytes, int], list[bytes]]:
-        """Find where each entry starts; what it says is read when it is asked for."""
-        index, compressed = self._scan()
+    def _index_names(self) -> tuple[dict[bytes, int], list[bytes]]:
+        """Find where each entry starts; its content is parsed when it is read."""
+        index, compressed = self._scan_directory()
+        # One test of all names: normalising each takes long for a million.
         names = b"/".join(index)
         if names.isascii() and b"\\" not in names and b"./" not in names:
             return index, compressed
@@ -248,17 +257,17 @@ class Archive:
             for name, position in index.items()
         }
         return (
-            {normal_name(name, flags[name]): at for name, at in index.items()},
+            {normal_name(name, flags[name]): start for name, start in index.items()},
             [normal_name(name, flags[name]) for name in compressed],
         )
 
-    def _scan(self) -> tuple[dict[bytes, int], list[bytes]]:
+    def _scan_directory(self) -> tuple[dict[bytes, int], list[bytes]]:
         # The one loop over all entries: everything that can wait is left to `entry_at`.
         directory = self.directory
         index: dict[bytes, int] = {}
         compressed: list[bytes] = []
         unpack, fixed, end = ENTRY.unpack_from, ENTRY.size, len(directory)
-        position = found = 0
+        position = count = 0
         try:
             while position < end:
                 method, length, extra, remark = unpack(directory, position)
@@ -269,36 +278,38 @@ class Archive:
                 if method:
                     compressed.append(name)
                 position = stop + extra + remark
-                found += 1
+                count += 1
         except struct.error as error:
-            raise self.damaged("has a directory that is cut off") from error
+            raise self.damage_error("has a directory that is cut off") from error
         # Without ZIP64 the count is kept modulo 65536.
-        if (found - self.count) % 65536 or position > end:
-            raise self.damaged(f"lists {found} of {self.count} entries")
+        if (count - self.count) % 65536 or position > end:
+            raise self.damage_error(f"lists {count} of {self.count} entries")
         return index, compressed
 
     def entry_at(self, position: int) -> ZipEntry:
-        """Describe the file whose entry is there in `directory`, whatever it is."""
+        """Parse the entry at a position of `directory`."""
         directory = self.directory
         method, length, extra, _ = ENTRY.unpack_from(directory, position)
         mark, flags, crc, stored, size, offset = ENTRY_SIZES.unpack_from(
             directory, position
         )
         if mark != ENTRY_SIGNATURE:
-            raise self.damaged("has a damaged directory")
+            raise self.damage_error("has a damaged directory")
         if MAX32 in (stored, size, offset):
             start = position + ENTRY.size + length
+            # Only those numbers follow that do not fit into 32 bits, in this order
+            # (4.5.3).
             large = iter(zip64_numbers(directory[start : start + extra]))
             try:
                 size = next(large) if size == MAX32 else size
                 stored = next(large) if stored == MAX32 else stored
                 offset = next(large) if offset == MAX32 else offset
             except StopIteration:
-                raise self.damaged("has a damaged ZIP64 entry") from None
+                raise self.damage_error("has a damaged ZIP64 entry") from None
         return ZipEntry(method, flags, crc, stored, size, offset + self._shift)
 
 
-class File:
+class PositionFile:
     """A file read by position, from many threads at once.
 
     Parameters
@@ -368,7 +379,7 @@ def read_into(handle: int, start: int, buffer: memoryview) -> int:
     while done < len(buffer):
         if hasattr(os, "preadv"):
             step = os.preadv(handle, [buffer[done:]], start + done)
-        else:  # of a file that nobody else reads
+        else:  # Windows has no preadv; no other thread reads this file
             os.lseek(handle, start + done, os.SEEK_SET)
             data = os.read(handle, len(buffer) - done)
             step = len(data)
@@ -379,17 +390,18 @@ def read_into(handle: int, start: int, buffer: memoryview) -> int:
     return done
 
 
-def end_length(tail: bytes, at: int) -> int:
-    """Size in bytes of the end record at `at` with its comment."""
-    if len(tail) < at + END.size:
+def end_length(tail: bytes, start: int) -> int:
+    """Return the bytes of the end record at `start`, with its comment."""
+    if len(tail) < start + END.size:
         return END.size
-    comment: int = END.unpack_from(tail, at)[-1]
+    comment: int = END.unpack_from(tail, start)[-1]
     return END.size + comment
 
 
 def normal_name(name: bytes, flags: int) -> bytes:
-    """Name of an entry as UTF-8 with ``/`` and no leading ``./``."""
+    """Return the name of an entry as UTF-8 with ``/`` and no leading ``./``."""
     text = name.decode("utf-8" if flags & UTF8 else "cp437", errors="replace")
+    # "All slashes MUST be forward slashes" (4.4.17.1); .NET before 4.6.1 wrote others.
     text = text.replace("\\", "/")
     while text.startswith("./"):
         text = text[2:]
@@ -397,7 +409,7 @@ def normal_name(name: bytes, flags: int) -> bytes:
 
 
 def zip64_numbers(extra: bytes) -> tuple[int, ...]:
-    """Numbers of the ZIP64 extra field (4.5.3), () where there is none."""
+    """Return the numbers of the ZIP64 extra field (4.5.3), () where there is none."""
     position = 0
     while position + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, position)

@@ -18,14 +18,14 @@ from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.limits import check_document_size, parse_json
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.sources.zip_directory import DEFLATED, Archive
+from napari_ngff.store.sources.zip_directory import DEFLATED, ZipArchive
 from napari_ngff.store.workers import CORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["ZipSource", "clip", "close_all", "open_zip", "reload_all"]
+__all__ = ["ZipSource", "clip_range", "close_all", "open_zip", "reload_all"]
 
 DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray")
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
@@ -48,14 +48,15 @@ class ZipSource:
     Raises
     ------
     NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
-        As `Archive`.
+        As `ZipArchive`.
     """
 
     def __init__(self, path: str | os.PathLike[str], root: str = "") -> None:
         self.path = os.fspath(path)
         self.root = root.strip("/")
-        self._archive = Archive(self.path)
-        # Shards of an archive made without care are deflated, and read in many parts.
+        self._archive = ZipArchive(self.path)
+        # Other tools compress all entries: a shard in it is then read in many parts,
+        # and each part would inflate it again.
         self._inflated: ByteCache[bytes] = ByteCache(256 * 2**20, least=1)
         with _listing:
             _opened.add(self)
@@ -73,23 +74,25 @@ class ZipSource:
 
     @property
     def concurrency(self) -> int:
-        """One reader per core: more only fight for the interpreter."""
+        """One reader per core."""
         return CORES
 
     @property
-    def archive(self) -> Archive:
+    def archive(self) -> ZipArchive:
         """The archive as it was when it was opened, or loaded again."""
         return self._archive
 
     def reload(self) -> None:
-        """Read from the file that has this path now; reads under way end in the old.
+        """Open the file that has this path now; reads that have begun end in the old
+        one.
 
         Raises
         ------
         NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
-            As `Archive`; nothing has changed then.
+            As `ZipArchive`; nothing has changed then.
         """
-        archive = Archive(self.path)
+        # Opened before it is assigned: an error leaves the old archive in use.
+        archive = ZipArchive(self.path)
         self._archive = archive
         self.__dict__.pop("problems", None)
 
@@ -100,8 +103,9 @@ class ZipSource:
 
     @property
     def comment_version(self) -> str | None:
-        """OME-Zarr version that the archive's comment tells, or None."""
+        """OME-Zarr version that the archive's comment states, or None."""
         try:
+            # RFC-9: "null-terminated UTF-8-encoded JSON".
             version = parse_json(self.comment.rstrip(b"\0"))["ome"]["version"]
         except (ValueError, KeyError, TypeError):
             return None
@@ -109,11 +113,11 @@ class ZipSource:
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
-        """How the archive deviates from RFC-9; found out when first asked for."""
-        return tuple(deviations(self._archive, self.root, self.comment_version))
+        """Deviations of the archive from RFC-9, found when first used."""
+        return tuple(find_deviations(self._archive, self.root, self.comment_version))
 
     def close(self) -> None:
-        """Close the file; happens by itself when the object is no longer used."""
+        """Close the file; also done when the object is no longer used."""
         self._archive.close()
 
     def get(
@@ -130,7 +134,7 @@ class ZipSource:
         """
         archive = self._archive
         name = self.entry_name(key)
-        entry = archive.entry(name)
+        entry = archive.find_entry(name)
         if entry is None:
             return None
         if start is None or entry.method == DEFLATED:
@@ -141,34 +145,37 @@ class ZipSource:
             if data is None:
                 data = archive.read(name, entry, verify=True)
                 self._inflated.put(cache_key, data, len(data))
-            return data if start is None else data[clip(start, length, len(data))]
+            return data if start is None else data[clip_range(start, length, len(data))]
         if start is None:
             return archive.read(name, entry, verify=name.endswith(VERIFIED))
-        return archive.read_part(name, entry, clip(start, length, entry.stored))
+        return archive.read_part(name, entry, clip_range(start, length, entry.stored))
 
-    def revision(self, key: str) -> Revision | None:
-        """Tell the revision of an object; see `Source.revision`."""
-        entry = self._archive.entry(self.entry_name(key))
+    def find_revision(self, key: str) -> Revision | None:
+        """Return the revision of an object; see `Source.find_revision`."""
+        # By CRC-32: the times in an archive that this package writes are all equal.
+        entry = self._archive.find_entry(self.entry_name(key))
         return None if entry is None else Revision(entry.size, entry.crc)
 
-    def names(self, prefix: str) -> tuple[str, ...]:
-        """Names directly below `prefix`, sorted; see `Source.names`."""
+    def list_names(self, prefix: str) -> tuple[str, ...]:
+        """Names directly below `prefix`, sorted; see `Source.list_names`."""
         parent = "/".join(part for part in (self.root, prefix.strip("/")) if part)
         base = f"{parent}/".encode() if parent else b""
         entries = self._archive.names
-        found: set[bytes] = set()
+        names: set[bytes] = set()
         position = bisect_left(entries, base)
+        # By bisection from child to child: a folder of a million chunks takes no
+        # longer.
         while position < len(entries) and entries[position].startswith(base):
             child, slash, _ = entries[position][len(base) :].partition(b"/")
-            found.add(child)
+            names.add(child)
             # "0" comes after "/": the first name that is not in this folder.
             position = (
                 bisect_left(entries, base + child + b"0", position)
                 if slash
                 else position + 1
             )
-        found.discard(b"")  # the folder itself, where the archive lists folders
-        return tuple(sorted(name.decode(errors="replace") for name in found))
+        names.discard(b"")  # the folder itself, where the archive lists folders
+        return tuple(sorted(name.decode(errors="replace") for name in names))
 
     def find_root(self) -> str:
         """Find the folder of the archive that is the root of the hierarchy.
@@ -197,22 +204,22 @@ class ZipSource:
         top = [folder for folder in folders if "/" not in folder]
         if len(top) == 1:
             return top[0]
-        shown = top or folders
+        candidates = top or folders
         text = f"{self.path} has no zarr.json at its root"
-        if shown:
-            more = ", ..." if len(shown) > 5 else ""
-            text += f", but in folders inside: {', '.join(shown[:5])}{more}"
+        if candidates:
+            more = ", ..." if len(candidates) > 5 else ""
+            text += f", but in folders inside: {', '.join(candidates[:5])}{more}"
         raise NotOMEZarrError(
             f"{text}.",
             remedy="Pack the content of one OME-Zarr folder, without that folder.",
         )
 
     def entry_name(self, key: str) -> str:
-        """Name in the archive of an object."""
+        """Return the name of an object in the archive."""
         return f"{self.root}/{key}" if self.root else key
 
-    def keys(self, prefix: str) -> Iterator[str]:
-        """Keys of all objects below a folder, sorted."""
+    def list_keys(self, prefix: str) -> Iterator[str]:
+        """List the keys of all objects below a folder, sorted."""
         entries = self._archive.names
         base = self.entry_name(f"{prefix}/" if prefix else "").encode()
         root_length = len(self.root) + 1 if self.root else 0
@@ -242,35 +249,39 @@ def open_zip(path: str | os.PathLike[str]) -> ZipSource:
     return source
 
 
+# A save replaces the file: every source of this process then has to open the new one.
 _opened: weakref.WeakSet[ZipSource] = weakref.WeakSet()
 _listing = threading.Lock()
 
 
-def opened(path: str) -> list[ZipSource]:
-    """List what in this process reads the archive of this path, without links."""
+def list_open_sources(path: str) -> list[ZipSource]:
+    """List the sources of this process that read the archive at a resolved path."""
     with _listing:
         sources = list(_opened)
-    return [one for one in sources if os.path.realpath(one.path) == path]
+    return [source for source in sources if os.path.realpath(source.path) == path]
 
 
 def reload_all(path: str) -> None:
-    """Let whoever in this process reads an archive read what is there now."""
-    for source in opened(path):
+    """Let all sources of this process open the archive that has this path now."""
+    for source in list_open_sources(path):
         source.reload()
 
 
 def close_all(path: str) -> None:
-    """Close an archive for whoever in this process reads it, until `reload_all`."""
-    for source in opened(path):
+    """Close an archive in all sources of this process, until `reload_all`."""
+    # Windows does not rename over an open file.
+    for source in list_open_sources(path):
         source.close()
 
 
-def deviations(archive: Archive, root: str, version: str | None) -> list[Problem]:
+def find_deviations(
+    archive: ZipArchive, root: str, version: str | None
+) -> list[Problem]:
     """Compare an archive with RFC-9."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
 
-    def warn(code: str, where: str, text: str, consequence: str = "") -> None:
-        found.append(Problem(code, Severity.WARNING, where, text, consequence))
+    def add_warning(code: str, where: str, text: str, consequence: str = "") -> None:
+        problems.append(Problem(code, Severity.WARNING, where, text, consequence))
 
     if root:
         text = (
@@ -279,9 +290,9 @@ def deviations(archive: Archive, root: str, version: str | None) -> list[Problem
             'hierarchy".'
         )
         nested = "Read from that folder."
-        found.append(Problem("ozx-root-nested", Severity.ERROR, root, text, nested))
+        problems.append(Problem("ozx-root-nested", Severity.ERROR, root, text, nested))
     if version is None:
-        warn(
+        add_warning(
             "ozx-comment-missing",
             "",
             "No OME-Zarr version in the archive's comment. \"Its ZIP archive comment "
@@ -289,7 +300,7 @@ def deviations(archive: Archive, root: str, version: str | None) -> list[Problem
             'that holds a `version` key".',
         )
     if archive.compressed:
-        warn(
+        add_warning(
             "ozx-entry-compressed",
             archive.compressed[0].decode(errors="replace"),
             f"{len(archive.compressed)} of {archive.count} entries are compressed. "
@@ -298,30 +309,31 @@ def deviations(archive: Archive, root: str, version: str | None) -> list[Problem
             "Slower, above all where chunks are in shards.",
         )
     if not json_first(archive, root):
-        warn(
+        add_warning(
             "ozx-json-not-first",
             "zarr.json",
             '"The root-level `zarr.json` file SHOULD be the first ZIP file entry and '
             "the first entry in the central directory header; other `zarr.json` files "
             'SHOULD follow immediately afterwards".',
         )
-    return found
+    return problems
 
 
-def json_first(archive: Archive, root: str) -> bool:
-    """Whether the directory begins with all zarr.json, the root's before the others."""
+def json_first(archive: ZipArchive, root: str) -> bool:
+    """Return whether the directory begins with all zarr.json, the root's first."""
     first = f"{root}/zarr.json" if root else "zarr.json"
     names = iter(archive.index.items())
     if next(names, (b"", 0))[0] != first.encode():
         return False
     for name, position in names:
         if not name.endswith(b"zarr.json"):
+            # A search in the raw directory: a loop over a million names takes long.
             return archive.directory.find(b"/zarr.json", position) < 0
     return True
 
 
-def clip(start: int, length: int | None, size: int) -> slice:
-    """Bytes that `Source.get` is asked for, in an object of `size`."""
+def clip_range(start: int, length: int | None, size: int) -> slice:
+    """Return the bytes that `Source.get` is to read of an object of `size`."""
     low = min(start, size) if start >= 0 else max(0, size + start)
     high = size if length is None else min(size, low + length)
     return slice(low, max(low, high))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import ConflictError, NodeNotFoundError, OMEZarrError
-from napari_ngff.store.arrays.stored_objects import join
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_source import reload_all
 from napari_ngff.store.write.file_lock import thread_turn
@@ -46,8 +46,8 @@ class ArchiveTransaction(WaitingTransaction):
 
     # Reading.
 
-    def revision(self, key: str) -> Revision | None:
-        """Tell the revision of an object; see `Transaction.revision`.
+    def find_revision(self, key: str) -> Revision | None:
+        """Tell the revision of an object; see `Transaction.find_revision`.
 
         What other programs have written is seen, unless something waits here.
         """
@@ -67,7 +67,7 @@ class ArchiveTransaction(WaitingTransaction):
         Raises
         ------
         NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
-            As `Archive`.
+            As `ZipArchive`.
         """
         now = Revision.of_file(self.path)
         if now is None:
@@ -83,7 +83,7 @@ class ArchiveTransaction(WaitingTransaction):
     ) -> WaitingTree:
         """Begin what is to take the place of a group; see `Transaction`."""
         above, _, name = path.rpartition("/")
-        return WaitingTree(self, path, join(above, f".{name}.new"), documents)
+        return WaitingTree(self, path, join_key(above, f".{name}.new"), documents)
 
     def make_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()

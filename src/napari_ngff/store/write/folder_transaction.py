@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.workers import share
+from napari_ngff.store.workers import share_work
 from napari_ngff.store.write.file_lock import turn
 from napari_ngff.store.write.fsync import flush_file, flush_folder
 from napari_ngff.store.write.named_errors import permitted
@@ -98,16 +98,16 @@ class FolderTransaction:
         """Whether something waits."""
         return bool(self._waiting)
 
-    def locate(self, key: str) -> str:
+    def find_path(self, key: str) -> str:
         """Path of an object, which may be aside; see `make_tree`."""
         for path, aside in self.redirected.items():
             if key.startswith(path) and key[len(path) : len(path) + 1] in ("", "/"):
                 return f"{self.root}/{aside}{key[len(path) :]}"
         return f"{self.root}/{key}"
 
-    def revision(self, key: str) -> Revision | None:
+    def find_revision(self, key: str) -> Revision | None:
         """Tell the revision that an object has, or will have."""
-        return self.source.revision(key)
+        return self.source.find_revision(key)
 
     @contextmanager
     def move(self) -> Iterator[None]:
@@ -123,8 +123,8 @@ class FolderTransaction:
 
     def expect(self, key: str, revision: Revision | None) -> None:
         """Let an object be replaced only where it has this revision until then."""
-        if self.revision(key) != revision:
-            raise ConflictError(_taken(self.locate(key)))
+        if self.find_revision(key) != revision:
+            raise ConflictError(_taken(self.find_path(key)))
         with self._lock:
             if key not in self._waiting:
                 self._expected[key] = revision
@@ -132,7 +132,7 @@ class FolderTransaction:
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
         """Write an object aside; see `Transaction.put`."""
         before = self._before(key)
-        path = self.locate(key)
+        path = self.find_path(key)
         try:
             aside = write_aside(path, data, self.token, flush=False)
         except FileNotFoundError:
@@ -163,7 +163,7 @@ class FolderTransaction:
                 return waiting.before
             if key in self._expected:
                 return self._expected.pop(key)
-        return Revision.of_file(self.locate(key))
+        return Revision.of_file(self.find_path(key))
 
     def _stage(self, key: str, one: _WaitingFile) -> None:
         now = time.monotonic()
@@ -194,7 +194,7 @@ class FolderTransaction:
     def clear(self, path: str) -> None:
         """Remove a folder as far as the system allows, and what waits below it."""
         self.drop_waiting(path)
-        shutil.rmtree(self.locate(path), ignore_errors=True)
+        shutil.rmtree(self.find_path(path), ignore_errors=True)
 
     def drop_waiting(self, path: str) -> None:
         """Forget what waits below a folder."""
@@ -228,7 +228,7 @@ class FolderTransaction:
 
         All below the folder is looked at; see `is_left`.
         """
-        for folder, _, files in os.walk(self.locate(prefix)):
+        for folder, _, files in os.walk(self.find_path(prefix)):
             for name in files:
                 path = os.path.join(folder, name)
                 with suppress(OSError):
@@ -262,7 +262,7 @@ class FolderTransaction:
                 with turn(self.root):
                     for key, one in waiting:
                         self._finish(key, one)
-                        folders.add(os.path.dirname(self.locate(key)))
+                        folders.add(os.path.dirname(self.find_path(key)))
             finally:
                 with self._lock:
                     made, self._made = self._made, set()
@@ -270,12 +270,12 @@ class FolderTransaction:
 
     def _flush(self, key: str, aside: str) -> None:
         # Whoever removed it is told of by `_finish`.
-        with permitted(self.locate(key)), suppress(FileNotFoundError):
+        with permitted(self.find_path(key)), suppress(FileNotFoundError):
             flush_file(f"{self.root}/{aside}")
 
     def _finish(self, key: str, one: _WaitingFile) -> None:
         """Give an object its name, unless another program was there meanwhile."""
-        path = self.locate(key)
+        path = self.find_path(key)
         with self._lock, self.move():
             if self._waiting.get(key) is not one:
                 return
@@ -305,9 +305,9 @@ class _FolderView(FolderSource, TransactionSource):
     def __reduce__(self) -> tuple[Any, ...]:
         return FolderSource, (self.root,)  # what is aside is of this process
 
-    def locate(self, key: str) -> str:
+    def find_path(self, key: str) -> str:
         """Path of an object, which may be aside."""
-        return self.transaction.locate(key)
+        return self.transaction.find_path(key)
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
@@ -316,9 +316,9 @@ class _FolderView(FolderSource, TransactionSource):
         read = super().get
         return self._look(key, lambda place: read(place, start, length))
 
-    def revision(self, key: str) -> Revision | None:
+    def find_revision(self, key: str) -> Revision | None:
         """Tell the revision that an object has, or will have: a rename keeps it."""
-        return self._look(key, super().revision)
+        return self._look(key, super().find_revision)
 
     def _look(self, key: str, look: Callable[[str], Found | None]) -> Found | None:
         """Look at an object, which may be aside."""
@@ -398,7 +398,7 @@ def _taken(path: str) -> str:
 
 def _all(calls: Iterable[Callable[[], None]]) -> None:
     some = list(calls)
-    share(iter(some), lambda call: call(), len(some), FLUSHERS)
+    share_work(iter(some), lambda call: call(), len(some), FLUSHERS)
 
 
 def _upwards(folder: str) -> Iterable[str]:

@@ -18,9 +18,9 @@ from napari_ngff.errors import (
     NameTakenError,
     UnsupportedError,
 )
-from napari_ngff.store.arrays.stored_objects import join
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.workers import share
+from napari_ngff.store.workers import share_work
 from napari_ngff.store.write.waiting_transaction import (
     WaitingTransaction,
     WaitingTree,
@@ -77,7 +77,7 @@ class Bucket:
         """Read an object or a part of it; see `Source.get`."""
         return self.source.get(key, start, length)
 
-    def revision(self, key: str) -> Revision | None:
+    def find_revision(self, key: str) -> Revision | None:
         """Ask for the revision of an object."""
         try:
             found = self._call("head_object", key)
@@ -86,7 +86,7 @@ class Bucket:
         tag = found["ETag"]
         return Revision(found["ContentLength"], 0, tag=self._tags.get(tag, tag))
 
-    def keys(self, prefix: str) -> list[str]:
+    def list_keys(self, prefix: str) -> list[str]:
         """Keys of all objects below a folder."""
         self._files.invalidate_cache()
         root = f"{self.name}/{prefix}".rstrip("/")
@@ -133,7 +133,7 @@ class Bucket:
         self._call("delete_object", key)
 
     def _compare(self, key: str, before: Revision | None) -> None:
-        if self.revision(key) not in (before, None):
+        if self.find_revision(key) not in (before, None):
             raise ConflictError(changed_by_others(f"{self.name}/{key}"))
 
     def refresh(self) -> None:
@@ -188,29 +188,29 @@ class ObjectTransaction(WaitingTransaction):
     ) -> WaitingTree:
         """Begin what is to come to a place where nothing is."""
         above, _, name = path.rpartition("/")
-        if self.bucket.keys(path):
+        if self.bucket.list_keys(path):
             taken = f"{self.root}/{path} already exists, and is not replaced in an"
             raise NameTakenError(f"{taken} object store.", name, f"{name}-2")
-        self._marks.append(join(above, f".{name}.{self.token}{SUFFIX}"))
+        self._marks.append(join_key(above, f".{name}.{self.token}{SUFFIX}"))
         return WaitingTree(self, path, path, documents)
 
     def recover(self, path: str) -> None:
         """Remove labels that a dead process of this computer put and never listed."""
         self.bucket.refresh()
         above = path.rpartition("/")[0]
-        for found in self.bucket.source.names(above) or ():
+        for found in self.bucket.source.list_names(above) or ():
             name, _, token = found[1:].removesuffix(SUFFIX).rpartition(".")
             if found != f".{name}.{token}{SUFFIX}" or not is_dead(token):
                 continue
             if name not in self._listed(above):
-                for key in self.bucket.keys(join(above, name)):
-                    self.bucket.delete(key, self.bucket.revision(key))
-            mark = join(above, found)
-            self.bucket.delete(mark, self.bucket.revision(mark))
+                for key in self.bucket.list_keys(join_key(above, name)):
+                    self.bucket.delete(key, self.bucket.find_revision(key))
+            mark = join_key(above, found)
+            self.bucket.delete(mark, self.bucket.find_revision(mark))
 
     def _listed(self, group: str) -> list[Any]:
         for name in ("zarr.json", ".zattrs"):
-            raw = self.bucket.get(join(group, name))
+            raw = self.bucket.get(join_key(group, name))
             if raw is not None and name == "zarr.json":
                 return list(json.loads(raw)["attributes"]["ome"].get("labels", ()))
             if raw is not None:
@@ -241,7 +241,7 @@ class ObjectTransaction(WaitingTransaction):
                 done = total - len(self._staged)
                 if goes_on is not None and not goes_on(done, total):
                     return False
-                share(iter(step), self._save, len(step), AT_ONCE)
+                share_work(iter(step), self._save, len(step), AT_ONCE)
                 conflicts, self._conflicts = self._conflicts, []
                 if conflicts:
                     raise ConflictError("\n".join(conflicts))
@@ -249,7 +249,7 @@ class ObjectTransaction(WaitingTransaction):
             self.bucket.refresh()
         while self._marks:
             mark = self._marks.pop()
-            self.bucket.delete(mark, self.bucket.revision(mark))
+            self.bucket.delete(mark, self.bucket.find_revision(mark))
         self._done()
         return True
 

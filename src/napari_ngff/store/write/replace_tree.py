@@ -24,8 +24,8 @@ from contextlib import closing, suppress
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from napari_ngff.errors import ConflictError
-from napari_ngff.store.hierarchy.consolidated import consolidate, forget
-from napari_ngff.store.workers import share
+from napari_ngff.store.hierarchy.consolidated import remove_copies, update_copies
+from napari_ngff.store.workers import share_work
 from napari_ngff.store.write.exchange import exchange
 from napari_ngff.store.write.file_lock import hold, hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file, flush_folder
@@ -53,7 +53,7 @@ STALE = 3600
 class FolderChange(Transaction, Protocol):
     """What a transaction of a folder has besides."""
 
-    def locate(self, key: str) -> str:
+    def find_path(self, key: str) -> str:
         """Path of an object."""
 
     def settle(self) -> None:
@@ -107,7 +107,7 @@ class TreeReplacement:
             list(documents),
         )
         self._adopted = ""
-        self.place = transaction.locate(path)
+        self.place = transaction.find_path(path)
         parent, name = os.path.split(self.place)
         os.makedirs(parent, exist_ok=True)
         self._lock: IO[bytes] | None
@@ -140,7 +140,7 @@ class TreeReplacement:
 
     def adopt(self, key: str) -> None:
         """Take the folder at a path of the hierarchy as what is new."""
-        folder = self._transaction.locate(key)
+        folder = self._transaction.find_path(key)
         self._adopted = os.path.relpath(folder, os.path.dirname(self.place))
         self._write_note(folder, listed=False)
         os.rename(folder, self.new)
@@ -166,12 +166,12 @@ class TreeReplacement:
         """Bring all that is new to the disk; see `commit`."""
         self._transaction.settle()
         folders = [folder for folder, _, _ in os.walk(self.new)]
-        share(iter(folders), flush_folder, len(folders), FLUSHERS)
+        share_work(iter(folders), flush_folder, len(folders), FLUSHERS)
         free = not os.path.lexists(self.place)
         if self._documents or kept or (self._entry and free):
             self._write_note(self.new, listed=free, kept=os.path.basename(kept))
         # Or a reader could take what is new for what was there.
-        forget(self._transaction, self._documents)
+        remove_copies(self._transaction, self._documents)
 
     def swap(self, kept: str = "") -> None:
         """Let what was prepared take its place; see `commit`."""
@@ -311,7 +311,7 @@ def _settle(
         note = _read_note(folder)
         _settle_place(folder, place, note)
         if note:
-            consolidate(transaction, note["documents"])
+            update_copies(transaction, note["documents"])
             with suppress(OSError):
                 os.unlink(f"{folder}/{NOTE}")
         left = [f"{folder}/{name}" for name in (NOTE, DONE, NEW)]

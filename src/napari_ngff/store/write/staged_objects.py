@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.sources.zip_directory import File
+from napari_ngff.store.sources.zip_directory import PositionFile
 from napari_ngff.store.write.named_errors import permitted
 from napari_ngff.store.write.write_file import nameless_file
 from napari_ngff.store.write.zip_writer import write_at
@@ -23,7 +23,7 @@ __all__ = ["Stage", "Staged"]
 class Staged:
     """Bytes of an object: the file, where they are in it, and their CRC-32."""
 
-    file: File
+    file: PositionFile
     start: int
     length: int
     crc: int
@@ -54,15 +54,15 @@ class Stage:
     def __init__(self, folder: str | None) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._opened: File | None = None
+        self._opened: PositionFile | None = None
         self._end = 0
 
     @property
-    def _file(self) -> File:
+    def _file(self) -> PositionFile:
         with self._lock:
             if self._opened is None:
-                # The file object is closed with the `File`.
-                self._opened = File("unsaved data", nameless_file(self._folder))
+                # The file object is closed with the `PositionFile`.
+                self._opened = PositionFile("unsaved data", nameless_file(self._folder))
             return self._opened
 
     def put(self, data: Buffer) -> Staged:

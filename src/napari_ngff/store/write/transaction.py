@@ -171,7 +171,7 @@ class Transaction(Protocol):
     def recover(self, path: str) -> None:
         """Finish or take back what dead processes left at `path`, and above it."""
 
-    def revision(self, key: str) -> Revision | None:
+    def find_revision(self, key: str) -> Revision | None:
         """Tell the revision of an object, or of what was put; None if there is none."""
 
     def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:

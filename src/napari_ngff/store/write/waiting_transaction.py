@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, Self
 
 from napari_ngff.errors import ConflictError
-from napari_ngff.store.hierarchy.consolidated import consolidate
-from napari_ngff.store.sources.zip_source import clip
+from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.sources.zip_source import clip_range
 from napari_ngff.store.write.staged_objects import Stage, Staged
 from napari_ngff.store.write.transaction import TransactionSource
 
@@ -36,10 +36,10 @@ class StoredObjects(Protocol):
     ) -> bytes | None:
         """Read an object or a part of it."""
 
-    def revision(self, key: str) -> Revision | None:
+    def find_revision(self, key: str) -> Revision | None:
         """Tell the revision of an object."""
 
-    def keys(self, prefix: str) -> Iterable[str]:
+    def list_keys(self, prefix: str) -> Iterable[str]:
         """Keys of all objects below a folder."""
 
 
@@ -68,14 +68,16 @@ class _WaitingSource(TransactionSource):
         """Read an object or a part of it; see `Source.get`."""
         return self.transaction.get(key, start, length)
 
-    def revision(self, key: str) -> Revision | None:
-        """Tell the revision of an object as it would be read; see `Source.revision`."""
+    def find_revision(self, key: str) -> Revision | None:
+        """Return the revision of an object with what waits; see
+        `Source.find_revision`.
+        """
         return self.transaction.readable_revision(key)
 
-    def names(self, prefix: str) -> tuple[str, ...]:
+    def list_names(self, prefix: str) -> tuple[str, ...]:
         """Names directly below `prefix`, sorted."""
         base = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        keys = self.transaction.keys(base.rstrip("/"))
+        keys = self.transaction.list_keys(base.rstrip("/"))
         return tuple(sorted({key[len(base) :].partition("/")[0] for key in keys}))
 
 
@@ -112,11 +114,11 @@ class WaitingTree:
 
     def commit(self, *, kept: str = "") -> None:
         """Let it wait under its own name; see `Tree.commit`."""
-        if kept and not self._transaction.keys(kept):
+        if kept and not self._transaction.list_keys(kept):
             self._transaction.move(self._path, kept)
         if self.key != self._path:
             self._transaction.move(self.key, self._path)
-        consolidate(self._transaction, self._documents)
+        update_copies(self._transaction, self._documents)
         self._committed = True
 
     def close(self) -> None:
@@ -177,14 +179,16 @@ class WaitingTransaction(ABC):
             return self.stored.get(key, start, length)
         if not isinstance(staged, Staged):
             return None
-        return staged.read(clip(0 if start is None else start, length, staged.length))
+        return staged.read(
+            clip_range(0 if start is None else start, length, staged.length)
+        )
 
-    def keys(self, prefix: str) -> list[str]:
+    def list_keys(self, prefix: str) -> list[str]:
         """Keys of all objects below a folder."""
         base = f"{prefix}/" if prefix else ""
         with self._lock:
             staged = {k: v for k, v in self._staged.items() if k.startswith(base)}
-        found = {key for key in self.stored.keys(prefix) if key not in staged}
+        found = {key for key in self.stored.list_keys(prefix) if key not in staged}
         return [*found, *(key for key, one in staged.items() if one is not None)]
 
     def readable_revision(self, key: str) -> Revision | None:
@@ -194,8 +198,8 @@ class WaitingTransaction(ABC):
             return self._stored(key)
         return self._revision_of(staged) if isinstance(staged, Staged) else None
 
-    def revision(self, key: str) -> Revision | None:
-        """Tell the revision of an object; see `Transaction.revision`."""
+    def find_revision(self, key: str) -> Revision | None:
+        """Tell the revision of an object; see `Transaction.find_revision`."""
         return self.readable_revision(key)
 
     def _revision_of(self, staged: Staged) -> Revision:
@@ -203,13 +207,13 @@ class WaitingTransaction(ABC):
         return staged.revision
 
     def _stored(self, key: str) -> Revision | None:
-        return self.stored.revision(key)
+        return self.stored.find_revision(key)
 
     # Writing.
 
     def expect(self, key: str, revision: Revision | None) -> None:
         """Let an object be replaced only where it has this revision until then."""
-        if self.revision(key) != revision:
+        if self.find_revision(key) != revision:
             raise ConflictError(changed_by_others(f"{self.root}/{key}"))
         with self._lock:
             if key not in self._staged:
@@ -243,13 +247,13 @@ class WaitingTransaction(ABC):
 
     def clear(self, path: str) -> None:
         """Let the removal of all that is below `path` wait."""
-        for key in self.keys(path):
+        for key in self.list_keys(path):
             self.delete(key)
 
     def move(self, by: str, path: str) -> None:
         """Put all that is below `by` in the place of what is below `path`."""
         self.clear(path)
-        for key in self.keys(by):
+        for key in self.list_keys(by):
             target = f"{path}{key.removeprefix(by)}"
             with self._lock:
                 staged = self._staged.get(key)

@@ -25,7 +25,7 @@ from napari_ngff.store.sources.zip_directory import (
     ENCRYPTED,
     MOST_INFLATED,
     MOST_RATIO,
-    Archive,
+    ZipArchive,
 )
 from napari_ngff.store.sources.zip_source import close_all, reload_all
 from napari_ngff.store.write.file_lock import lock_open_file
@@ -58,7 +58,7 @@ size if that is more."""
 
 def rewrite(
     path: str,
-    old: Archive,
+    old: ZipArchive,
     staged: Mapping[str, Staged | None],
     root: bytes | None,
     goes_on: GoesOn | None = None,
@@ -114,7 +114,7 @@ def rewrite(
 
 def write(
     path: str,
-    old: Archive,
+    old: ZipArchive,
     parts: list[Part],
     comment: bytes,
     staged: Mapping[str, Staged | None],
@@ -137,7 +137,7 @@ def write(
             os.unlink(aside)
 
 
-def planned(old: Archive, staged: Mapping[str, Staged | None]) -> list[Part]:
+def planned(old: ZipArchive, staged: Mapping[str, Staged | None]) -> list[Part]:
     """List all entries in the order of RFC-9."""
     added = sorted(name.encode() for name in staged if name.encode() not in old.index)
     parts = []
@@ -165,23 +165,23 @@ def verify(path: str, parts: list[Part], staged: Mapping[str, Staged | None]) ->
     ------
     CorruptDataError
     """
-    new = Archive(path)
+    new = ZipArchive(path)
     try:
         if len(new.index) != len(parts):
-            raise new.damaged(f"lists {len(new.index)} of {len(parts)} entries")
+            raise new.damage_error(f"lists {len(new.index)} of {len(parts)} entries")
         for part, (name, position) in zip(parts, new.index.items(), strict=True):
             entry, text = new.entry_at(position), name.decode()
             found = name, entry.method, entry.stored, entry.size, entry.crc
             if found != (part.name, part.method, part.length, part.full, part.crc):
-                raise new.damaged(f"does not list {text} as it was written")
-            new.start(text, entry)
+                raise new.damage_error(f"does not list {text} as it was written")
+            new.find_start(text, entry)
             if text in staged:
                 new.read(text, entry, verify=True)
     finally:
         new.close()
 
 
-def unchanged(archive: Archive, name: bytes) -> Part:
+def unchanged(archive: ZipArchive, name: bytes) -> Part:
     """Describe an entry that is copied as it is."""
     position = archive.index[name]
     entry = archive.entry_at(position)
@@ -192,9 +192,9 @@ def unchanged(archive: Archive, name: bytes) -> Part:
             remedy="Pack it again without a password.",
         )
     time, date, mode = ATTRIBUTES.unpack_from(archive.directory, position)
-    start = archive.start(name.decode(), entry)
+    start = archive.find_start(name.decode(), entry)
     if start + entry.stored > archive.file.size:
-        raise archive.damaged(f"is cut off inside {name.decode()}")
+        raise archive.damage_error(f"is cut off inside {name.decode()}")
     return Part(
         name, entry.stored, archive.file, start, entry.crc, entry.method, entry.size,
         (time, date), mode,
@@ -245,7 +245,7 @@ def megabytes(size: int) -> str:
     return f"{-(-size // 10**6):,} MB"
 
 
-def replace(aside: str, path: str, old: Archive) -> bool:
+def replace(aside: str, path: str, old: ZipArchive) -> bool:
     """Put a file in the place of the archive, unless that is another by now."""
     if sys.platform == "win32":
         return replace_closed(aside, path, old)
@@ -259,7 +259,7 @@ def replace(aside: str, path: str, old: Archive) -> bool:
     return True
 
 
-def replace_closed(aside: str, path: str, old: Archive) -> bool:
+def replace_closed(aside: str, path: str, old: ZipArchive) -> bool:
     """Replace the archive where nobody may have it open for that: on Windows."""
     if Revision.of_file(path) != old.file.revision:
         return False

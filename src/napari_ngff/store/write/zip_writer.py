@@ -29,10 +29,10 @@ from napari_ngff.store.sources.zip_directory import (
     LOCATOR_SIGNATURE,
     MAX32,
     UTF8,
-    File,
+    PositionFile,
     read_into,
 )
-from napari_ngff.store.workers import CORES, share
+from napari_ngff.store.workers import CORES, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -92,7 +92,7 @@ class Part:
 
     name: bytes
     length: int
-    source: File | str
+    source: PositionFile | str
     start: int = 0
     crc: int | None = None
     method: int = 0
@@ -186,7 +186,7 @@ def write_archive(
     """
     writer = _Writer(handle, parts, goes_on)
     try:
-        share(writer.batches(), writer.write, len(parts), CORES)
+        share_work(writer.batches(), writer.write, len(parts), CORES)
     except _StoppedError:
         return False
     writer.finish(comment)
@@ -363,7 +363,7 @@ class _Deflated:
             raise InflatingError(str(error)) from error
 
     def _more(self, part: Part) -> bytes:
-        assert isinstance(part.source, File)
+        assert isinstance(part.source, PositionFile)
         assert part.packed is not None
         length = min(BATCH, part.packed - self._taken)
         data = part.source.read(part.start + self._taken, length)

@@ -334,8 +334,10 @@ def _make_empty(data: LayerData) -> LayerData:
     levels, keywords, kind = data
     levels = levels if isinstance(levels, list) else [levels]
     blanks = [
-        LazyArray.of(
-            ArrayWindow.whole(BlankArray(level.shape, level.chunksize, level.dtype))
+        LazyArray.of_window(
+            ArrayWindow.whole_source(
+                BlankArray(level.shape, level.chunksize, level.dtype)
+            )
         )
         for level in levels
     ]

@@ -134,7 +134,7 @@ def missing_levels(image: Picture) -> list[str]:
     finest = stated.multiscales[0].levels[0].path
     if finest in shown:
         return []
-    where = f"{image.node.location.key(finest)}:"
+    where = f"{image.node.location.object_key(finest)}:"
     return [p.text for p in image.pyramid.problems if p.where == where]
 
 

@@ -20,7 +20,12 @@ from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 from psygnal import Signal
 
-from napari_ngff.store.arrays.boxes import hull, inside, overlap, whole_box
+from napari_ngff.store.arrays.boxes import (
+    enclose_boxes,
+    intersect_boxes,
+    slice_inside,
+    whole_box,
+)
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.canvas_data import CanvasData
 from napari_ngff.viewer.painting.tile import PaintedSlicing
@@ -266,10 +271,10 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         tile = self._slicing_state.tile()
         if tile is None or tile.level is not level or self._pending:
             return False
-        if overlap(region, tile.box) != region:
+        if intersect_boxes(region, tile.box) != region:
             return False
         cover, label = edit.cover_and_values(level.grid, region)
-        there = tile.as_block(self._slice.image.raw)[inside(region, tile.box)]
+        there = tile.as_block(self._slice.image.raw)[slice_inside(region, tile.box)]
         return not (edit.replaced_mask(there) & cover & (there != label)).any()
 
     def apply(self, edits: Iterable[Edit]) -> None:
@@ -405,7 +410,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         if changed:
             # One part: to send more voxels costs less than to send twice.
             spans = [tuple((s.start, s.stop) for s in part) for part, _ in changed]
-            whole = hull(spans)
+            whole = enclose_boxes(spans)
             colors = self._slice.image.view[tuple(slice(*span) for span in whole)]
             self.events.labels_update(data=colors, offset=[a for a, _ in whole])
 

@@ -11,7 +11,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.create_labels import level_factors
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import attached, home_of_new
-from napari_ngff.store.arrays.drawable_pixels import ShownPixels
+from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.viewer.label_layers import FIRST_COLORS, label_colormap
@@ -194,8 +194,8 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
         raise ValueError(msg)
     chunks = _chunks(levels[0], ndim)
     arrays = [
-        LazyArray.of(
-            ArrayWindow.whole(
+        LazyArray.of_window(
+            ArrayWindow.whole_source(
                 BlankArray(shape, tuple(map(min, chunks, shape)), chosen.dtype)
             )
         )
@@ -249,7 +249,7 @@ def _order(finest: Any) -> tuple[int | None, ...] | None:
     if window is None:
         return None
     source = window.source
-    inner = source.source if isinstance(source, ShownPixels) else source
+    inner = source.source if isinstance(source, DrawablePixels) else source
     return window.order if isinstance(inner, LevelSource) else None
 
 

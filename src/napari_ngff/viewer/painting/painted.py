@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.store.arrays.drawable_pixels import RoundedLabels, ShownPixels
+from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.pyramids.resampled import ResampledLevel
@@ -221,12 +221,12 @@ def why_read_only(source: ArraySource) -> str:
         Of their level 0.
     """
     inner = source.source if isinstance(source, ArrayWindow) else source
-    wrapped = isinstance(inner, ShownPixels | RoundedLabels)
+    wrapped = isinstance(inner, DrawablePixels | RoundedLabels)
     if isinstance(getattr(inner, "source", None), MosaicLevel) and wrapped:
         return OVERVIEW
     if isinstance(inner, ResampledLevel):
         return "a field bends them here; show their own coordinate system to paint."
-    if isinstance(inner, ShownPixels):
+    if isinstance(inner, DrawablePixels):
         return f"they are stored as true and false, not as numbers. {COPY}"
     if isinstance(inner, RoundedLabels):
         return f"they are stored as floating point numbers. {COPY}"

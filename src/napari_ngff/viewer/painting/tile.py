@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from napari.layers.labels.labels import _LabelsSlicingState
 
-from napari_ngff.store.arrays.boxes import hull
+from napari_ngff.store.arrays.boxes import enclose_boxes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ class ScreenPart:
         for edit in edits:
             found += edit.regions_in(self.level.grid, self.box, before)
             before = edit
-        return [hull(found)] if len(found) > MANY_REGIONS else found
+        return [enclose_boxes(found)] if len(found) > MANY_REGIONS else found
 
     def part(self, region: Box) -> tuple[slice, ...]:
         """Where a rectangle of the level lies in the picture."""

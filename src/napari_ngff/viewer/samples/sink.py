@@ -178,14 +178,14 @@ class SampleSink:
         multiscale = Multiscale(
             name,
             kinds,
-            outline.levels(scale, start),
+            outline.place_levels(scale, start),
             "mode" if is_label else "mean",
         )
         whole = ImageMetadata((multiscale,), image.omero, image.label)
         self.create_group(path, dump_image(whole, self.version))
         arrays = [
             (f"{path}/{level}".lstrip("/"), new)
-            for level, new in outline.arrays(
+            for level, new in outline.describe_arrays(
                 pixels.dtype, tuple(axes), shuffle=not is_label
             )
         ]
@@ -201,7 +201,7 @@ class SampleSink:
         cascade = PyramidWriter(
             self.draft, arrays, reducers, self.version, outline.tile
         )
-        cascade.write(PlainSource(pixels))
+        cascade.write_levels(PlainSource(pixels))
         if self.version == "0.3":
             names = json.dumps({"_ARRAY_DIMENSIONS": list(axes)}).encode()
             for level, _ in arrays:
@@ -212,9 +212,9 @@ class SampleSink:
     ) -> PyramidPlan:
         """Cut into at least three levels, and chunks of 16 planes."""
         ones = (1,) * len(shape)
-        plan = PyramidPlan.of(shape, axes, scale, ones, sharded=self.shards)
+        plan = PyramidPlan.choose_shapes(shape, axes, scale, ones, sharded=self.shards)
         if len(plan.shapes) < 3:
-            plan = PyramidPlan.of(
+            plan = PyramidPlan.choose_shapes(
                 shape, axes, scale, ones, sharded=self.shards, levels=3
             )
         wish = {"z": 16, "y": self.chunk, "x": self.chunk}

@@ -132,7 +132,7 @@ def _place_of(new: LabelTarget) -> tuple[str, str]:
     if new.node is None:
         return "", new.name
     place = new.node.location
-    return place.source.name, place.key(f"labels/{new.name}")
+    return place.source.name, place.object_key(f"labels/{new.name}")
 
 
 def renamed(shown: str, name: str) -> str:

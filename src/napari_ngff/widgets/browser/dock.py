@@ -307,7 +307,7 @@ class BrowserDock(BrowserPanel):
         if browser is not None:
             path = "/".join(part for part in (asked.well, asked.field) if part)
             inspector = show_dock(self._viewer, INSPECTOR)
-            inspector.showPath(str(browser.node.location.joined(path)))
+            inspector.showPath(str(browser.node.location.join_path(path)))
 
     def _on_copy(self) -> None:
         clipboard = QGuiApplication.clipboard()
