@@ -135,6 +135,7 @@ def test_layers_are_those_that_napari_would_show(folder):
     assert layers[0].multiscale
 
 
+@pytest.mark.long
 def test_types_are_seen_by_a_type_checker(tmp_path):
     pytest.importorskip("mypy")
     script = tmp_path / "script.py"

@@ -122,7 +122,7 @@ def test_the_command_is_installed():
     assert found.stdout.strip() == __version__
 
 
-@pytest.mark.default_cases(".ozx-A/1/0")
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("inside", ["", "A/1/0", "A/1/0/labels/cells"])
 @pytest.mark.parametrize("suffix", [".ozx", ".zip"])
@@ -141,6 +141,7 @@ def test_a_place_in_an_archive_is_viewed(plate, tmp_path, suffix, inside):
     assert out.exists()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("Xvfb") is None, reason="needs Xvfb")
 def test_the_window_is_no_larger_than_the_screen(plate, tmp_path):

@@ -85,13 +85,10 @@ def test_every_picture_is_shown_and_small() -> None:
 
 
 def programs() -> list[object]:
-    """Blocks of Python; of those that open a window, two stand for the others."""
+    """Blocks of Python; of those that open a window, one stands for the others."""
     found = []
     for page, text in blocks("python"):
-        is_long = "napari.Viewer" in text and page not in (
-            "docs/open.md",
-            "docs/save.md",
-        )
+        is_long = "napari.Viewer" in text and page != "docs/save.md"
         marks = [pytest.mark.long] if is_long else []
         found.append(pytest.param(page, text, marks=marks))
     return found

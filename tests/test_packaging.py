@@ -54,7 +54,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"wheel": wheel, "sdist": sdist}
 
 
-@pytest.mark.default_cases("wheel")
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["wheel", "sdist", "editable"])
 def test_installation_finds_the_manifest(
     kind: str, distributions: dict[str, Path], tmp_path: Path

@@ -52,6 +52,7 @@ def test_the_first_are_shown_and_a_message_says_so(viewer, shown):
     assert f"a has {COUNT} channels; the first 50 are shown" in message
 
 
+@pytest.mark.long
 def test_the_next_are_added_when_asked_for(viewer, shown):
     viewer.layers.selection.active = viewer.layers[0]
     show_more_channels(viewer)
@@ -68,6 +69,7 @@ def test_the_next_are_added_when_asked_for(viewer, shown):
     assert shown[-1].startswith("No channel is selected.")
 
 
+@pytest.mark.default_cases("True")
 @pytest.mark.parametrize("from_mosaic", [False, True])
 def test_added_channels_follow_the_field_in_a_browser(tmp_path, shown, from_mosaic):
     shape = (COUNT, 4, 4)

@@ -44,6 +44,7 @@ def strokes(count):
         yield Edit(stroke, (0, 1), (), number % 200 + 1)
 
 
+@pytest.mark.long
 def test_thousands_of_edits_are_recovered_at_once(path):
     layer = opened(path)
     for edit in strokes(COUNT):

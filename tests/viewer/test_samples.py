@@ -248,6 +248,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path):
     assert zarr.open_group(where, mode="r")["0"].shape == (3, 32, 32)
 
 
+@pytest.mark.long
 def test_ready_samples_are_generated_once(tmp_path: Path):
     path = stack_path(tmp_path)
     before = path.stat().st_mtime_ns

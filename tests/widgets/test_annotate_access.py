@@ -74,7 +74,7 @@ def tips(widget, dock):
     return widget.toolTip()
 
 
-@pytest.mark.default_cases("0")
+@pytest.mark.long
 @pytest.mark.parametrize("page", range(4))
 def test_tab_leads_to_every_control_and_each_says_what_it_is(dock, page):
     dock.tabs.setCurrentIndex(page)
@@ -144,7 +144,7 @@ def test_images_of_a_folder_are_chosen_and_opened_by_keys(viewer, tmp_path):
     until(lambda: len(viewer.layers))
 
 
-@pytest.mark.default_cases("20")
+@pytest.mark.long
 @pytest.mark.parametrize("size", [9, 20])
 def test_nothing_is_cut_off_with_large_letters(viewer, dock, size):
     from napari.settings import get_settings

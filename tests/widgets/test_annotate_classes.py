@@ -102,6 +102,7 @@ def add(dock, *names):
         type_name(dock, name)
 
 
+@pytest.mark.long
 def test_areas_are_counted_in_pixels_and_those_of_stacks_in_voxels(viewer, tmp_path):
     image = write_image(tmp_path / "flat.ome.zarr", shape=(64, 64))
     stack = write_stack(tmp_path / "stack.ome.zarr", shape=(4, 64, 64))
@@ -150,6 +151,7 @@ def test_classes_are_added_named_and_painted_with_by_number_keys(viewer, dock, l
     assert voxel(labels, 300, 600) == 0
 
 
+@pytest.mark.long
 def test_a_key_without_class_keeps_what_it_is_in_napari(viewer, dock, labels):
     add(dock, "nucleus")
     labels.mode = "paint"
@@ -194,6 +196,7 @@ def test_a_locked_class_is_not_painted_over_and_a_hidden_one_not_seen(
     assert labels.get_color(2)[3] == 1
 
 
+@pytest.mark.long
 def test_the_brush_draws_over_what_is_chosen(viewer, dock, labels):
     add(dock, "nucleus", "debris")
     type_key(viewer, "1")

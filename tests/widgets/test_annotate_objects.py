@@ -165,6 +165,7 @@ def test_work_here_and_merge(viewer, dock, labels):
     assert voxel(labels, top + 10, left + 20) == 0
 
 
+@pytest.mark.long
 def test_what_cannot_be_merged_is_said(viewer, dock, labels):
     dock.tabs.setCurrentIndex(2)
     viewer.add_labels(np.ones((3, 3), "u1"), translate=(1e6, 1e6), name="far")
@@ -187,6 +188,7 @@ def test_shapes_become_labels(viewer, dock, labels):
     assert voxel(labels, 110, 140) == 8
 
 
+@pytest.mark.long
 def test_labels_are_exported_with_what_is_not_saved(
     viewer, dock, labels, tmp_path, monkeypatch
 ):
@@ -211,6 +213,7 @@ def test_labels_are_exported_with_what_is_not_saved(
     assert float(rows["7"]["x_micrometer"]) == pytest.approx(start, abs=size)
 
 
+@pytest.mark.long
 def test_closing_leaves_nothing_behind(viewer):
     _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     layer = viewer.add_layer(OMEZarrLabels(Canvas([Empty((64, 64))]), name="labels"))

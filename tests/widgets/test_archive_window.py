@@ -48,6 +48,7 @@ def stored(path, name):
         return zarr.open_array(store, path=f"labels/{name}/0", mode="r")[:]
 
 
+@pytest.mark.long
 def test_painted_pixels_are_in_the_archive_after_ctrl_s(viewer, path, qapp):
     before = stored(path, "nuclei")
     layer = opened(viewer, path)

@@ -129,6 +129,7 @@ def shown_notices(viewer):
     return [n for n in window.findChildren(NapariQtNotification) if n.isVisible()]
 
 
+@pytest.mark.long
 def test_a_notice_leaves_and_does_not_cover_the_caption(viewer, dock, monkeypatch):
     monkeypatch.setattr(problem_sign, "READ", 0)
     click_well(dock, "A/3")
@@ -169,6 +170,7 @@ def written(viewer):
     }
 
 
+@pytest.mark.long
 def test_the_camera_comes_back_when_a_comparison_is_taken_back(viewer, dock):
     camera = viewer.scene.camera
     before = camera.zoom, camera.center
@@ -203,6 +205,7 @@ def test_the_camera_comes_back_when_a_comparison_is_taken_back(viewer, dock):
     assert (camera.zoom, camera.center) == moved
 
 
+@pytest.mark.long
 def test_the_selected_layer_stays_in_view_when_pins_go(viewer, dock):
     listed = viewer.window._qt_viewer.layers
     viewer.window._qt_viewer.dockLayerList.setMaximumHeight(150)

@@ -91,6 +91,7 @@ def images(viewer):
     return [layer for layer in viewer.layers if isinstance(layer, Image)]
 
 
+@pytest.mark.long
 def test_it_opens_by_itself(viewer, dock):
     assert list(viewer.window.dock_widgets) == [full_name(BROWSER)]
     assert dock.title.text() == "Tiny (plate)"

@@ -40,6 +40,7 @@ def texts(dock):
     return [images.item(i).text() for i in range(images.count())]
 
 
+@pytest.mark.long
 def test_a_folder_of_images_is_listed(viewer, dock, folder):
     assert "Drop" in dock.title.text()
     drop(dock, folder)
@@ -177,6 +178,7 @@ def test_the_images_of_a_scene_are_listed_and_brought_in_view(viewer, dock, tmp_
     assert all(center < world[1])
 
 
+@pytest.mark.long
 def test_a_broken_image_is_named(viewer, dock, folder, tmp_path):
     where = shutil.copytree(folder, tmp_path / "broken")
     (where / "a.ome.zarr" / "zarr.json").write_text("{")

@@ -130,7 +130,7 @@ def cells(view):
                 yield f"{index.data()} in row {row}", pixels(view.viewport(), rect)
 
 
-@pytest.mark.default_cases("9-dark")
+@pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", [9, 18])
 def test_text_stands_out(viewer, docks, theme, size):
@@ -160,7 +160,7 @@ def controls(dock):
     ]
 
 
-@pytest.mark.default_cases("dark")
+@pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES)
 def test_the_focus_is_seen_around_every_control(viewer, docks, theme):
     viewer.theme = theme

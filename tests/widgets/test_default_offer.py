@@ -39,7 +39,7 @@ def opened_by_user(viewer, path):
     loop.exec()
 
 
-@pytest.mark.default_cases("Always")
+@pytest.mark.long
 @pytest.mark.parametrize("answer", ["Always", "No"])
 def test_it_is_offered_once_after_the_first_file(viewer, path, answer):
     use_workers()

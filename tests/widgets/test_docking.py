@@ -72,6 +72,7 @@ def test_a_window_too_low_for_both_gets_tabs_with_all_that_annotating_needs(
         assert widget.visibleRegion().boundingRect() == widget.rect()
 
 
+@pytest.mark.long
 def test_buttons_lead_from_the_map_to_the_classes_and_back(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)
     QTest.mouseClick(browser.annotate, Qt.MouseButton.LeftButton)
@@ -158,6 +159,7 @@ def test_a_high_window_shows_both(viewer, tmp_path):
     assert above <= dock.mapToGlobal(QPoint(0, 0)).y()
 
 
+@pytest.mark.long
 def test_a_dock_stays_where_the_user_puts_it(viewer, tmp_path):
     browser = open_plate(viewer, tmp_path, 1200, 900)
     dock = open_dock(viewer)

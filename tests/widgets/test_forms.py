@@ -101,6 +101,7 @@ def test_wrong_address_is_told_in_the_form(viewer: Viewer, address: str) -> None
     until(lambda: len(viewer.layers) == 5)
 
 
+@pytest.mark.long
 def test_form_that_is_closed_while_it_reads_still_opens(
     viewer: Viewer, address: str
 ) -> None:
@@ -131,7 +132,7 @@ def test_viewer_keeps_its_session_when_the_form_is_gone(
     assert before._viewer() is viewer
 
 
-@pytest.mark.default_cases("Yes")
+@pytest.mark.long
 @pytest.mark.parametrize("answer", ["Yes", "No"])
 def test_default_reader_is_set_on_consent_alone(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str

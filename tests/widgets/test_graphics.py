@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from qtpy.QtGui import QOffscreenSurface, QOpenGLContext
 from vispy.gloo.glir import GlirParser
 
@@ -9,6 +10,7 @@ from mouse import pump
 from napari_ngff.viewer.samples import write_image
 
 
+@pytest.mark.long
 def test_a_removed_layer_is_freed_in_the_context_of_the_canvas(
     viewer, tmp_path, monkeypatch
 ):

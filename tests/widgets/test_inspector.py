@@ -244,6 +244,7 @@ def test_a_folder_is_dropped(viewer, inspector, sample):
     assert not viewer.layers
 
 
+@pytest.mark.long
 def test_enter_opens_a_row(viewer, inspector, plate, qtbot):
     inspector.showPath(str(plate))
     settle(inspector)
@@ -535,6 +536,7 @@ def test_why_a_layer_cannot_be_saved_is_told(
 # --- it comes and goes
 
 
+@pytest.mark.long
 def test_the_dock_may_be_closed_while_it_reads(viewer, plate):
     inspector = docked(viewer)  # a fixture would keep it
     inspector.showPath(str(plate))

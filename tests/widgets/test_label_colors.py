@@ -45,7 +45,7 @@ def stock_twin(labels, level, colormap):
     return twin
 
 
-@pytest.mark.default_cases("cyclic")
+@pytest.mark.long
 @pytest.mark.parametrize("direct", [False, True], ids=["cyclic", "from the file"])
 def test_shuffled_colours_are_napari_s_at_every_level(viewer, direct):
     use_workers()
@@ -94,7 +94,7 @@ def drawn(viewer, ids, colormap):
     return pictures
 
 
-@pytest.mark.default_cases("400")
+@pytest.mark.long
 @pytest.mark.parametrize("count", [90, 400])
 def test_colours_of_a_file_are_drawn_as_napari_draws_them(viewer, count):
     random = np.random.default_rng(count)

@@ -182,6 +182,7 @@ def test_a_polygon_is_drawn_where_it_is_clicked(viewer, labels, zoom):
     same_after_reslicing(viewer, labels)
 
 
+@pytest.mark.long
 def test_a_ring_by_the_right_button_is_filled_or_given_up(viewer, labels):
     at = look(viewer, 0.05)
     labels.brush_size = 120
@@ -222,6 +223,7 @@ def test_keys_and_controls(viewer, labels):
         assert labels.selected_label == 8
 
 
+@pytest.mark.long
 def test_a_brush_in_screen_pixels_keeps_its_size_there(viewer, labels):
     controls = viewer.window._qt_viewer.controls.widgets[labels]
     at = look(viewer, 0.05)
@@ -338,7 +340,7 @@ def test_a_label_beyond_the_type_widens_it(viewer, monkeypatch):
     assert len(told) == 2
 
 
-@pytest.mark.default_cases("async")
+@pytest.mark.long
 @pytest.mark.parametrize("wait", [False, True], ids=["sync", "async"])
 def test_three_dimensions_show_edits(viewer, wait, monkeypatch):
     monkeypatch.setattr(get_settings().experimental, "async_", wait)

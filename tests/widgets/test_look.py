@@ -1,5 +1,6 @@
 import gc
 
+import pytest
 from qtpy.QtCore import QCoreApplication, QEvent
 from qtpy.QtWidgets import QWidget
 
@@ -17,6 +18,7 @@ def closed(viewer, told):
     gc.collect()
 
 
+@pytest.mark.long
 def test_nobody_goes_on_calling_what_is_closed(viewer):
     told = []
     closed(viewer, told)
@@ -24,6 +26,7 @@ def test_nobody_goes_on_calling_what_is_closed(viewer):
     assert len(told) == 1
 
 
+@pytest.mark.long
 def test_few_callbacks_of_closed_docks_are_kept(viewer):
     emitters = viewer.events.theme, settings.letters()
     before = [len(emitter.callbacks) for emitter in emitters]

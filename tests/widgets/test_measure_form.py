@@ -98,6 +98,7 @@ def test_a_plate_is_for_the_browser(viewer, tmp_path):
     assert form.layer.value.name == "nuclei [1]"
 
 
+@pytest.mark.long
 def test_measuring_ends_with_the_form(viewer, tmp_path, monkeypatch):
     begun, ended = threading.Event(), threading.Event()
 

@@ -51,7 +51,7 @@ def mnemonics(widget):
     return [(key, text) for key, text in found if key]
 
 
-@pytest.mark.default_cases("write_plate")
+@pytest.mark.long
 @pytest.mark.parametrize("make", [write_image, write_plate])
 def test_no_dock_takes_a_key_of_napari(viewer, tmp_path, make):
     use_workers()

@@ -85,6 +85,7 @@ def test_labels_are_named_and_made_by_the_keyboard_alone(laptop, tmp_path):
     assert laptop.window._qt_window.size() == before
 
 
+@pytest.mark.long
 def test_escape_closes_and_makes_nothing(laptop, tmp_path):
     where = write_image(tmp_path / "cells.ome.zarr", shape=(96, 128))
     laptop.open(str(where), plugin="napari-ngff")

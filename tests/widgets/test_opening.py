@@ -45,6 +45,7 @@ def test_an_image_opens_with_its_first_labels_selected_and_seen_through(viewer, 
     assert active.opacity == 0.4
 
 
+@pytest.mark.long
 def test_without_labels_the_first_channel_is_selected(viewer, cells):
     shutil.rmtree(cells / "labels")
     assert opened(viewer, cells) is viewer.layers[0]
@@ -61,6 +62,7 @@ def test_labels_that_were_saved_last_are_visible(viewer, cells):
     assert not viewer.layers["nuclei"].visible
 
 
+@pytest.mark.long
 def test_a_plate_opens_without_false_colors(viewer, tmp_path):
     plate = write_plate(
         tmp_path / "plate.ome.zarr", grid=(2, 2), fields=1, shape=(64, 64)
@@ -83,6 +85,7 @@ def test_labels_alone_start_where_their_image_does(viewer, tmp_path):
     assert viewer.dims.current_step[0] == start == 0
 
 
+@pytest.mark.long
 def test_the_contrast_slider_spans_the_pixels(viewer, cells):
     opened(viewer, cells)
     for layer in viewer.layers[:3]:

@@ -136,6 +136,7 @@ def choose(dock, text):
     until(lambda: not dock._menu.isVisible())
 
 
+@pytest.mark.long
 def test_the_menu_of_the_canvas(viewer, dock):
     click(viewer, middle(dock, "A/2", (0.25, 0.75)), button=RIGHT)
     texts = list(entries(dock))
@@ -203,6 +204,7 @@ def test_tools_of_layers_keep_their_clicks(viewer, dock):
     assert dock.map.selected() == ()
 
 
+@pytest.mark.long
 def test_arrows_take_the_selection_along(viewer, dock):
     QTest.mouseClick(dock.map.viewport(), LEFT, PLAIN, dock.map.rectOf("A/1").center())
     until(lambda: dock.browser().position is not None)

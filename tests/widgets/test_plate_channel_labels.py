@@ -9,7 +9,7 @@ from napari_ngff.widgets.browser.host import browser_of
 from plates import pixels, write_image, write_plate
 
 
-@pytest.mark.default_cases("cyx-3")
+@pytest.mark.long
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("axes", ["cyx", "yx"])
 def test_a_plate_with_channels_in_its_labels_opens(

@@ -1,3 +1,4 @@
+import pytest
 from qtpy.QtCore import QEvent, QObject
 from qtpy.QtWidgets import QComboBox, QWidget
 
@@ -18,6 +19,7 @@ class Listener(QObject):
         return False
 
 
+@pytest.mark.long
 def test_popups_get_no_style_when_their_dock_is_closed(viewer):
     widget = QWidget()
     boxes = [QComboBox(widget) for _ in range(2)]

@@ -112,7 +112,7 @@ def errors(inspector):
     return found
 
 
-@pytest.mark.default_cases("B/2/1/0/zarr.json")
+@pytest.mark.long
 @pytest.mark.parametrize("gone", ["B/2/1/0/zarr.json", "B/2/1", "B/2"])
 def test_a_problem_below_a_plate_is_shown_where_it_is(viewer, tmp_path, gone):
     use_workers()

@@ -125,6 +125,7 @@ def test_labels_that_were_never_saved_come_back(viewer, cells):
     layer.saver.discard()
 
 
+@pytest.mark.long
 def test_of_several_labels_those_that_are_ticked_come_back(viewer, cells):
     opened(viewer, cells)
     for number, name in enumerate(("mitosis", "phenotype")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
@@ -38,6 +39,7 @@ def go(bar, button):
     return bar.annotation.here
 
 
+@pytest.mark.long
 def test_forth_back_and_to_what_is_to_do(viewer, tmp_path):
     path = write_plate(
         tmp_path / "plate.ome.zarr", grid=(1, 2), fields=2, shape=(32, 32)

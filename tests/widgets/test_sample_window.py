@@ -23,7 +23,7 @@ def told(monkeypatch, tmp_path):
     return messages
 
 
-@pytest.mark.default_cases("cells-cells_path")
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "path"), [("cells", cells_path), ("stack", stack_path)]

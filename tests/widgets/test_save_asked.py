@@ -298,6 +298,7 @@ pump(600_000)
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_edits_come_to_the_disk_and_outlive_a_killed_napari(viewer, folder):
     script = SCRIPT.format(tests=str(Path(__file__).parents[1]), folder=str(folder))

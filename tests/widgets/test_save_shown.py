@@ -82,7 +82,7 @@ def test_the_button_saves_and_the_state_is_told(viewer, layer, folder):
     assert row.save.isEnabled()
 
 
-@pytest.mark.default_cases("elsewhere")
+@pytest.mark.long
 @pytest.mark.parametrize("over", [True, False], ids=["on canvas", "elsewhere"])
 def test_the_status_bar_tells_of_a_save_wherever_the_mouse_is(viewer, layer, over):
     paint(viewer, layer)
@@ -118,7 +118,7 @@ def all_over(layer):
     layer.data_setitem((np.zeros_like(rows), rows, columns), 77)
 
 
-@pytest.mark.default_cases("controls")
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["controls", "activity"])
 def test_a_save_that_takes_long_shows_how_far_it_is_and_can_be_cancelled(
     viewer, layer, folder, slow, where

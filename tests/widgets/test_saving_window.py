@@ -185,6 +185,7 @@ def test_failure_is_told_with_its_reason(viewer, painted, folder, monkeypatch):
     notification_manager.records.clear()
 
 
+@pytest.mark.long
 def test_edits_of_a_napari_that_died_are_offered_and_recovered(
     viewer, painted, folder, monkeypatch
 ):
@@ -242,6 +243,7 @@ def test_edits_that_another_window_took_meanwhile_are_its_own(
     notification_manager.records.clear()
 
 
+@pytest.mark.long
 def test_discarded_edits_are_not_offered(viewer, painted, folder, monkeypatch):
     answer(monkeypatch, DISCARD)
     painted.saver.journal.sync()
@@ -253,6 +255,7 @@ def test_discarded_edits_are_not_offered(viewer, painted, folder, monkeypatch):
     assert asked == []
 
 
+@pytest.mark.long
 def test_new_labels_are_painted_saved_and_opened_again(viewer, folder):
     opened(viewer, folder)
     image = next(layer for layer in viewer.layers if isinstance(layer, Image))

@@ -201,6 +201,7 @@ def test_marks_are_drawn_where_they_belong(viewer, tmp_path, build):
         check_picture(viewer, layers[name], worlds, size)
 
 
+@pytest.mark.long
 def test_marks_move_with_the_system_that_is_chosen(viewer, tmp_path):
     found, _ = registered(tmp_path / "scene.ome.zarr")
     layers = opened(viewer, tmp_path / "scene.ome.zarr")

@@ -35,6 +35,7 @@ def opened(viewer, path):
     pump(50)
 
 
+@pytest.mark.long
 def test_the_form_offers_the_image_and_files_beside_it(viewer, folder, tmp_path):
     opened(viewer, folder / "cells.ome.zarr")
     form = show_new_labels(viewer)

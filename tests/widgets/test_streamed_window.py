@@ -103,6 +103,7 @@ def test_a_pan_shows_coarse_pixels_and_then_the_true_ones(viewer, remote_image):
     until(lambda: is_at_rest(viewer))
 
 
+@pytest.mark.long
 def test_the_window_waits_for_no_answer_while_it_is_panned(
     viewer, remote_image, monkeypatch
 ):
@@ -128,6 +129,7 @@ def test_code_gets_true_pixels_at_once(viewer, remote_image):
     assert np.array_equal(part, pattern()[1][900:1100, 900:1100])
 
 
+@pytest.mark.long
 def test_what_is_panned_away_is_not_read(viewer, remote_image):
     for step in range(10):
         look(viewer, 1, 300 + 150 * step, 300 + 150 * step)

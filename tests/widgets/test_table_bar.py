@@ -94,7 +94,7 @@ def test_a_dropped_table_colours_the_map(dropped):
     assert tip == "A2\ndose: 0.5\ndrug: dmso"
 
 
-@pytest.mark.default_cases("<lambda>1")
+@pytest.mark.long
 @pytest.mark.parametrize(
     "part", [lambda dock: dock.controls.filter, lambda dock: dock.map.viewport()]
 )
@@ -263,6 +263,7 @@ def test_labels_are_counted(dock):
     assert dock.tables.note.isVisible()
 
 
+@pytest.mark.long
 def test_measured_as_by_the_command(viewer, dock, tmp_path):
     dock.browser().show_field("A/2", "1")
     until(lambda: dock.browser().position is not None)
@@ -289,6 +290,7 @@ def test_measured_as_by_the_command(viewer, dock, tmp_path):
     assert not layer.unsaved
 
 
+@pytest.mark.long
 def test_unsaved_edits_are_told_of_while_labels_are_measured(viewer, dock):
     dock.browser().show_field("A/2", "1")
     until(lambda: dock.browser().position is not None)

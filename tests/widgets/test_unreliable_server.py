@@ -66,6 +66,7 @@ def wells_of(viewer, grid):
     return picture.transpose(0, 2, 1, 3)
 
 
+@pytest.mark.long
 def test_a_well_comes_when_it_is_clicked_after_the_server_is_back(
     viewer, server, told, tmp_path
 ):

@@ -36,6 +36,7 @@ def choose(box, number):
     pump()
 
 
+@pytest.mark.long
 def test_a_region_is_chosen_and_shown_in_3d(viewer, page):
     lazy = [one for one in viewer.layers if one.visible]
     choose(page.form.region, 3)

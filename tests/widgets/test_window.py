@@ -80,6 +80,7 @@ PLACES = {
 }
 
 
+@pytest.mark.long
 def test_dropped_places_become_their_layers(viewer: Viewer, folder: Path) -> None:
     for place, expected in PLACES.items():
         drop_on_canvas(viewer, folder / place)
@@ -101,6 +102,7 @@ def test_plate_is_as_large_as_its_wells(viewer: Viewer, folder: Path) -> None:
     assert width >= 2 * 64
 
 
+@pytest.mark.long
 def test_napari_asks_where_no_default_is_set(
     viewer: Viewer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,7 +444,7 @@ program.main()
 """
 
 
-@pytest.mark.default_cases("1")
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("screen")
 @pytest.mark.parametrize("asynchronous", ["0", "1"])

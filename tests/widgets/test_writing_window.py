@@ -64,7 +64,7 @@ def in_dialog(viewer, monkeypatch, path, meanwhile=None):
     return raised[0] if raised else None
 
 
-@pytest.mark.default_cases("a.ome.zarr", "a.ozx")
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["a.ome.zarr", "a.ozx", "a"])
 def test_saved_and_opened_again_layers_are_equal(
     viewer, layers, tmp_path, monkeypatch, name

@@ -36,7 +36,7 @@ def place(viewer, point):
     return (at.x(), at.y()), (float(world[1]), float(world[0]))
 
 
-@pytest.mark.default_cases("0.05")
+@pytest.mark.long
 @pytest.mark.parametrize("zoom", [2.0, 0.05, 0.006])
 def test_the_pointer_paints_where_it_goes(viewer, zoom):
     if QApplication.platformName() != "xcb":

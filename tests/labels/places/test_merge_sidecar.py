@@ -335,7 +335,7 @@ merge(sys.argv[1], overwrite=True, goes_on=goes_on)
 """
 
 
-@pytest.mark.default_cases("dies")
+@pytest.mark.long
 @pytest.mark.parametrize("dies", [False, True], ids=["ends", "dies"])
 def test_two_processes_do_not_merge_the_same_at_once(copy, tmp_path, dies):
     path = copy("0.5.ome.zarr")

@@ -256,6 +256,7 @@ writer.save()
 """
 
 
+@pytest.mark.default_cases("8")
 @pytest.mark.parametrize("at", [1, 8, 11])
 def test_labels_that_were_put_and_never_listed_are_taken_back(image, files, at):
     before = sorted(files.find("cells"))
