@@ -129,7 +129,7 @@ _HOMES = {
 """Modules of the public names, below ``napari_ngff``."""
 
 _RENAMED = {
-    "merge_sidecar": ("labels.places.merging", "merge"),
+    "merge_sidecar": ("labels.places.merge_sidecar", "merge"),
     "open": ("api", "open_ome_zarr"),
 }
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
