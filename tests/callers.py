@@ -298,8 +298,12 @@ def save_colors(place):
     write_label_info(label, LabelInfo({1: (1.0, 0.0, 0.0, 1.0)}))
 
 
+_images: dict[str, Any] = {}
+
+
 def save_place(place):
-    image = place.node()
+    # Again by the group that was opened, as a layer does: the numbers are relative.
+    image = _images.setdefault(str(place.root), place.node())
     axes = image.metadata.image.multiscales[0].axes
     save_transform(image, "", np.diag([3.0, 3.0, 1.0]), axes)
 

@@ -253,6 +253,21 @@ def test_older_versions_keep_a_scale_and_a_translation(tmp_path, version):
     assert after == before
 
 
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_a_layer_that_is_saved_twice_is_not_moved_twice(tmp_path, version):
+    shared = [{"type": "scale", "scale": [1, 2, 2]}]
+    folder = write(tmp_path / "a.zarr", version, coordinateTransformations=shared)
+    layer = opened(folder)[0]
+    for affine in (
+        [[2, 0, 5], [0, 4, 6], [0, 0, 1]],
+        [[1, 0, 7], [0, 3, 8], [0, 0, 1]],
+    ):
+        layer.affine = np.array(affine)
+        for _ in range(2):
+            save_alignment(layer, "")
+            np.testing.assert_allclose(worlds(opened(folder)[0]), worlds(layer))
+
+
 @pytest.mark.parametrize("affine", [TURN, np.diag([-1.0, 1, 1])])
 def test_older_versions_refuse_the_rest(tmp_path, affine):
     folder = write(tmp_path / "a.zarr", "0.5")

@@ -108,9 +108,15 @@ def save_transform(
             " a rotation, a shear or a flip. Export it as 0.6 to save this."
         )
         raise UnsupportedError(msg)
-    return change_document(
-        image, lambda home: _put_scale(home, factors, matrix[:-1, -1])
-    )
+    # The layer was moved from where it was opened. The file may hold a newer position
+    # by now: to save a layer twice must not move it twice.
+    opened = first_multiscale(image, image.attributes.get("ome", image.attributes))
+    stated = _add_scale(opened, factors, matrix[:-1, -1])
+
+    def put_scale(home: JSON) -> None:
+        first_multiscale(image, home)["coordinateTransformations"] = stated
+
+    return change_document(image, put_scale)
 
 
 def clean_matrix(matrix: Matrix) -> Matrix:
@@ -221,11 +227,10 @@ def _put_link(holder: JSON, system: CoordinateSystem, link: Link, node: Node) ->
         links.append(written)
 
 
-def _put_scale(home: JSON, factors: Any, offsets: Any) -> None:
-    """Add a scale and an offset to the transformations of a multiscale (0.4, 0.5)."""
+def _add_scale(multiscale: JSON, factors: Any, offsets: Any) -> list[JSON]:
+    """Return the transformations of a multiscale, a scale and an offset added (0.4)."""
     # Those of the multiscale apply after those of the datasets, "sequentially and in
     # order", so one change moves all levels.
-    multiscale = home["multiscales"][0]
     scale, translation = np.ones(len(factors)), np.zeros(len(factors))
     for step in multiscale.get("coordinateTransformations") or ():
         if step.get("type") == "scale":
@@ -233,7 +238,7 @@ def _put_scale(home: JSON, factors: Any, offsets: Any) -> None:
         elif step.get("type") == "translation":
             translation = translation + step["translation"]
     scale, translation = scale * factors, translation * factors + offsets
-    multiscale["coordinateTransformations"] = [
+    return [
         {"type": "scale", "scale": scale.tolist()},
         {"type": "translation", "translation": translation.tolist()},
     ]
