@@ -12,7 +12,7 @@ from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.annotation import annotate
+from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
@@ -39,7 +39,7 @@ def viewer():
 def begin(viewer, root, name="cells"):
     browser = session_of(viewer).browse(open_node(root))
     browser.show_field("A/1", "0")
-    return annotate(viewer, name)
+    return begin_annotation(viewer, name)
 
 
 def paint(found, label, at=10):
@@ -65,8 +65,8 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
         assert found.layer.brush_size == 7
         assert viewer.layers.selection.active is found.layer
         paint(found, number + 50)
-        found.step(1)
-    assert found.here == "A/1/0"
+        found.step_field(1)
+    assert found.current_key == "A/1/0"
     assert len([x for x in viewer.layers if x.name.startswith("cells")]) == 1
     for number, field in enumerate(found.fields, 1):
         stored = zarr.open_array(root / field / "labels" / "cells" / "0", mode="r")[...]
@@ -83,17 +83,17 @@ def test_another_day_a_new_field_has_the_classes_of_the_others(viewer, root):
     for name in ("nucleus", "debris"):
         classes.add(name)
     paint(found, 1)
-    found.step(1)
+    found.step_field(1)
     session_of(viewer).browser.close()
     again = ViewerModel()
     session_of(again).browse(open_node(root))
-    found = annotate(again, "cells")
-    assert found.here == "A/1/1"
+    found = begin_annotation(again, "cells")
+    assert found.current_key == "A/1/1"
     classes = classes_of_layer(found.layer)
     assert [c.name for c in classes.items] == ["nucleus", "debris"]
     assert found.layer.selected_label == 1
     assert not found.layer.unsaved
-    found.step(1)
+    found.step_field(1)
     assert [c.name for c in classes_of_layer(found.layer).items][:2] == [
         "nucleus",
         "debris",
@@ -106,7 +106,7 @@ def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
     for name in ("interphase", "mitotic"):
         classes.add(name)
     paint(found, 1)
-    found.go("A/1/1")
+    found.go_to_field("A/1/1")
     classes = classes_of_layer(found.layer)
     for value in (1, 2):
         classes.remove(value)
@@ -114,7 +114,7 @@ def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
     classes.add("dead", 3)
     paint(found, 1)
     classes.select(1)
-    found.go("A/1/0")
+    found.go_to_field("A/1/0")
     text = str(notification_manager.records[-1].message)
     assert text.startswith("Other classes in this field.\nLabel 1 is 'interphase' here")
     notification_manager.records.clear()
@@ -127,7 +127,7 @@ def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
     assert classes.selected.name == "mitotic", "what was in hand, by its label here"
     assert not found.layer.unsaved
     paint(found, 2, at=20)
-    found.go("A/1/1")
+    found.go_to_field("A/1/1")
     info = read_label_info(open_node(root / "A/1/0/labels/cells"))
     names = [info.properties[value]["class-name"] for value in (1, 2, 3)]
     assert names == ["interphase", "mitotic", "dead"]
@@ -143,7 +143,7 @@ def test_nothing_is_written_of_a_field_that_is_only_looked_at(viewer, root):
     found = begin(viewer, root)
     classes_of_layer(found.layer).add("nucleus")
     for _ in found.fields:
-        found.step(1)
+        found.step_field(1)
     assert not (root / "A/1/0/labels").exists()
     assert not (root / "B/1/1/labels").exists()
     assert found.progress["to do"] == 6
@@ -156,12 +156,12 @@ def test_states_are_kept_and_lead_to_what_is_to_do(viewer, root):
     found.set_state("done")
     assert told == ["done"]
     found.next_to_do()
-    assert found.here == "A/1/1"
+    assert found.current_key == "A/1/1"
     found.set_state("flagged")
-    found.go("B/1/1")
+    found.go_to_field("B/1/1")
     found.set_state("done")
     found.next_to_do()
-    assert found.here == "A/2/0"
+    assert found.current_key == "A/2/0"
     counted = found.browser.count_states()
     assert {w: (dict(s.counts), s.total) for w, s in counted.items()} == {
         "A/1": ({"done": 1, "flagged": 1}, 2),
@@ -172,8 +172,8 @@ def test_states_are_kept_and_lead_to_what_is_to_do(viewer, root):
     assert again.state_of("A/1/1") == "flagged"
     # What was painted before stays in sight when one comes back.
     paint(found, 77)
-    found.go("A/1/0")
-    found.go("A/2/0")
+    found.go_to_field("A/1/0")
+    found.go_to_field("A/2/0")
     assert (np.asarray(found.layer.data[0]) == 77).any()
 
 
@@ -186,8 +186,8 @@ def test_a_field_that_cannot_be_saved_is_not_left(viewer, root, monkeypatch):
     monkeypatch.setattr(
         layer.saver, "_create", lambda _: (_ for _ in ()).throw(OSError("disk full"))
     )
-    found.step(1)
-    assert found.here == "A/1/0"
+    found.step_field(1)
+    assert found.current_key == "A/1/0"
     assert found.layer is layer
     assert (np.asarray(layer.data[0]) == 3).any()
     assert warned == ["Labels not saved: the field stays."]
@@ -198,11 +198,11 @@ def test_labels_that_were_made_before_are_those_of_the_round(viewer, root):
     browser.show_field("A/1", "0")
     mine = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
     classes_of_layer(mine).add("nucleus")
-    found = annotate(viewer, "phenotypes")
+    found = begin_annotation(viewer, "phenotypes")
     assert found.layer is mine
     assert sum(x.name.startswith("phenotypes") for x in viewer.layers) == 1
     paint(found, 1)
-    found.step(1)
+    found.step_field(1)
     assert [c.name for c in classes_of_layer(found.layer).items] == ["nucleus"]
     assert sum(x.name.startswith("phenotypes") for x in viewer.layers) == 1
     stored = zarr.open_array(root / "A/1/0/labels/phenotypes/0", mode="r")[...]
@@ -217,4 +217,4 @@ def test_a_broken_well_is_left_out(viewer, root):
 
 def test_it_needs_something_to_walk(viewer):
     with pytest.raises(ValueError, match="Open a plate"):
-        annotate(viewer, "cells")
+        begin_annotation(viewer, "cells")

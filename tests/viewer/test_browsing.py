@@ -167,7 +167,7 @@ def test_fields_are_exchanged_under_the_same_layers(root, viewer):
     assert isinstance(labels, OMEZarrLabels)
     assert labels.editable
     assert positions == [None, Position("A/2", "0", 0), Position("A/2", "1", 0)]
-    assert browser.title(browser.position) == "A2 - field 1"
+    assert browser.name_field(browser.position) == "A2 - field 1"
 
 
 def test_layers_are_called_by_what_they_show(root, viewer, monkeypatch):
@@ -374,7 +374,7 @@ def test_labels_of_a_name_are_shown_over_the_plate(root, viewer):
 def test_acquisitions_are_shown_one_by_one_or_together(tmp_path, viewer):
     root = write_plate(tmp_path / "p", grid=(1, 2), acquisitions=2, shape=(1, 8, 8))
     browser = browse(viewer, root)
-    assert browser.chosen == (0,)
+    assert browser.chosen_acquisitions == (0,)
     browser.show_mosaic()
     (first,) = viewer.layers
     browser.choose_acquisitions([1])
@@ -408,7 +408,7 @@ def test_the_first_acquisition_is_shown_of_what_is_dropped(
     fields = [[stored(root, f"{w}/{k}")[0] for k in range(4)] for w in wells]
     expected = [np.block([[f[0], f[1]], [f[2], f[3]]]) for f in fields]
     np.testing.assert_array_equal(picture, np.hstack(expected))
-    assert session.browser.chosen == (0,)
+    assert session.browser.chosen_acquisitions == (0,)
 
 
 def test_fields_of_no_acquisition_are_shown_together(tmp_path, viewer, monkeypatch):
@@ -420,7 +420,7 @@ def test_fields_of_no_acquisition_are_shown_together(tmp_path, viewer, monkeypat
     session_of(viewer).add(reader.read_node(open_node(root)), str(root))
     browser = session_of(viewer).browser
     assert shown(viewer)[0].shape == (8, 32)
-    assert browser.chosen == ()
+    assert browser.chosen_acquisitions == ()
     browser.show_mosaic()
     assert shown(viewer)[0].shape == (8, 32)
 
@@ -428,9 +428,9 @@ def test_fields_of_no_acquisition_are_shown_together(tmp_path, viewer, monkeypat
 def test_pins_stand_beside_and_share_the_contrast(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")
-    browser.pin("C/4", "2")
+    browser.toggle_pin("C/4", "2")
     beside = viewer.layers[-2:]
-    assert browser.pinned == (Position("C/4", "2", 0),)
+    assert browser.pinned_fields == (Position("C/4", "2", 0),)
     np.testing.assert_array_equal(shown(viewer)[-1], stored(root, "C/4/2")[1])
     edge = viewer.layers[0].extent.world[1, -1]
     assert all(layer.extent.world[0, -1] > edge for layer in beside)
@@ -438,8 +438,8 @@ def test_pins_stand_beside_and_share_the_contrast(root, viewer):
     assert tuple(beside[0].contrast_limits) == (1, 9)
     browser.step_field(1)
     assert list(viewer.layers[-2:]) == list(beside)
-    browser.pin("C/4", "2")
-    assert browser.pinned == ()
+    browser.toggle_pin("C/4", "2")
+    assert browser.pinned_fields == ()
     assert len(viewer.layers) == 3
 
 
@@ -447,24 +447,24 @@ def test_keys_go_on_walking_when_an_image_is_pinned(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")
     own, count = viewer.layers.selection.active, len(viewer.layers)
-    browser.pin("A/2")
+    browser.toggle_pin("A/2")
     assert len(viewer.layers) == 2 * count
     assert viewer.layers.selection.active is own
     viewer.layers.selection.active = viewer.layers[-1]
-    browser.pin("A/2")
-    assert browser.owns(viewer.layers.selection.active)
+    browser.toggle_pin("A/2")
+    assert browser.owns_layer(viewer.layers.selection.active)
 
 
 def test_what_is_pinned_comes_in_view(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")
     before = viewer.scene.camera.zoom
-    browser.pin("A/2")
+    browser.toggle_pin("A/2")
     # Side by side they are some twice as wide.
     assert 0.4 * before < viewer.scene.camera.zoom < 0.6 * before
     middle = viewer.layers.extent.world[:, -1].mean()
     assert viewer.scene.camera.center[-1] == pytest.approx(middle)
-    browser.pin("A/2")
+    browser.toggle_pin("A/2")
     assert viewer.scene.camera.zoom == pytest.approx(before), "alone again"
 
 
@@ -472,7 +472,7 @@ def test_a_field_after_an_overview_fills_the_canvas_beside_a_pinned_one(root, vi
     browser = browse(viewer, root)
     browser.show_field("A/2")
     alone = viewer.scene.camera.zoom
-    browser.pin("A/1")
+    browser.toggle_pin("A/1")
     browser.show_mosaic()
     browser.show_field("A/2")
     assert viewer.scene.camera.zoom == pytest.approx(alone, rel=0.1)
@@ -482,7 +482,7 @@ def test_what_is_pinned_is_seen_on_a_light_canvas(root, viewer):
     browser = browse(viewer, root)
     browser.show_field("A/1")
     count = len(viewer.layers)
-    browser.pin("A/2")
+    browser.toggle_pin("A/2")
     first, second = viewer.layers[count : count + 2]
     assert (first.blending, second.blending) == ("translucent_no_depth", "additive")
 
@@ -493,7 +493,7 @@ def test_the_status_tells_of_the_next_field_whatever_is_selected(root, viewer):
     for selected in (list(viewer.layers), [], list(viewer.layers)[:1]):
         viewer.layers.selection = selected
         browser.step_field(1)
-        assert viewer.status == f"{browser.title(browser.position)}  Ready"
+        assert viewer.status == f"{browser.name_field(browser.position)}  Ready"
     browser.show_mosaic()
     assert viewer.status == "Ready"
 
@@ -508,8 +508,8 @@ def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypat
     browser.show_field("C/1")
     own = list(viewer.layers)
     monkeypatch.setattr(layer_slots, "id", lambda _: place, raising=False)
-    browser.pin("A/2")
-    assert not any(map(browser.owns, viewer.layers[len(own) :]))
+    browser.toggle_pin("A/2")
+    assert not any(map(browser.owns_layer, viewer.layers[len(own) :]))
     browser.unpin_all()
     assert list(viewer.layers) == own
 
@@ -638,7 +638,7 @@ def test_a_well_alone_and_a_collection_are_walked(root, viewer, tmp_path):
     browser = browse(viewer, group)
     assert [f.position.field for f in browser.fields_of(None).fields] == ["0", "1", "2"]
     browser.show_field(None, "1")
-    assert browser.title(browser.position) == "image 1"
+    assert browser.name_field(browser.position) == "image 1"
     browser.step_field(1)
     assert shown(viewer)[-1].shape == (10, 8)
 

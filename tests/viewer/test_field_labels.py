@@ -178,8 +178,8 @@ def test_a_field_with_saved_strokes_is_in_progress(viewer, root, browser):
     layer = add_labels(viewer)
     paint(layer, 1)
     layer.saver.save_now()
-    assert browser.states.state("A/1/0") == "in progress"
-    browser.states.set("A/1/0", "done")
+    assert browser.states.state_of("A/1/0") == "in progress"
+    browser.states.set_state("A/1/0", "done")
     paint(layer, 1, at=20)
     browser.step_field(1)
     paint(layer, 1)
@@ -219,7 +219,7 @@ def test_a_copy_of_labels_is_hidden_with_its_field(viewer, root, browser):
 
 def test_a_field_shown_for_comparison_is_not_painted(viewer, browser):
     browser.show_field("A/1", "1")
-    browser.pin("A/2", "0")
+    browser.toggle_pin("A/2", "0")
     image, labels = viewer.layers[-2:]
     assert (labels.read_only, labels.editable, labels.saver) == (COMPARED, False, None)
     with pytest.raises(UnsupportedError, match="Open it to paint"):
@@ -227,7 +227,7 @@ def test_a_field_shown_for_comparison_is_not_painted(viewer, browser):
     browser.show_field("A/2", "0")
     mine = [layer for layer in painted_layers(viewer) if layer.editable]
     assert [label_name(layer) for layer in mine] == ["cells"]
-    browser.pin("A/2", "0")
+    browser.toggle_pin("A/2", "0")
     assert painted_layers(viewer) == mine
 
 

@@ -15,7 +15,7 @@ from napari_ngff.plate import planes
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.annotation import annotate
+from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.session import session_of
 from plates import pixels, write_image, write_plate
@@ -116,7 +116,7 @@ def test_what_is_given_up_is_no_place_to_step_from(viewer, workers, tmp_path):
     browser.show_field("A/1")
     workers.finish()
     browser.show_field("A/5")
-    browser.cancel()
+    browser.cancel_reading()
     browser.step_well(0, 1)
     workers.finish()
     assert browser.position == Position("A/2", "0", 0)
@@ -173,12 +173,12 @@ def test_all_wells_that_are_pinned_quickly_are_there(viewer, workers, told, tmp_
     root = write_plate(tmp_path / "p", grid=(1, 6), fields=1)
     browser = browse(viewer, root)
     browser.show_field("A/1")
-    browser.pin("A/3")
-    browser.pin("A/4", "77")
-    browser.pin("A/5")
+    browser.toggle_pin("A/3")
+    browser.toggle_pin("A/4", "77")
+    browser.toggle_pin("A/5")
     workers.finish()
     assert browser.position == Position("A/1", "0", 0)
-    assert [place.well for place in browser.pinned] == ["A/3", "A/5"]
+    assert [place.well for place in browser.pinned_fields] == ["A/3", "A/5"]
     assert "no image 77" in told[0]
 
 
@@ -209,7 +209,7 @@ def test_a_browser_that_was_left_shows_nothing(viewer, workers, tmp_path):
 
 def test_a_round_that_is_closed_leads_nowhere(viewer, workers, tmp_path):
     browser = browse(viewer, write_plate(tmp_path / "p", fields=1))
-    found = annotate(viewer, "cells")
+    found = begin_annotation(viewer, "cells")
     found.close()
     workers.finish()
     assert browser.position is None
@@ -219,7 +219,7 @@ def test_a_round_that_is_closed_leads_nowhere(viewer, workers, tmp_path):
 def test_a_round_reads_a_document_of_each_well_to_begin(viewer, workers, tmp_path):
     root = write_plate(tmp_path / "p", grid=(3, 4), fields=4)
     browse(viewer, root)
-    found = annotate(viewer, "cells")
+    found = begin_annotation(viewer, "cells")
     with reading() as keys:
         workers.turn()
     assert len(found.fields) == 48
@@ -228,7 +228,7 @@ def test_a_round_reads_a_document_of_each_well_to_begin(viewer, workers, tmp_pat
 
 def test_a_round_that_is_closed_reads_no_more(viewer, workers, tmp_path):
     browse(viewer, write_plate(tmp_path / "p", grid=(3, 4), fields=1))
-    annotate(viewer, "cells").close()
+    begin_annotation(viewer, "cells").close()
     with reading() as keys:
         workers.finish()
     assert not keys
@@ -384,9 +384,9 @@ def test_what_is_shown_is_what_the_title_says(viewer, tmp_path):
     browser = browse(viewer, root)
     browser.show_field("A/1", "0")
     browser.show_field("A/1", "3")
-    assert browser.title(browser.position) == "A1 - field 3 - round 1"
+    assert browser.name_field(browser.position) == "A1 - field 3 - round 1"
     np.testing.assert_array_equal(shown(viewer)[0], pixels(3, (8, 8)))
-    assert browser.chosen == (1,)
+    assert browser.chosen_acquisitions == (1,)
     browser.step_field(-1)
     assert browser.position == Position("A/1", "2", 1)
 
@@ -511,7 +511,7 @@ def test_pins_follow_to_the_place_of_the_next_field(viewer, tmp_path):
     root = write_plate(tmp_path / "p", grid=(1, 3), fields=4)
     browser = browse(viewer, root)
     browser.show_field("A/1", "0")
-    browser.pin("A/3")
+    browser.toggle_pin("A/3")
     for _ in range(4):
         browser.step_field(1)
         own, beside = (layer.extent.world[:, -2:] for layer in viewer.layers)
@@ -526,7 +526,7 @@ def test_a_pinned_channel_is_like_the_same_channel(viewer, tmp_path):
     for number, layer in enumerate(viewer.layers):
         layer.contrast_limits = (0, 10 + number)
     del viewer.layers[0]
-    browser.pin("A/2")
+    browser.toggle_pin("A/2")
     found = [layer.contrast_limits[1] for layer in viewer.layers[-11:]]
     assert found == [10 + number for number in range(1, 12)]
 
@@ -535,8 +535,8 @@ def test_a_pin_whose_layers_were_removed_is_none(viewer, tmp_path):
     root = write_plate(tmp_path / "p", grid=(1, 3), fields=1)
     browser = browse(viewer, root)
     browser.show_field("A/1")
-    browser.pin("A/2")
+    browser.toggle_pin("A/2")
     del viewer.layers[-1]
-    assert browser.pinned == ()
-    browser.pin("A/2")
-    assert [place.well for place in browser.pinned] == ["A/2"]
+    assert browser.pinned_fields == ()
+    browser.toggle_pin("A/2")
+    assert [place.well for place in browser.pinned_fields] == ["A/2"]

@@ -8,7 +8,7 @@ import pytest
 
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing import streaming
-from napari_ngff.viewer.browsing.streaming import Stream
+from napari_ngff.viewer.browsing.streaming import WellStream
 
 BOX = ((0, 64), (0, 64))
 
@@ -52,8 +52,8 @@ def test_an_error_is_shown_once_and_drawing_goes_on(tasks, monkeypatch):
     tiles = type("Tiles", (), {})()
     monkeypatch.setattr(frontend, "_notifier", [shown.append])
     redrawn, finished = [], []
-    stream = Stream(lambda: redrawn.append(1), lambda: finished.append(1))
-    stream.connect([tiles])
+    stream = WellStream(lambda: redrawn.append(1), lambda: finished.append(1))
+    stream.connect_wells([tiles])
     assert tiles.defer(level, BOX)
     work_off(tasks)
     assert shown == ["The overview is not complete.\nUnexpected TypeError: odd"]

@@ -17,12 +17,12 @@ from napari_ngff.plate.tables.measuring import measure
 from napari_ngff.plate.tables.table import tabulate
 from napari_ngff.viewer.browsing.joined_tables import TableColumn, color_categories
 from napari_ngff.viewer.browsing.table_offers import (
-    Offer,
-    Scope,
+    MeasureScope,
+    TableOffer,
     TableOrigin,
     find_offers,
 )
-from napari_ngff.viewer.browsing.tables import Tables
+from napari_ngff.viewer.browsing.tables import PlateTables
 from napari_ngff.viewer.painting.measuring import join_features, part_features
 from napari_ngff.viewer.session import session_of
 from plates import write_group, write_image, write_plate
@@ -46,7 +46,7 @@ def plate(tmp_path_factory):
 @pytest.fixture
 def tables(plate):
     viewer = ViewerModel()
-    made = Tables(viewer, session_of(viewer).browse(open_node(str(plate))))
+    made = PlateTables(viewer, session_of(viewer).browse(open_node(str(plate))))
     made.viewer = viewer
     made.said = []
     made.told.connect(made.said.append)
@@ -58,13 +58,13 @@ def tables(plate):
 def loaded(tables, tmp_path):
     path = tmp_path / "conditions.csv"
     path.write_text(CSV)
-    tables.load(str(path))
+    tables.load_file(str(path))
     return tables
 
 
 def filtered(tables, text):
-    tables.filter(text)
-    return tables.shown
+    tables.filter_wells(text)
+    return tables.wells_shown
 
 
 def labels_of(tables):
@@ -72,11 +72,11 @@ def labels_of(tables):
 
 
 def test_a_file_colours_the_map(loaded):
-    assert loaded.chosen == Offer(TableOrigin.FILE, "conditions.csv")
+    assert loaded.chosen == TableOffer(TableOrigin.FILE, "conditions.csv")
     assert loaded.columns == ("dose", "drug", "n")
     assert loaded.said == ["1 well in conditions.csv is not on this plate."]
     loaded.color_by("n", "mean")
-    shown = loaded.coloring()
+    shown = loaded.color_map()
     assert shown.values == {
         "A/1": 4.0,
         "A/2": None,
@@ -87,64 +87,64 @@ def test_a_file_colours_the_map(loaded):
     }
     assert shown.limits == (4.0, 7.0)
     assert shown.title == "n, mean"
-    loaded.limit((0.0, 5.0))
-    assert loaded.coloring().limits == (0.0, 5.0)
+    loaded.limit_colors((0.0, 5.0))
+    assert loaded.color_map().limits == (0.0, 5.0)
     loaded.color_by(None, "mean")
-    assert loaded.coloring() is None
+    assert loaded.color_map() is None
 
 
 def test_conditions_choose_wells_and_the_rows_that_count(loaded):
     loaded.color_by("n", "max")
     assert filtered(loaded, "dose = 0.1") == {"A/1", "B/1"}
     assert filtered(loaded, "dose = 0.1 and drug = y") == {"B/1"}
-    assert loaded.coloring().values["B/1"] == 5
-    assert loaded.coloring().values["A/1"] is None
+    assert loaded.color_map().values["B/1"] == 5
+    assert loaded.color_map().values["A/1"] is None
     assert filtered(loaded, "A and dose > 0.05") == {"A/1", "A/2"}
     assert filtered(loaded, "B1 A3") == {"B/1", "A/3"}
     assert filtered(loaded, "") is None
-    assert loaded.coloring().values["B/1"] == 9
+    assert loaded.color_map().values["B/1"] == 9
 
 
 def test_conditions_of_fields_and_labels(tables, tmp_path):
     path = tmp_path / "objects.csv"
     path.write_text("well,site,label,n\nA1,0,3,4\nA1,1,3,6\nA2,0,5,8\n")
-    tables.load(str(path))
+    tables.load_file(str(path))
     assert filtered(tables, "field = 0") == {"A/1", "A/2"}
-    assert tables.coloring().values["A/1"] == 4
+    assert tables.color_map().values["A/1"] == 4
     assert filtered(tables, "field != 0 and label = 3") == {"A/1"}
-    assert tables.coloring().values["A/1"] == 6
+    assert tables.color_map().values["A/1"] == 6
 
 
 def test_a_wrong_line_says_why_and_hides_nothing(loaded, tables):
     assert filtered(loaded, "does = 1") is None
-    assert loaded.problem.startswith("There is no column 'does'; there are dose")
-    assert loaded.coloring().values["B/1"] == 0.1
+    assert loaded.filter_problem.startswith("There is no column 'does'; there are dose")
+    assert loaded.color_map().values["B/1"] == 0.1
     assert filtered(loaded, "A") == {"A/1", "A/2", "A/3"}
-    assert loaded.problem == ""
-    loaded.choose(None)
+    assert loaded.filter_problem == ""
+    loaded.choose_table(None)
     assert filtered(loaded, "dose = 1") is None
-    assert "Choose a table first" in loaded.problem
+    assert "Choose a table first" in loaded.filter_problem
 
 
 def test_a_wrong_file_is_told(tables, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("plate,dose\n1,2\n")
-    tables.load(str(path))
+    tables.load_file(str(path))
     assert "no column names wells; there are 'plate', 'dose'" in tables.said[0]
-    tables.load(str(tmp_path / "none.csv"))
+    tables.load_file(str(tmp_path / "none.csv"))
     assert "none.csv" in tables.said[1]
     assert tables.chosen is None
 
 
 def test_labels_are_counted_in_the_background(tables):
-    tables.find()
-    offer = Offer(TableOrigin.COUNT, "nuclei")
+    tables.find_tables()
+    offer = TableOffer(TableOrigin.COUNT, "nuclei")
     assert offer in tables.offers
     seen = []
     tables.progressed.connect(lambda *both: seen.append(both))
-    tables.choose(offer)
-    assert tables.coloring().values["A/1"] == 16 * 16
-    assert tables.coloring().values["B/1"] is None
+    tables.choose_table(offer)
+    assert tables.color_map().values["A/1"] == 16 * 16
+    assert tables.color_map().values["B/1"] is None
     assert (12, 12) in seen
     assert seen[-1] == (1, 1)
     assert tables.said == ["Labels counted: 1,536 in 6 of 12 images."]
@@ -156,32 +156,32 @@ def test_a_later_job_counts(tables, monkeypatch, tmp_path):
         "napari_ngff.viewer.frontend.run",
         lambda work, done: waiting.append((work, done)),
     )
-    tables.choose(Offer(TableOrigin.COUNT, "nuclei"))
-    tables.measure("nuclei", Scope.ALL)
+    tables.choose_table(TableOffer(TableOrigin.COUNT, "nuclei"))
+    tables.measure_labels("nuclei", MeasureScope.ALL)
     for work, done in waiting:
         done(work())
-    assert tables.chosen == Offer(TableOrigin.MEASURED, "nuclei")
-    tables.measure("nuclei", Scope.ALL)
-    tables.cancel()
+    assert tables.chosen == TableOffer(TableOrigin.MEASURED, "nuclei")
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    tables.cancel_task()
     work, done = waiting[-1]
     found = work()
     done(found)
     assert len(tables.offers) == 1
     path = tmp_path / "late.csv"
     path.write_text(CSV)
-    tables.load(str(path))
-    tables.cancel()
+    tables.load_file(str(path))
+    tables.cancel_task()
     work, done = waiting[-1]
     done(work())
-    assert tables.chosen == Offer(TableOrigin.MEASURED, "nuclei")
+    assert tables.chosen == TableOffer(TableOrigin.MEASURED, "nuclei")
 
 
 def test_measuring_is_that_of_the_command_and_joins_features(tables, plate, tmp_path):
     tables.browser.show_field("A/2", "1")
-    tables.measure("nuclei", Scope.ALL)
+    tables.measure_labels("nuclei", MeasureScope.ALL)
     wanted = measure(open_node(str(plate)), "nuclei").frame
     out = tmp_path / "out.csv"
-    tables.save(str(out))
+    tables.save_table(str(out))
     found = pd.read_csv(out, dtype={"field": str})
     pd.testing.assert_frame_equal(found, wanted, check_dtype=False, rtol=1e-12)
     layer = labels_of(tables)
@@ -195,28 +195,30 @@ def test_measuring_is_that_of_the_command_and_joins_features(tables, plate, tmp_
     layer = labels_of(tables)
     part = wanted[(wanted["well"] == "A3") & (wanted["field"] == "0")]
     assert sorted(layer.features["index"]) == sorted(part["label"])
-    tables.choose(None)
+    tables.choose_table(None)
     assert "area" not in layer.features
 
 
 @pytest.mark.parametrize(
     ("scope", "wells", "said"),
     [
-        (Scope.FIELD, {"A/2"}, "256 in 1 of 1"),
-        (Scope.SELECTED, {"A/1", "A/3"}, "1,024 in 4 of 6"),
+        (MeasureScope.FIELD, {"A/2"}, "256 in 1 of 1"),
+        (MeasureScope.SELECTED, {"A/1", "A/3"}, "1,024 in 4 of 6"),
     ],
 )
 def test_what_is_measured_can_be_chosen(tables, scope, wells, said):
     tables.browser.show_field("A/2", "1")
-    tables.measure("nuclei", scope, ["A/1", "A/3", "B/1"])
+    tables.measure_labels("nuclei", scope, ["A/1", "A/3", "B/1"])
     assert set(tables.table.frame["well"]) == wells
-    assert len(set(tables.table.frame["field"])) == (1 if scope is Scope.FIELD else 2)
+    assert len(set(tables.table.frame["field"])) == (
+        1 if scope is MeasureScope.FIELD else 2
+    )
     assert tables.said == [f"Labels measured: {said} images."]
 
 
 def test_a_mosaic_has_no_field_to_measure(tables):
     tables.browser.show_mosaic()
-    tables.measure("nuclei", Scope.FIELD)
+    tables.measure_labels("nuclei", MeasureScope.FIELD)
     assert tables.said == ["Show a field first."]
 
 
@@ -264,18 +266,18 @@ def test_tables_that_ngio_left_in_images(plate, tmp_path):
             image = ngio.open_ome_zarr_container(str(where / path))
             image.add_table("regionprops", table, backend="csv")
     viewer = ViewerModel()
-    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
     tables.viewer = viewer
     said = []
     tables.told.connect(said.append)
-    tables.find()
+    tables.find_tables()
     tables.browser.show_field("A/2", "0")
-    tables.choose(Offer(TableOrigin.IMAGES, "regionprops"))
+    tables.choose_table(TableOffer(TableOrigin.IMAGES, "regionprops"))
     assert said == ["Rows read: 5 in 3 of 12 images."]
     assert tables.offers[0].title == "regionprops (of images)"
-    assert tables.coloring().values["A/1"] == 3
-    assert tables.coloring().values["A/2"] == 8
-    assert tables.coloring().values["A/3"] is None
+    assert tables.color_map().values["A/1"] == 3
+    assert tables.color_map().values["A/2"] == 8
+    assert tables.color_map().values["A/3"] is None
     assert tables.table.region == "nuclei"
     assert labels_of(tables).features["area"].tolist() == [7, 9]
     tables.close()
@@ -288,20 +290,20 @@ def test_a_collection_has_no_map_but_objects(tmp_path):
     for name in "012":
         write_image(where / name, data, 3, labels=["cells"])
     viewer = ViewerModel()
-    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
     tables.viewer = viewer
-    tables.find()
+    tables.find_tables()
     assert tables.labels == ("cells",)
     tables.browser.show_field(None, "1")
-    tables.measure("cells", Scope.ALL)
-    assert tables.coloring() is None
+    tables.measure_labels("cells", MeasureScope.ALL)
+    assert tables.color_map() is None
     assert len(tables.table) == 36
     assert labels_of(tables).features["voxels"].tolist() == [20] * 11 + [16]
-    tables.save(str(tmp_path / "out.csv"))
+    tables.save_table(str(tmp_path / "out.csv"))
     assert pd.read_csv(tmp_path / "out.csv").columns[0] == "field"
-    tables.choose(None)
+    tables.choose_table(None)
     assert "voxels" not in labels_of(tables).features
-    tables.load(str(tmp_path / "out.csv"))
+    tables.load_file(str(tmp_path / "out.csv"))
     assert labels_of(tables).features["voxels"].tolist() == [20] * 11 + [16]
     tables.close()
 
@@ -314,10 +316,10 @@ def test_the_next_field_keeps_properties_of_its_own(plate, tmp_path):
     shutil.rmtree(folder)
     write_image(folder, np.full((16, 16), 3, "u4"), 3, "yx", label=label)
     viewer = ViewerModel()
-    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
     tables.viewer = viewer
     tables.browser.show_field("A/1", "0")
-    tables.measure("nuclei", Scope.ALL)
+    tables.measure_labels("nuclei", MeasureScope.ALL)
     layer = labels_of(tables)
     assert "voxels" in layer.features
     tables.browser.show_field("A/1", "1")
@@ -331,18 +333,18 @@ def test_the_next_field_keeps_properties_of_its_own(plate, tmp_path):
 def test_the_states_of_annotation_are_a_table(plate, tmp_path):
     where = shutil.copytree(plate, tmp_path / "p.ome.zarr")
     node = open_node(str(where))
-    offer = Offer(TableOrigin.STATES, "")
+    offer = TableOffer(TableOrigin.STATES, "")
     assert offer not in find_offers(session_of(ViewerModel()).browse(node))
     states = FieldStates(node)
     for field in ("A/1/0", "A/1/1", "A/2/0"):
         states.set_state(field, "done")
     states.set_state("B/3/1", "flagged")
     viewer = ViewerModel()
-    tables = Tables(viewer, session_of(viewer).browse(node))
-    tables.find()
+    tables = PlateTables(viewer, session_of(viewer).browse(node))
+    tables.find_tables()
     assert offer in tables.offers
-    tables.choose(offer)
-    shown = tables.coloring()
+    tables.choose_table(offer)
+    shown = tables.color_map()
     assert shown.title == "done, mean"
     assert shown.values["A/1"] == 1
     assert shown.values["A/2"] == 0.5
@@ -351,8 +353,8 @@ def test_the_states_of_annotation_are_a_table(plate, tmp_path):
     assert filtered(tables, "done > 0 and A") == {"A/1", "A/2"}
     # What was done since.
     FieldStates(node).set_state("A/2/1", "done")
-    tables.choose(offer)
-    assert tables.coloring().values["A/2"] == 1
+    tables.choose_table(offer)
+    assert tables.color_map().values["A/2"] == 1
     tables.close()
 
 
@@ -373,13 +375,13 @@ def test_each_acquisition_gets_the_features_of_its_own_field(tmp_path):
         write_image(folder, data, 3, "yx", label={})
     viewer = ViewerModel()
     browser = session_of(viewer).browse(open_node(str(where)))
-    tables = Tables(viewer, browser)
+    tables = PlateTables(viewer, browser)
     browser.choose_acquisitions((0, 1))
     browser.show_field("A/2", "0")
-    tables.measure("nuclei", Scope.ALL)
+    tables.measure_labels("nuclei", MeasureScope.ALL)
     layers = [x for x in viewer.layers if isinstance(x, Labels)]
     assert [x.features["voxels"].tolist() for x in layers] == [[32], [48]]
-    tables.measure("nuclei", Scope.FIELD)
+    tables.measure_labels("nuclei", MeasureScope.FIELD)
     assert tables.table.frame["field"].tolist() == ["0", "2"]
     tables.close()
 
@@ -387,19 +389,19 @@ def test_each_acquisition_gets_the_features_of_its_own_field(tmp_path):
 def test_infinite_values_have_the_colours_of_the_ends(tables, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("well,x\nA1,inf\nA2,-inf\nB1,2\nB2,3\n")
-    tables.load(str(path))
-    shown = tables.coloring()
+    tables.load_file(str(path))
+    shown = tables.color_map()
     assert shown.limits == (2, 3)
     assert shown.values["A/1"] == np.inf
     path.write_text("well,x\nA1,inf\n")
-    tables.load(str(path))
-    assert tables.coloring().limits == (0, 1)
+    tables.load_file(str(path))
+    assert tables.color_map().limits == (0, 1)
 
 
 def test_text_colours_wells_by_category(loaded):
     loaded.color_by("drug", "mean")
-    shown = loaded.coloring()
-    assert loaded.problem == ""
+    shown = loaded.color_map()
+    assert loaded.filter_problem == ""
     assert shown.categories == ("dmso", "x", "y")
     assert shown.title == "drug"
     assert shown.values["A/1"] == 0
@@ -408,13 +410,13 @@ def test_text_colours_wells_by_category(loaded):
     assert shown.values["B/3"] is None
     assert loaded.ways == ("most frequent", "count")
     # A filter takes rows away, and leaves each category its colour.
-    loaded.filter("dose = 0.1 and drug = y")
-    assert loaded.coloring().categories == ("dmso", "x", "y")
-    assert loaded.coloring().values["B/1"] == 2
-    loaded.filter("")
+    loaded.filter_wells("dose = 0.1 and drug = y")
+    assert loaded.color_map().categories == ("dmso", "x", "y")
+    assert loaded.color_map().values["B/1"] == 2
+    loaded.filter_wells("")
     loaded.color_by("drug", "count")
-    assert loaded.coloring().values["B/1"] == 2
-    assert loaded.coloring().categories == ()
+    assert loaded.color_map().values["B/1"] == 2
+    assert loaded.color_map().categories == ()
 
 
 def test_more_categories_than_can_be_told_apart_are_one(tables, tmp_path):
@@ -422,8 +424,8 @@ def test_more_categories_than_can_be_told_apart_are_one(tables, tmp_path):
     wells = [f"{row}{column}" for row in "AB" for column in (1, 2, 3)]
     lines = [f"{wells[i % 6]},c{i}" for i in range(6)]
     path.write_text("well,name\n" + "\n".join(lines))
-    tables.load(str(path))
-    assert tables.coloring().categories == tuple(f"c{i}" for i in range(6))
+    tables.load_file(str(path))
+    assert tables.color_map().categories == tuple(f"c{i}" for i in range(6))
     many = color_categories(
         {"A/1": "c40", "A/2": "c2"}, [f"c{i}" for i in range(41)], ""
     )
@@ -448,21 +450,21 @@ def test_doses_are_coloured_on_a_logarithmic_scale(tables, tmp_path, values, is_
     wells = [f"{row}{column}" for row in "AB" for column in (1, 2, 3)]
     rows = [f"{well},{value}" for well, value in zip(wells, values, strict=True)]
     path.write_text("\n".join(("well,dose", *rows)))
-    tables.load(str(path))
-    shown = tables.coloring()
+    tables.load_file(str(path))
+    shown = tables.color_map()
     assert shown.title == "dose"
     assert shown.is_log is is_log
     positive = [value for value in values if value > 0 or not is_log]
     assert shown.limits == (min(positive), max(positive))
     tables.scale_by_log(not is_log)
-    assert tables.coloring().is_log is (not is_log and max(values) > 0)
+    assert tables.color_map().is_log is (not is_log and max(values) > 0)
     tables.scale_by_log(None)
-    assert tables.coloring().is_log is is_log
+    assert tables.color_map().is_log is is_log
 
 
 def test_tables_are_joined_by_their_wells(loaded, tmp_path):
-    loaded.measure("nuclei", Scope.ALL)
-    measured = Offer(TableOrigin.MEASURED, "nuclei")
+    loaded.measure_labels("nuclei", MeasureScope.ALL)
+    measured = TableOffer(TableOrigin.MEASURED, "nuclei")
     assert loaded.chosen == measured
     titles = list(loaded.all_columns.values())
     assert titles[:3] == ["dose", "drug", "n"]
@@ -470,18 +472,18 @@ def test_tables_are_joined_by_their_wells(loaded, tmp_path):
     # Conditions of one table, values of another.
     assert filtered(loaded, "drug = dmso") == {"A/1"}
     loaded.color_by("area", "count")
-    assert loaded.coloring().values == {
+    assert loaded.color_map().values == {
         "A/1": 512,
         **dict.fromkeys(("A/2", "A/3", "B/1", "B/2", "B/3")),
     }
     assert filtered(loaded, "dose > 0.2 and area > 0") == {"A/2"}
     loaded.color_by_any(
-        TableColumn(Offer(TableOrigin.FILE, "conditions.csv"), "dose"), "mean"
+        TableColumn(TableOffer(TableOrigin.FILE, "conditions.csv"), "dose"), "mean"
     )
     assert loaded.chosen.name == "conditions.csv"
-    assert loaded.coloring().values["A/2"] == 0.5
-    assert loaded.coloring().values["A/1"] is None
-    loaded.filter("")
+    assert loaded.color_map().values["A/2"] == 0.5
+    assert loaded.color_map().values["A/1"] is None
+    loaded.filter_wells("")
     told = dict(loaded.describe_well("A/1"))
     assert dict(told["conditions.csv"]) == {"dose": "0.1", "drug": "dmso", "n": "4"}
     assert dict(told["nuclei, measured"])["area"] == "0.25 (mean of 512)"
@@ -492,7 +494,7 @@ def test_tables_are_joined_by_their_wells(loaded, tmp_path):
 def test_columns_of_one_name_are_told_apart_by_their_tables(loaded, tmp_path):
     path = tmp_path / "more.csv"
     path.write_text("well,dose\nA1,7\n")
-    loaded.load(str(path))
+    loaded.load_file(str(path))
     titles = list(loaded.all_columns.values())
     assert "dose (conditions.csv)" in titles
     assert "dose (more.csv)" in titles
@@ -503,18 +505,18 @@ def test_columns_of_one_name_are_told_apart_by_their_tables(loaded, tmp_path):
 def test_labels_are_counted_anew_when_chosen_again(plate, tmp_path):
     where = shutil.copytree(plate, tmp_path / "p.ome.zarr")
     viewer = ViewerModel()
-    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
-    offer = Offer(TableOrigin.COUNT, "nuclei")
-    tables.choose(offer)
+    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
+    offer = TableOffer(TableOrigin.COUNT, "nuclei")
+    tables.choose_table(offer)
     for field in "01":
         folder = where / "A/1" / field / "labels/nuclei"
         shutil.rmtree(folder)
         write_image(folder, np.full((16, 16), 3, "u4"), 3, "yx", label={})
-    tables.choose(None)
-    tables.choose(offer)
-    assert tables.coloring().values["A/1"] == 16 * 16
-    tables.choose(offer)
-    assert tables.coloring().values["A/1"] == 1
+    tables.choose_table(None)
+    tables.choose_table(offer)
+    assert tables.color_map().values["A/1"] == 16 * 16
+    tables.choose_table(offer)
+    assert tables.color_map().values["A/1"] == 1
     tables.close()
 
 
@@ -526,8 +528,8 @@ def test_labels_of_few_wells_are_offered_when_they_are_seen(tmp_path):
         labelled=lambda well: ("cells",) if well == "B/3" else (),
     )
     viewer = ViewerModel()
-    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
-    tables.find()
+    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables.find_tables()
     assert tables.labels == ()
     tables.browser.show_field("B/3", "0")
     assert tables.labels == ("cells",)
@@ -542,10 +544,10 @@ def test_what_is_left_out_is_counted_and_named(plate, tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr("napari.utils.notifications.show_warning", shown.append)
     viewer = ViewerModel()
-    tables = Tables(viewer, session_of(viewer).browse(open_node(str(where))))
+    tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
     said = []
     tables.told.connect(said.append)
-    tables.measure("nuclei", Scope.ALL)
+    tables.measure_labels("nuclei", MeasureScope.ALL)
     assert said == ["Labels measured: 1,280 in 5 of 10 images. Left out: 2."]
     assert shown[0].splitlines()[0] == "Left out: 2."
     for place in ("A/2/1", "B/1"):

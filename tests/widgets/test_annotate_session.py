@@ -177,9 +177,9 @@ def begin(viewer, dock, browser):
 
 
 def go_on(dock, found):
-    here = found.here
+    here = found.current_key
     press(dock.round.next)
-    until(lambda: found.here != here and found.layer is not None)
+    until(lambda: found.current_key != here and found.layer is not None)
 
 
 def annotate_fields(viewer, dock, browser):
@@ -187,7 +187,7 @@ def annotate_fields(viewer, dock, browser):
     found = begin(viewer, dock, browser)
     walked = []
     for number in range(FIELDS):
-        walked.append(found.here)
+        walked.append(found.current_key)
         annotate_field(viewer, dock)
         if number == 2:
             dock.round.state.setCurrentText("done")
@@ -200,7 +200,7 @@ def annotate_fields(viewer, dock, browser):
     assert found.progress["done"] == 1
     assert found.progress["in progress"] == FIELDS - 1
     press(dock.round.todo)
-    until(lambda: found.here not in walked and found.layer is not None)
+    until(lambda: found.current_key not in walked and found.layer is not None)
     pump(500)
     press(dock.round.browse)
     until(lambda: not browser_of(viewer).visibleRegion().isEmpty())
@@ -237,7 +237,7 @@ def test_a_plate_is_annotated_closed_and_opened_again(
     first = browser.map.wells[0].path
     until(lambda: first in browser_of(viewer).map.states())
     shown = browser_of(viewer).map.states()
-    assert shown[first].share("done") == pytest.approx(1 / 3)
+    assert shown[first].share_of("done") == pytest.approx(1 / 3)
     viewer.close()
     pump(200)
 

@@ -176,19 +176,19 @@ def test_the_camera_comes_back_when_a_comparison_is_taken_back(viewer, dock):
     before = camera.zoom, camera.center
     add, take = (lambda path: dock.pinWell(path) for _ in range(2))
     add("B/1")
-    until(lambda: dock.browser().pinned and not dock.isBusy())
+    until(lambda: dock.browser().pinned_fields and not dock.isBusy())
     assert camera.zoom < 0.7 * before[0]
     add("A/2")
-    until(lambda: len(dock.browser().pinned) == 2 and not dock.isBusy())
+    until(lambda: len(dock.browser().pinned_fields) == 2 and not dock.isBusy())
     for well in ("B/1", "A/2"):
         take(well)
-        until(lambda w=well: w not in [p.well for p in dock.browser().pinned])
+        until(lambda w=well: w not in [p.well for p in dock.browser().pinned_fields])
     until(lambda: not dock.isBusy())
     assert camera.zoom == pytest.approx(before[0], rel=1e-4)
     np.testing.assert_allclose(camera.center, before[1], atol=0.1)
     # At the field that is on screen by then.
     add("B/1")
-    until(lambda: dock.browser().pinned and not dock.isBusy())
+    until(lambda: dock.browser().pinned_fields and not dock.isBusy())
     dock.goToWell("A/2")
     until(lambda: dock.browser().position.well == "A/2" and not dock.isBusy())
     dock.browser().unpin_all()
@@ -197,7 +197,7 @@ def test_the_camera_comes_back_when_a_comparison_is_taken_back(viewer, dock):
     assert camera.zoom == pytest.approx(before[0], rel=1e-3)
     # Who has moved since stays there.
     add("B/1")
-    until(lambda: dock.browser().pinned and not dock.isBusy())
+    until(lambda: dock.browser().pinned_fields and not dock.isBusy())
     camera.zoom *= 3
     camera.center = (0, *low)
     moved = camera.zoom, camera.center
@@ -212,7 +212,7 @@ def test_the_selected_layer_stays_in_view_when_pins_go(viewer, dock):
     viewer.layers.selection.active = viewer.layers[0]
     for well in ("A/2", "B/1", "B/3"):
         dock.pinWell(well)
-    until(lambda: len(dock.browser().pinned) == 3 and not dock.isBusy())
+    until(lambda: len(dock.browser().pinned_fields) == 3 and not dock.isBusy())
 
     def is_seen():
         (index,) = listed.selectionModel().selectedIndexes()

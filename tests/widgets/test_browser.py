@@ -259,7 +259,7 @@ def test_acquisitions_are_chosen(viewer, tmp_path):
         (0, (), "all"),
     ):
         controls.menu.actions()[number].trigger()
-        until(lambda ids=ids: dock.browser().chosen == ids)
+        until(lambda ids=ids: dock.browser().chosen_acquisitions == ids)
         until(lambda text=text: controls.acquisitions.text() == text)
 
 

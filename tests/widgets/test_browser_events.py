@@ -201,7 +201,7 @@ def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeyp
     qtbot.waitUntil(lambda: any(o.endswith(shown) for o in origins()), timeout=PATIENCE)
     messages = []
     monkeypatch.setattr(frontend, "show", lambda found, _: messages.extend(found))
-    browser.pin("A/2", "77")
+    browser.toggle_pin("A/2", "77")
     qtbot.waitUntil(lambda: told[-1:] == [False], timeout=PATIENCE)
     assert "no image 77" in messages[0]
     qtbot.waitUntil(lambda: shows(dock, "A/2", "1"), timeout=PATIENCE)
@@ -355,5 +355,5 @@ def test_states_of_annotation_are_on_the_map_before_a_round_begins(
     assert mark not in end
     corner = view.rectOf("A/2").topLeft()
     assert picture.pixelColor(corner.x() + 2, corner.y() + 2) == view._colors.broken
-    session_of(viewer).browser.states.set("B/3/0", "in progress")
+    session_of(viewer).browser.states.set_state("B/3/0", "in progress")
     until(lambda: "B/3" in view.states())

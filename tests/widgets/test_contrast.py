@@ -33,7 +33,7 @@ from mouse import pump, until
 from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.viewer.browsing.field_labels import WellStates
-from napari_ngff.viewer.browsing.joined_tables import colors as map_colors
+from napari_ngff.viewer.browsing.joined_tables import map_colors
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of

@@ -122,7 +122,7 @@ def take_journey(viewer, dock, plate, journey):
     journey.reached("384 wells measured", 2)
 
     choose_from_box(dock.tables.column, "area")
-    assert dock.tables.tables().coloring().title == "area, mean"
+    assert dock.tables.tables().color_map().title == "area, mean"
     choose_from_box(dock.tables.column, "dose")
     assert [color_of(dock, f"C/{column}") for column in range(2, 24)] == doses
     journey.reached("coloured by area, and by log dose again", 4)
@@ -143,7 +143,7 @@ def compare(viewer, dock, wells):
         QTest.mouseClick(dock.map.viewport(), LEFT, SHIFT if number else PLAIN, place)
         if not number:
             until(lambda: dock.browser().position is not None)
-    until(lambda: len(dock.browser().pinned) == 3)
+    until(lambda: len(dock.browser().pinned_fields) == 3)
     until(lambda: len(viewer.scene.overlays[NAMES_KEY].names.images) == 4)
     pump()
     images = [layer for layer in viewer.layers if layer._type_string == "image"]
@@ -164,9 +164,9 @@ def annotate_by_keys(viewer, journey):
     for number in range(10):
         QTest.keyClick(canvas, Qt.Key.Key_D, SHIFT)
         until(lambda n=number: bar.bar.value() == n + 1)
-        before = bar.annotation.here
+        before = bar.annotation.current_key
         QTest.keyClick(canvas, Qt.Key.Key_Period, PLAIN)
-        until(lambda b=before: bar.annotation.here not in (b, None))
+        until(lambda b=before: bar.annotation.current_key not in (b, None))
     journey.reached("ten fields done, by keys", 20)
 
 

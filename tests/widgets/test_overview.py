@@ -165,7 +165,7 @@ def test_the_menu_of_the_map_compares_and_inspects(viewer, dock):
     until(lambda: dock.browser().position is not None)
     ask("B/2")
     choose(dock, "Compare")
-    until(lambda: [one.well for one in dock.browser().pinned] == ["B/2"])
+    until(lambda: [one.well for one in dock.browser().pinned_fields] == ["B/2"])
     until(lambda: len(viewer.scene.overlays[NAMES_KEY].names.images) == 2)
     names = viewer.scene.overlays[NAMES_KEY].names.images
     assert "1" in names[0].text
@@ -173,7 +173,7 @@ def test_the_menu_of_the_map_compares_and_inspects(viewer, dock):
     assert names[1].x > names[0].x
     ask("B/2")
     choose(dock, "Stop comparing")
-    until(lambda: not dock.browser().pinned)
+    until(lambda: not dock.browser().pinned_fields)
     until(lambda: not viewer.scene.overlays[NAMES_KEY].names.images)
     ask("B/2")
     choose(dock, "Inspect")
@@ -187,7 +187,7 @@ def test_compared_wells_have_one_contrast(viewer, dock):
     until(lambda: dock.browser().position is not None)
     place = dock.map.rectOf("B/2").center()
     QTest.mouseClick(dock.map.viewport(), LEFT, SHIFT, place)
-    until(lambda: len(dock.browser().pinned) == 1)
+    until(lambda: len(dock.browser().pinned_fields) == 1)
     images = [x for x in viewer.layers if x._type_string == "image"]
     assert len(images) == 2
     images[0].contrast_limits = (10, 500)

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.layout import map_plate, row_letters
-from napari_ngff.viewer.browsing.joined_tables import matching
+from napari_ngff.viewer.browsing.joined_tables import matching_wells
 from napari_ngff.widgets.browser.legend_painting import ColorScale
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.colors import ThemeColors
@@ -258,9 +258,9 @@ PLATE = map_plate(screen_of(8, 12, {"D/5"}))
     ],
 )
 def test_words_mean_wells(text, expected):
-    found = matching(PLATE, text)
+    found = matching_wells(PLATE, text)
     assert [well.path for well in PLATE.wells if well.path in found] == expected
 
 
 def test_no_words_mean_all_wells():
-    assert matching(PLATE, " , ") is None
+    assert matching_wells(PLATE, " , ") is None

@@ -32,11 +32,15 @@ def begin(viewer, path):
 
 def go(bar, button):
     """Press a button, and wait for another field."""
-    before = bar.annotation.here
+    before = bar.annotation.current_key
     QTest.mouseClick(button, LEFT)
-    until(lambda: bar.annotation.here != before and bar.annotation.layer is not None)
+    until(
+        lambda: (
+            bar.annotation.current_key != before and bar.annotation.layer is not None
+        )
+    )
     pump()
-    return bar.annotation.here
+    return bar.annotation.current_key
 
 
 @pytest.mark.long
@@ -105,7 +109,7 @@ def test_states_are_set_by_keys(viewer, tmp_path):
     press(Qt.Key.Key_D)
     until(lambda: bar.bar.text() == "1 of 4 done")
     press(Qt.Key.Key_Period, modifier=Qt.KeyboardModifier.NoModifier)
-    until(lambda: bar.annotation.here == FIELDS[1])
+    until(lambda: bar.annotation.current_key == FIELDS[1])
     assert bar.state.currentText() == "to do"
     press(Qt.Key.Key_F)
     until(lambda: bar.state.currentText() == "flagged")

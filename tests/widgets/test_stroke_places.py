@@ -161,7 +161,7 @@ class Walker:
         self.browser.show_image(self.any_field()[1])
 
     def move_by_pin(self):
-        self.browser.pin(*self.any_field())
+        self.browser.toggle_pin(*self.any_field())
 
     def move_by_acquisition(self):
         if len(self.browser.acquisitions) > 1:
@@ -184,7 +184,7 @@ class Walker:
 
     def ensure_labels(self):
         """Select labels of an image; make some, as the form does, if there are none."""
-        ours = [x for x in self.viewer.layers if self.browser.owns(x)]
+        ours = [x for x in self.viewer.layers if self.browser.owns_layer(x)]
         images = [x for x in ours if x._type_string == "image"]
         image = self.random.choice(images)
         mine = [
@@ -242,7 +242,7 @@ class Walker:
         """Try to paint on the labels of an overview, which says to open a field."""
         joined = [
             x for x in self.viewer.layers
-            if isinstance(x, OMEZarrLabels) and self.browser.owns(x)
+            if isinstance(x, OMEZarrLabels) and self.browser.owns_layer(x)
         ]  # fmt: skip
         for layer in joined:
             self.viewer.layers.selection.active = layer
@@ -381,7 +381,7 @@ def test_a_stroke_while_fields_are_exchanged_is_refused_aloud(
     walker.settle()
     walker.paint()
     low, high = walker.ensure_labels().extent.world[:, -2:]
-    refused, exchange = FIRST + 999, layer_slots.LayerSlots._exchange
+    refused, exchange = FIRST + 999, layer_slots.LayerSlots._exchange_layers
 
     def exchange_and_paint(*arguments):
         steps = exchange(*arguments)

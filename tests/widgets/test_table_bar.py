@@ -17,8 +17,13 @@ from qtpy.QtWidgets import QApplication
 from mouse import drop, pump, until
 from napari_ngff.cli import main
 from napari_ngff.plate.previews import cache as preview_cache
-from napari_ngff.viewer.browsing.joined_tables import CATEGORY_COLORS, colors
-from napari_ngff.viewer.browsing.table_offers import TASKS, Offer, Scope, TableOrigin
+from napari_ngff.viewer.browsing.joined_tables import CATEGORY_COLORS, map_colors
+from napari_ngff.viewer.browsing.table_offers import (
+    TASKS,
+    MeasureScope,
+    TableOffer,
+    TableOrigin,
+)
 from napari_ngff.widgets.browser.dock import BrowserDock
 from plates import write_plate
 
@@ -80,7 +85,7 @@ def legend_at(dock, part):
 def test_a_dropped_table_colours_the_map(dropped):
     assert dropped.browser().node.kind == "plate"
     assert dropped.tables.column.currentText() == "dose"
-    scale = colors()
+    scale = map_colors()
     for well, value in {"A/1": 0, "A/2": 0.5, "B/3": 1.0}.items():
         wanted = QColor(*(int(c) for c in scale[round(255 * value)]))
         assert color_at(dropped, well) == wanted
@@ -158,7 +163,7 @@ def test_conditions_and_measurements_are_joined(dropped):
     actions = {a.text(): a for a in dropped.tables.menu.actions()}
     dropped.tables.menu.triggered.emit(actions["nuclei in all fields"])
     tables = dropped.tables.tables()
-    until(lambda: tables.chosen == Offer(TableOrigin.MEASURED, "nuclei"))
+    until(lambda: tables.chosen == TableOffer(TableOrigin.MEASURED, "nuclei"))
     assert dropped.tables.column.currentText() == "voxels"
     tip = dropped.map.tipAt(dropped.map.rectOf("A/2").center())
     for line in ("conditions.csv", "dose: 0.5", "drug: dmso", "nuclei, measured"):
@@ -169,7 +174,7 @@ def test_conditions_and_measurements_are_joined(dropped):
     heading = box.model().item(box.findText("conditions.csv"))
     assert not heading.isEnabled()
     choose_from(box, "dose")
-    assert tables.chosen == Offer(TableOrigin.FILE, "conditions.csv")
+    assert tables.chosen == TableOffer(TableOrigin.FILE, "conditions.csv")
     QTest.keyClicks(dropped.controls.filter, "drug = dmso and area > 0")
     assert dropped.map._state.shown == {"A/1", "A/2", "A/3"}
 
@@ -181,7 +186,7 @@ def test_doses_have_logarithmic_colours_and_a_box_to_change_that(dock, tmp_path)
     path.write_text("\n".join(("well,dose", *rows)))
     drop(dock, path)
     until(lambda: dock.tables.table.currentText() == "doses.csv")
-    scale = colors()
+    scale = map_colors()
     assert dock.tables.log.isChecked()
     assert color_at(dock, "A/2") == QColor(*(int(c) for c in scale[85]))
     port = dock.map.viewport()
@@ -190,11 +195,11 @@ def test_doses_have_logarithmic_colours_and_a_box_to_change_that(dock, tmp_path)
     QTest.mousePress(port, LEFT, PLAIN, legend_at(dock, 0.1))
     QTest.mouseMove(port, legend_at(dock, 0.1 + 1 / 3))
     QTest.mouseRelease(port, LEFT, PLAIN, legend_at(dock, 0.1 + 1 / 3))
-    low, high = dock.tables.tables().coloring().limits
+    low, high = dock.tables.tables().color_map().limits
     assert low == pytest.approx(10, rel=0.1)
     assert high == 1000
     QTest.mouseClick(dock.tables.log, LEFT, PLAIN, QPoint(8, 8))
-    assert not dock.tables.tables().coloring().is_log
+    assert not dock.tables.tables().color_map().is_log
     assert color_at(dock, "A/2") == QColor(*(int(c) for c in scale[2]))
 
 
@@ -227,12 +232,12 @@ def test_the_legend_is_pulled(dropped):
     QTest.mousePress(port, LEFT, PLAIN, legend_at(dropped, 0.1))
     QTest.mouseMove(port, legend_at(dropped, 0.6))
     QTest.mouseRelease(port, LEFT, PLAIN, legend_at(dropped, 0.6))
-    low, high = dropped.tables.tables().coloring().limits
+    low, high = dropped.tables.tables().color_map().limits
     assert low == pytest.approx(0.5, abs=2 / width)
     assert high == 1
     assert color_at(dropped, "A/2") == color_at(dropped, "A/1")
     QTest.mouseDClick(port, LEFT, PLAIN, legend_at(dropped, 0.6))
-    assert dropped.tables.tables().coloring().limits == (0, 1)
+    assert dropped.tables.tables().color_map().limits == (0, 1)
     assert dropped.map.selected() == ()
 
 
@@ -254,10 +259,10 @@ def test_labels_are_counted(dock):
     box.setCurrentIndex(row)
     box.activated.emit(row)
     tables = dock.tables.tables()
-    until(lambda: tables.coloring() is not None)
-    assert tables.chosen == Offer(TableOrigin.COUNT, "nuclei")
-    assert tables.coloring().values["A/1"] == 32 * 32
-    assert tables.coloring().values["B/1"] is None
+    until(lambda: tables.color_map() is not None)
+    assert tables.chosen == TableOffer(TableOrigin.COUNT, "nuclei")
+    assert tables.color_map().values["A/1"] == 32 * 32
+    assert tables.color_map().values["B/1"] is None
     until(lambda: not dock.tables.progress.isVisible())
     assert dock.tables.note.text() == "Labels counted: 8,192 in 8 of 16 images."
     assert dock.tables.note.isVisible()
@@ -273,7 +278,7 @@ def test_measured_as_by_the_command(viewer, dock, tmp_path):
     dock.tables.menu.triggered.emit(actions["nuclei in all fields"])
     tables = dock.tables.tables()
     until(lambda: tables.table is not None)
-    tables.save(str(tmp_path / "gui.csv"))
+    tables.save_table(str(tmp_path / "gui.csv"))
     until((tmp_path / "gui.csv").exists)
     arguments = ["--label", "nuclei", "--out", str(tmp_path / "cli.csv")]
     assert main(["measure", str(dock.browser().node), *arguments]) == 0
@@ -354,7 +359,7 @@ def test_measuring_ends_with_the_dock(viewer, dock, monkeypatch):
         ended.set()
 
     monkeypatch.setattr("napari_ngff.viewer.browsing.table_offers.measure", endless)
-    dock.tables.tables().measure("nuclei", Scope.ALL)
+    dock.tables.tables().measure_labels("nuclei", MeasureScope.ALL)
     until(begun.is_set)
     viewer.window.remove_dock_widget(dock)
     dock.deleteLater()

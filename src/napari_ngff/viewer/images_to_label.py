@@ -85,7 +85,7 @@ def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None
     if picture is None or not is_joined(picture):
         return None
     browser = session.session_of(viewer).browser
-    return browser if browser is not None and browser.owns(layer) else None
+    return browser if browser is not None and browser.owns_layer(layer) else None
 
 
 def position_in_view(viewer: ViewerModel, browser: Browser) -> Position:
@@ -142,7 +142,7 @@ def open_field(
         reached = here is not None and (
             (here.well, here.field) == (position.well, position.field)
         )
-        owned = [x for x in images() if isinstance(x, Image) and browser.owns(x)]
+        owned = [x for x in images() if isinstance(x, Image) and browser.owns_layer(x)]
         done(owned[0] if reached and owned else None)
 
     browser.busy.connect(finish)

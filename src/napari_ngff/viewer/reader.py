@@ -196,7 +196,7 @@ def _browse(
     viewer: Any, node: Node, wells: Sequence[str] | None, groups: Sequence[Group]
 ) -> None:
     if frontend.is_open(viewer):
-        session_of(viewer).browse(node).adopt(groups, wells)
+        session_of(viewer).browse(node).adopt_mosaics(groups, wells)
 
 
 def show(messages: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from psygnal import Signal
 
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.alignment import save_alignment
-from napari_ngff.viewer.browsing.streaming import reread
+from napari_ngff.viewer.browsing.streaming import reread_layer
 from napari_ngff.viewer.contrast import (
     measure_contrast,
     slider_range,
@@ -101,7 +101,7 @@ class Session:
             return
         for layer in viewer.layers:
             if stream_of(layer) is stream:
-                reread(layer)
+                reread_layer(layer)
 
     def _on_removing(self, event: Any = None) -> None:
         viewer = self._viewer()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.positions import Position
 
-__all__ = ["STATE_KEYS", "Annotation", "annotate"]
+__all__ = ["STATE_KEYS", "AnnotationRound", "begin_annotation"]
 
 STATE_KEYS = {"Shift-D": "done", "Shift-F": "flagged"}
 """Keys that set the state of the field that is shown; neither napari 0.8 nor 0.9 uses
@@ -38,7 +38,7 @@ them. Pressed again, they take the state back."""
 BEGUN = "in progress"
 
 
-class Annotation:
+class AnnotationRound:
     """Has labels of one name in every field that is shown; ends with `close`.
 
     From a mosaic it goes to the first field that nobody has begun.
@@ -71,7 +71,7 @@ class Annotation:
         self._places: dict[str, Position] = {}
         self._classes: tuple[LabelClass, ...] = ()
         self.states = browser.states
-        self.states.read()
+        self.states.read_states()
         self._closed = False
         self.states.changed.connect(self.changed)
         browser.position_changed.connect(self._arrive_at_field)
@@ -119,7 +119,7 @@ class Annotation:
             except (OMEZarrError, OSError):
                 continue  # the map shows it crossed
             found.update({key_of(place): place for place in places})
-        begun = (at for key, at in found.items() if self.states.state(key) != TODO)
+        begun = (at for key, at in found.items() if self.states.state_of(key) != TODO)
         return found, self.browser.label_classes(begun, self.name)
 
     def _on_fields_listed(
@@ -131,14 +131,14 @@ class Annotation:
         places = self._places
         self.fields = tuple(places)
         self._add_classes(self.layer)
-        if self.here is None and places:
-            self.go(self.states.next_to_do(self.fields) or self.fields[0])
+        if self.current_key is None and places:
+            self.go_to_field(self.states.next_to_do(self.fields) or self.fields[0])
         self.changed.emit()
 
     # Where we are.
 
     @property
-    def here(self) -> str | None:
+    def current_key(self) -> str | None:
         """Key of the field that is shown; None for a mosaic."""
         position = self.browser.position
         return None if position is None else key_of(position)
@@ -147,28 +147,32 @@ class Annotation:
     def layer(self) -> OMEZarrLabels | None:
         """The labels of the field that is shown."""
         viewer = self._viewer()
-        layers = [] if viewer is None or self.here is None else list(viewer.layers)
+        layers = (
+            [] if viewer is None or self.current_key is None else list(viewer.layers)
+        )
         mine = [x for x in layers if isinstance(x, OMEZarrLabels)]
         return next((x for x in mine if self._is_mine(x)), None)
 
     def _is_mine(self, layer: OMEZarrLabels) -> bool:
         """Whether labels are those of the round, whatever their layer is called."""
-        return self.browser.owns(layer) and label_name(layer) == self.name
+        return self.browser.owns_layer(layer) and label_name(layer) == self.name
 
     @property
     def state(self) -> str:
         """Of the field that is shown."""
-        return TODO if self.here is None else self.states.state(self.here)
+        return (
+            TODO if self.current_key is None else self.states.state_of(self.current_key)
+        )
 
     @property
     def progress(self) -> dict[str, int]:
         """How many fields are in each state."""
-        return self.states.count(self.fields)
+        return self.states.count_states(self.fields)
 
     def set_state(self, state: str) -> None:
         """Note the state of the field that is shown."""
-        if self.here is not None:
-            self.states.set(self.here, state)
+        if self.current_key is not None:
+            self.states.set_state(self.current_key, state)
 
     def switch_state(self, state: str) -> None:
         """Set a state of the field that is shown, or take it back where it has it."""
@@ -176,19 +180,19 @@ class Annotation:
 
     # The round.
 
-    def step(self, step: int) -> None:
+    def step_field(self, step: int) -> None:
         """Go to the next field (1) or the one before (-1)."""
         self.browser.step_field(step)
 
     def next_to_do(self) -> None:
         """Go to the next field that nobody has begun."""
-        key = self.states.next_to_do(self.fields, self.here or "")
-        if key is None or key == self.here:
+        key = self.states.next_to_do(self.fields, self.current_key or "")
+        if key is None or key == self.current_key:
             show_warning("Every field has been begun.")
             return
-        self.go(key)
+        self.go_to_field(key)
 
-    def go(self, key: str) -> None:
+    def go_to_field(self, key: str) -> None:
         """Go to a field of `fields`."""
         place = self._places[key]
         self.browser.show_field(place.well, place.field)
@@ -222,7 +226,7 @@ class Annotation:
         images = [
             layer
             for layer in viewer.layers
-            if layer._type_string == "image" and self.browser.owns(layer)
+            if layer._type_string == "image" and self.browser.owns_layer(layer)
         ]
         if not images:
             return None
@@ -235,7 +239,7 @@ class Annotation:
         return layer
 
 
-def annotate(viewer: ViewerModel, name: str) -> Annotation:
+def begin_annotation(viewer: ViewerModel, name: str) -> AnnotationRound:
     """Begin a round of annotation in what the viewer browses; an older one ends.
 
     Raises
@@ -252,8 +256,8 @@ def annotate(viewer: ViewerModel, name: str) -> Annotation:
     older = _rounds.pop(viewer, None)
     if older is not None:
         older.close()
-    _rounds[viewer] = Annotation(viewer, browser, name)
+    _rounds[viewer] = AnnotationRound(viewer, browser, name)
     return _rounds[viewer]
 
 
-_rounds: weakref.WeakKeyDictionary[Any, Annotation] = weakref.WeakKeyDictionary()
+_rounds: weakref.WeakKeyDictionary[Any, AnnotationRound] = weakref.WeakKeyDictionary()

@@ -19,10 +19,10 @@ from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.layout import MapWell, PlateMap, map_plate
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.camera import camera_of
-from napari_ngff.viewer.browsing.canvas_controls import Whereabouts
+from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
 from napari_ngff.viewer.browsing.display import Display
 from napari_ngff.viewer.browsing.field_labels import AnnotationStates, WellStates
-from napari_ngff.viewer.browsing.pins import Pins
+from napari_ngff.viewer.browsing.pins import PinnedFields
 from napari_ngff.viewer.browsing.positions import (
     FieldPlace,
     Position,
@@ -81,20 +81,20 @@ class Browser:
         self._word = "field" if node.kind in (Kind.PLATE, Kind.WELL) else "image"
         if node.kind is Kind.SERIES:
             self._word = ""  # names of files
-        listener = _Listener(self)
+        listener = DisplayListener(self)
         self.states = AnnotationStates(node)
         self._display = Display(viewer, node, listener)
         runs = self.acquisitions
         if len(runs) > 1:
             self._display.choose_acquisitions((runs[0].id,))
-        pinning, pinned = listener.pinning, listener.pinned
-        self._pins = Pins(self._display, listener.name_field, pinning, pinned)
-        self._whereabouts = Whereabouts(viewer, self)
+        pinning, pinned = listener.on_pins_busy, listener.on_pins_changed
+        self._pins = PinnedFields(self._display, listener.name_field, pinning, pinned)
+        self._whereabouts = NavigationKeys(viewer, self)
 
     def close(self) -> None:
         """Let the viewer alone; the layers stay."""
         self._display.close()
-        self._pins.stop()
+        self._pins.cancel_reading()
         self._whereabouts.close()
 
     @property
@@ -141,7 +141,7 @@ class Browser:
         return plate.acquisitions if plate is not None else ()
 
     @property
-    def chosen(self) -> tuple[int, ...]:
+    def chosen_acquisitions(self) -> tuple[int, ...]:
         """Ids of the acquisitions that are shown; () for all fields together."""
         return self._display.shown.acquisitions
 
@@ -166,13 +166,13 @@ class Browser:
         return self._display.shown.wells
 
     @property
-    def pinned(self) -> tuple[Position, ...]:
+    def pinned_fields(self) -> tuple[Position, ...]:
         """What is shown beside for comparison."""
         viewer = self._viewer()
-        return self._pins.positions(viewer) if viewer is not None else ()
+        return self._pins.pinned_positions(viewer) if viewer is not None else ()
 
     @property
-    def clicks(self) -> CanvasClicks:
+    def canvas_clicks(self) -> CanvasClicks:
         """What is clicked on the canvas."""
         return self._whereabouts.clicks
 
@@ -251,7 +251,7 @@ class Browser:
         The images of a scene are on screen together: the one is brought in view. A
         plate or a collection in a folder is opened, and browsed from then on.
         """
-        if self.kind is Kind.SCENE and self._display.approach(path):
+        if self.kind is Kind.SCENE and self._display.zoom_to_image(path):
             return
         if self.kind is not Kind.SERIES:
             self.show_field(None, path)
@@ -305,17 +305,17 @@ class Browser:
         self._display.choose_labels(name)
         self.layers_changed.emit()
 
-    def pin(self, well: str | None, field: str | None = None) -> None:
+    def toggle_pin(self, well: str | None, field: str | None = None) -> None:
         """Show a further image beside what is shown, or take it away if it is there."""
         viewer = self._viewer()
         if viewer is not None:
-            self._pins.toggle(viewer, well, field)
+            self._pins.toggle_pin(viewer, well, field)
 
     def unpin_all(self) -> None:
         """Take away all that is shown for comparison."""
         viewer = self._viewer()
         if viewer is not None:
-            self._pins.clear(viewer)
+            self._pins.remove_all(viewer)
         self.layers_changed.emit()
 
     def zoom_to(self, well: str) -> None:
@@ -325,16 +325,16 @@ class Browser:
         else:
             self._display.show_overview(None, zoom_well=well)
 
-    def cancel(self) -> None:
+    def cancel_reading(self) -> None:
         """Give up what is being read; what is shown stays."""
-        self._pins.stop()
-        self._display.stop()
+        self._pins.cancel_reading()
+        self._display.cancel_reading()
 
     # Where things are.
 
     def position_at(self, world: Sequence[float]) -> Position | None:
         """Tell which image of the mosaic lies at a world coordinate; reads nothing."""
-        found = self._display.at(world)
+        found = self._display.find_image_at(world)
         if found is None:
             return None
         well, field = found
@@ -343,18 +343,18 @@ class Browser:
 
     def well_cells(self) -> dict[str, Corners]:
         """Give the corners of the wells of an overview in the world, by path."""
-        return self._display.cells()
+        return self._display.well_cells()
 
-    def compared(self) -> tuple[tuple[str, tuple[float, float]], ...]:
+    def compared_corners(self) -> tuple[tuple[str, tuple[float, float]], ...]:
         """Name the images that are compared, each with its first corner, y and x.
 
         With the image that is shown, which comes first; () where nothing is pinned.
         """
         viewer = self._viewer()
-        corners = {} if viewer is None else self._pins.corners(viewer)
+        corners = {} if viewer is None else self._pins.pinned_corners(viewer)
         if not corners:
             return ()
-        images, position = self._display.images(), self.position
+        images, position = self._display.image_layers(), self.position
         if position is not None and images:
             y, x = images[0].extent.world[0, -2:]
             corners = {position: (float(y), float(x)), **corners}
@@ -364,11 +364,11 @@ class Browser:
             for p, w in zip(corners, wells, strict=True)
         ]
         return tuple(
-            (name if names.count(name) == 1 else self.title(position), corner)
+            (name if names.count(name) == 1 else self.name_field(position), corner)
             for name, (position, corner) in zip(names, corners.items(), strict=True)
         )
 
-    def title(self, position: Position) -> str:
+    def name_field(self, position: Position) -> str:
         """Name an image: "B3 - field 2", and one of several acquisitions."""
         well = self.well_at(position.well) if position.well is not None else None
         parts = [well.name if well is not None else position.well or ""]
@@ -384,11 +384,11 @@ class Browser:
         """Find a well of the map by its path."""
         return next((well for well in self.map.wells if well.path == path), None)
 
-    def owns(self, layer: Layer) -> bool:
+    def owns_layer(self, layer: Layer) -> bool:
         """Tell whether a layer is one of those that are shown here."""
-        return self._display.owns(layer)
+        return self._display.owns_layer(layer)
 
-    def adopt(
+    def adopt_mosaics(
         self, groups: Sequence[Group], wells: Sequence[str] | None = None
     ) -> None:
         """Take over mosaics that a reader made, and that are about to become layers.
@@ -400,18 +400,18 @@ class Browser:
         wells
             Paths of the wells they show; all by default.
         """
-        self._display.adopt(groups, wells)
+        self._display.adopt_mosaics(groups, wells)
 
     def _find_middle_well(self) -> str | None:
         """Find the well in the middle of the view of a mosaic."""
         viewer = self._viewer()
         if viewer is None:
             return None
-        found = self._display.at(camera_of(viewer).center[-2:])
+        found = self._display.find_image_at(camera_of(viewer).center[-2:])
         return found[0] if found is not None else None
 
 
-class _Listener:
+class DisplayListener:
     """Turns what a display tells into the signals of a browser."""
 
     def __init__(self, browser: Browser) -> None:
@@ -425,7 +425,7 @@ class _Listener:
     def on_busy(self, busy: bool) -> None:
         self._report_busy("shown", busy)
 
-    def pinning(self, busy: bool) -> None:
+    def on_pins_busy(self, busy: bool) -> None:
         self._report_busy("pinned", busy)
 
     def _report_busy(self, what: str, busy: bool) -> None:
@@ -442,24 +442,24 @@ class _Listener:
         position = browser.position
         viewer = browser._viewer()
         if viewer is not None:
-            browser._pins.arrange(viewer)
-        title = browser.title(position) if position is not None else ""
-        browser._whereabouts.say(title)
+            browser._pins.arrange_layers(viewer)
+        title = browser.name_field(position) if position is not None else ""
+        browser._whereabouts.show_title(title)
         browser.position_changed.emit(position)
         browser.layers_changed.emit()
-        browser._whereabouts.look()
+        browser._whereabouts.refresh_status()
         self.on_problems()
 
     def on_labels_saved(self, key: str) -> None:
         browser = self._browser()
         if browser is not None:
-            browser.states.begin(key)
+            browser.states.begin_field(key)
 
     def name_field(self, position: Position) -> str:
         browser = self._browser()
-        return "" if browser is None else browser.title(position)
+        return "" if browser is None else browser.name_field(position)
 
-    def pinned(self) -> None:
+    def on_pins_changed(self) -> None:
         browser = self._browser()
         if browser is not None:
             browser.layers_changed.emit()

@@ -25,8 +25,8 @@ __all__ = [
     "canvas_of",
     "cells_of",
     "corners_of",
-    "fit",
-    "follow",
+    "fit_camera",
+    "follow_point",
     "image_at",
     "is_fitted",
     "is_whole",
@@ -67,13 +67,13 @@ class CameraView:
     center: tuple[float, float]
 
     @classmethod
-    def of(cls, viewer: ViewerModel, layer: Layer) -> CameraView:
+    def note_view(cls, viewer: ViewerModel, layer: Layer) -> CameraView:
         """Note how a viewer looks at a layer now; rounded to what can be seen."""
         camera, place = camera_of(viewer), place_of(layer)
         y, x = np.round(np.subtract(camera.center[-2:], place[-2:]) * camera.zoom, 2)
         return cls(float(f"{camera.zoom:.6g}"), (float(y), float(x)))
 
-    def show(self, viewer: ViewerModel, layer: Layer) -> None:
+    def apply_to(self, viewer: ViewerModel, layer: Layer) -> None:
         """Look at a layer in this way."""
         camera = camera_of(viewer)
         center = np.add(place_of(layer)[-2:], np.divide(self.center, self.zoom))
@@ -81,7 +81,7 @@ class CameraView:
         camera.center = (*camera.center[:-2], *map(float, center))
 
 
-def follow(
+def follow_point(
     viewer: ViewerModel, before: Sequence[float], after: Sequence[float]
 ) -> None:
     """Keep what is seen where it is on the screen, though it moved in the world.
@@ -153,7 +153,7 @@ OVERVIEW_MARGIN = 0.1
 """That of an overview, where the names of rows and columns are."""
 
 
-def fit(
+def fit_camera(
     viewer: ViewerModel,
     low: Sequence[float],
     high: Sequence[float],

@@ -34,9 +34,9 @@ __all__ = [
     "CanvasClicks",
     "NamesDrawing",
     "NamesOverlay",
+    "NavigationKeys",
     "OverviewNames",
     "PlacedName",
-    "Whereabouts",
     "allow_names",
     "names_of",
 ]
@@ -200,15 +200,15 @@ class NamesDrawing:
     def __init__(self, viewer: ViewerModel, browser: BrowsedImages) -> None:
         self._viewer = weakref.ref(viewer)
         self._browser = weakref.ref(browser)
-        browser.layers_changed.connect(self.update)
+        browser.layers_changed.connect(self.update_names)
         # Of layers that a reader made the browser learns when they come; last of all,
         # since the display takes them first.
         viewer.layers.events.inserted.connect(self._on_inserted, position="last")
 
     def _on_inserted(self, event: Any = None) -> None:
-        self.update()
+        self.update_names()
 
-    def update(self) -> None:
+    def update_names(self) -> None:
         """Write what fits what is shown now."""
         browser, overlay = self._browser(), self._find_overlay()
         if browser is not None and overlay is not None:
@@ -219,7 +219,7 @@ class NamesDrawing:
         """Write nothing any more."""
         browser = self._browser()
         if browser is not None:
-            browser.layers_changed.disconnect(self.update, missing_ok=True)
+            browser.layers_changed.disconnect(self.update_names, missing_ok=True)
         viewer, overlay = self._viewer(), self._find_overlay()
         if viewer is not None:
             viewer.layers.events.inserted.disconnect(self._on_inserted)
@@ -246,7 +246,7 @@ def allow_names() -> None:
 
 def names_of(browser: BrowsedImages) -> OverviewNames:
     """Find what to write over what a browser shows; reads nothing."""
-    compared = browser.compared()
+    compared = browser.compared_corners()
     images = tuple(PlacedName(title, y, x) for title, (y, x) in compared)
     cells = browser.well_cells() if browser.kind is Kind.PLATE else {}
     if len(cells) < 2:
@@ -312,7 +312,7 @@ AT_FIRST, CORNER = "bottom_right", "top_left"
 """Where napari 0.9 has its text, under notices and the scale bar; and where ours is."""
 
 
-class Whereabouts:
+class NavigationKeys:
     """Connects a browser to the overlay, the status line and the keys of its viewer."""
 
     def __init__(self, viewer: ViewerModel, browser: BrowsedImages) -> None:
@@ -350,14 +350,14 @@ class Whereabouts:
         viewer.events.status.disconnect(self._on_status)
         for key, _, _ in self._bound:
             viewer.bind_key(key, None)
-        self.say("")
+        self.show_title("")
 
-    def say(self, title: str) -> None:
+    def show_title(self, title: str) -> None:
         """Show a title; "" for none."""
         self._title = title
         self._write_text(title)
 
-    def look(self) -> None:
+    def refresh_status(self) -> None:
         """Let the status line say what is under the cursor now, though it rests."""
         viewer = self._viewer()
         if viewer is None:
@@ -390,7 +390,7 @@ class Whereabouts:
         if viewer is None or browser is None:
             return ""
         position = browser.position_at(viewer.cursor.position)
-        return self._title if position is None else browser.title(position)
+        return self._title if position is None else browser.name_field(position)
 
     def _on_mouse_move(self, viewer: Any, event: Any) -> None:
         self._write_text(self._name_under_cursor())
@@ -412,7 +412,7 @@ class Whereabouts:
         if browser is None:
             return
         active = viewer.layers.selection.active
-        if active is not None and not browser.owns(active):
+        if active is not None and not browser.owns_layer(active):
             if columns:
                 axis = viewer.dims.last_used
                 step = viewer.dims.current_step[axis] + columns

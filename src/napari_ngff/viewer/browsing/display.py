@@ -15,8 +15,8 @@ from napari_ngff.viewer.browsing.camera import (
     canvas_of,
     cells_of,
     corners_of,
-    fit,
-    follow,
+    fit_camera,
+    follow_point,
     image_at,
     is_whole,
     place_of,
@@ -43,7 +43,11 @@ from napari_ngff.viewer.browsing.shown_fields import (
     FieldNotices,
     ShownFields,
 )
-from napari_ngff.viewer.browsing.streaming import Misfits, Stream, reread
+from napari_ngff.viewer.browsing.streaming import (
+    OversizedWells,
+    WellStream,
+    reread_layer,
+)
 from napari_ngff.viewer.latest_task import LayerTask
 
 if TYPE_CHECKING:
@@ -103,8 +107,8 @@ class Display:
         self._task = LayerTask(self._on_busy, self._hold_drawing, self._is_open)
         self._slots = LayerSlots()
         self._extras = FieldExtras()
-        self._stream = Stream(self._redraw_wells, self._make_room)
-        self._misfits = Misfits()
+        self._stream = WellStream(self._redraw_wells, self._make_room)
+        self._misfits = OversizedWells()
         self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
         self._saved_images: list[str] = []  # addresses, in the order of saves
         viewer.layers.events.inserted.connect(self._on_inserted)
@@ -123,7 +127,7 @@ class Display:
         if viewer is not None:
             viewer.layers.events.inserted.disconnect(self._on_inserted)
 
-    def stop(self) -> None:
+    def cancel_reading(self) -> None:
         """Give up what is being read; what is shown stays."""
         self._task.cancel()
         self._state.forget_wanted()
@@ -144,13 +148,13 @@ class Display:
             self._observer.on_problems()
         self._observer.on_busy(busy)
 
-    def owns(self, layer: Layer) -> bool:
+    def owns_layer(self, layer: Layer) -> bool:
         """Tell whether a layer is one of those that are shown here."""
         return layer in self._layers_by_slot().values()
 
     def _layers_by_slot(self) -> dict[Slot, Layer]:
         viewer = self._viewer()
-        return {} if viewer is None else self._slots.layers(viewer)
+        return {} if viewer is None else self._slots.current_layers(viewer)
 
     @property
     def is_drawing(self) -> bool:
@@ -160,15 +164,18 @@ class Display:
     @property
     def problems(self) -> dict[str | None, str]:
         """Why wells cannot be shown (whole), by path."""
-        return self._misfits.problems(self._tiles) | self.resolver.arrangements.problems
+        return (
+            self._misfits.list_problems(self._tiles)
+            | self.resolver.arrangements.problems
+        )
 
-    def images(self) -> list[Layer]:
+    def image_layers(self) -> list[Layer]:
         """List the layers of channels that are shown."""
         found = self._layers_by_slot()
         slots = [slot for slot in found if slot[1] == "image"]
         return [found[slot] for slot in sorted(slots, key=lambda s: (s[0], int(s[2])))]
 
-    def channels(self) -> dict[int, Layer]:
+    def channel_layers(self) -> dict[int, Layer]:
         """Give the layers of channels, of the first of several acquisitions."""
         found = self._layers_by_slot()
         slots = [slot for slot in sorted(found, key=str) if slot[:2] == (0, "image")]
@@ -241,7 +248,7 @@ class Display:
                 proceed(False)
 
         self._task.start(
-            lambda turn: self.resolver.resolve(wanted, seen, turn.is_newest),
+            lambda turn: self.resolver.resolve_fields(wanted, seen, turn.is_newest),
             lambda prepared: self._apply_prepared(wanted, prepared),
             leave_fields,
             lambda reason: self.notices.show_failed(wanted, reason),
@@ -266,7 +273,7 @@ class Display:
         saves_before: int,
         proceed: Callable[[bool], None],
     ) -> None:
-        """Save the labels of what is shown, or ask; then `proceed` with the on_answer.
+        """Save the labels of what is shown, or ask; then `proceed` with the answer.
 
         Where labels of what comes next were saved after it was read, it is read again.
         """
@@ -278,7 +285,7 @@ class Display:
         def on_answer(may_leave: bool) -> None:
             saved = set(self._saved_images[saves_before:])
             if wanted.position is not None:
-                saved &= prepared.images
+                saved &= prepared.image_addresses
             elif wanted.labels is None:
                 saved = set()  # an overview of images alone
             if may_leave and saved and self._state.wanted is wanted:
@@ -307,10 +314,10 @@ class Display:
         if position is not None:
             prepared = with_labels_in_use(prepared, in_use)
         prepared = with_channels(prepared, self._slots.added_channels(viewer))
-        self._stream.connect(prepared.tiles)
+        self._stream.connect_wells(prepared.tiles)
         self.notices.show_missing(prepared.fields, prepared.messages)
-        yield from self._slots.show(viewer, prepared)
-        self.keep(self._layers_by_slot().values())
+        yield from self._slots.show_prepared(viewer, prepared)
+        self.keep_layers(self._layers_by_slot().values())
         self._state.finish_wanted(wanted)
         self._state.set_shown(wanted, prepared.fields)
         self._tiles = prepared.tiles
@@ -335,23 +342,23 @@ class Display:
         return partial(self.fit_well, zoom_well) if zoom_well else self.fit_all
 
     def _follow_field(self) -> Callable[[], None]:
-        """Note what is in view; return how to move_camera at the image that comes next.
+        """Note what is in view; return how to look at the image that comes next.
 
         At the same place of the next field; images of a collection that differ in size
         have no such place, and come in view whole.
         """
-        images = self.images() if self.shown.position is not None else []
+        images = self.image_layers() if self.shown.position is not None else []
         before = place_of(images[0]) if images else None
         size = size_of(images[0]) if images else ()
 
         def move_camera() -> None:
-            viewer, after = self._viewer(), self.images()
+            viewer, after = self._viewer(), self.image_layers()
             if viewer is None or not after:
                 return
             if before is not None and (self._wells or size == size_of(after[0])):
-                follow(viewer, before, place_of(after[0]))
+                follow_point(viewer, before, place_of(after[0]))
             else:
-                fit(viewer, *after[0].extent.world[:, -2:])
+                fit_camera(viewer, *after[0].extent.world[:, -2:])
 
         return move_camera
 
@@ -374,7 +381,7 @@ class Display:
     def _show_extras(self) -> None:
         viewer = self._viewer()
         if viewer is not None:
-            self._extras.discard(self._layers_by_slot().values())
+            self._extras.forget_layers(self._layers_by_slot().values())
             self._extras.show_those_of(viewer, self.shown.position)
             active = viewer.layers.selection.active
             visible = [
@@ -385,7 +392,7 @@ class Display:
 
     def _redraw_wells(self) -> None:
         for layer in self._layers_by_slot().values() if self._tiles else ():
-            reread(layer)
+            reread_layer(layer)
         self._observer.on_problems()
 
     def _make_room(self) -> None:
@@ -397,18 +404,18 @@ class Display:
 
     def fit_all(self) -> None:
         """Bring all that is shown in view."""
-        viewer, images = self._viewer(), self.images()
+        viewer, images = self._viewer(), self.image_layers()
         if viewer is not None and images:
-            margin = OVERVIEW_MARGIN if len(self.cells()) > 1 else MARGIN
+            margin = OVERVIEW_MARGIN if len(self.well_cells()) > 1 else MARGIN
             low, high = images[0].extent.world[:, -2:]
-            fit(viewer, low, high, margin)
+            fit_camera(viewer, low, high, margin)
 
-    def approach(self, path: str) -> bool:
+    def zoom_to_image(self, path: str) -> bool:
         """Bring an image in view that is on screen with others; False without one."""
-        viewer, address = self._viewer(), str(self._node.location.join_path(path))
-        for layer in self.images():
+        viewer, address = self._viewer(), str(self._node.location.joined(path))
+        for layer in self.image_layers():
             if viewer is not None and image_address(layer) == address:
-                fit(viewer, *layer.extent.world[:, -2:])
+                fit_camera(viewer, *layer.extent.world[:, -2:])
                 viewer.layers.selection.active = layer
                 return True
         return False
@@ -419,14 +426,18 @@ class Display:
             self._redraw_wells()
         viewer, corners = self._viewer(), self._well_corners(well)
         if viewer is not None and corners is not None:
-            fit(viewer, *corners)
+            fit_camera(viewer, *corners)
 
     def _stay_in_well(self) -> Callable[[], None]:
-        """Note what is looked at, to move_camera there when wells lie elsewhere."""
+        """Note what is looked at, to look there when wells lie elsewhere."""
         viewer = self._viewer()
-        found = None if viewer is None else self.at(camera_of(viewer).center[-2:])
+        found = (
+            None
+            if viewer is None
+            else self.find_image_at(camera_of(viewer).center[-2:])
+        )
         well = found[0] if found is not None else None
-        before, whole = self._well_corners(well), is_whole(self.images())
+        before, whole = self._well_corners(well), is_whole(self.image_layers())
 
         def move_camera() -> None:
             after = self._well_corners(well)
@@ -437,24 +448,28 @@ class Display:
             if whole:
                 self.fit_all()
             else:
-                follow(viewer, before[0], after[0])
+                follow_point(viewer, before[0], after[0])
 
         return move_camera
 
     def _well_corners(self, well: str | None) -> Corners | None:
-        images = self.images()
+        images = self.image_layers()
         if not images or not self._tiles:
             return None
         return corners_of(images[0], self._tiles[0], well)
 
-    def cells(self) -> dict[str, Corners]:
+    def well_cells(self) -> dict[str, Corners]:
         """Give the corners of the wells of a mosaic in the world; {} for an image."""
-        images = self.images() if self._tiles and self.shown.position is None else []
+        images = (
+            self.image_layers() if self._tiles and self.shown.position is None else []
+        )
         return cells_of(images[0], self._tiles[0]) if images else {}
 
-    def at(self, world: Sequence[float]) -> tuple[str | None, Field | None] | None:
+    def find_image_at(
+        self, world: Sequence[float]
+    ) -> tuple[str | None, Field | None] | None:
         """Tell which image of a mosaic lies at a world coordinate; reads nothing."""
-        layer = next(iter(self.images()), None)
+        layer = next(iter(self.image_layers()), None)
         if layer is None or not self._tiles or self.shown.position is not None:
             return None
         found = image_at(layer, self._tiles[0], world)
@@ -464,11 +479,11 @@ class Display:
 
     # What a reader has made of the node.
 
-    def adopt(
+    def adopt_mosaics(
         self, groups: Sequence[Group], wells: Sequence[str] | None = None
     ) -> None:
         """Take over mosaics that are about to become layers; see `Browser.adopt`."""
-        joined = self._slots.expect(groups)
+        joined = self._slots.expect_layers(groups)
         shown = self.shown
         if joined and joined[0].acquisition is None:
             shown = replace(shown, acquisitions=())
@@ -485,18 +500,18 @@ class Display:
             inner = image.node.location.path[len(self._node.location.path) :]
             shown = replace(shown, position=Position(None, inner.strip("/")))
         self._state.shown = shown
-        self._stream.connect(joined)
+        self._stream.connect_wells(joined)
 
     def _on_inserted(self, event: Any) -> None:
         layer = event.value
         slot = self._slots.expected_slot(layer)
         if slot is not None:
-            self._slots.take(slot, layer)
-            self.keep([layer])
+            self._slots.take_layer(slot, layer)
+            self.keep_layers([layer])
             if self.shown.position is not None and len(self._layers_by_slot()) == 1:
                 self._observer.on_shown()
         elif not (self._take_channel(layer) or self._take_labels(layer)):
-            self._extras.add(layer, self.shown.position)
+            self._extras.add_layer(layer, self.shown.position)
 
     def _take_channel(self, layer: Layer) -> bool:
         """Count a channel that was added to those on screen as one of them."""
@@ -514,15 +529,15 @@ class Display:
         for (group, _, _), image in images.items():
             slot: Slot = group, "labels", name
             if slot not in ours and image_address(image) == image_address(layer):
-                self._slots.take(slot, layer)
-                self.keep([layer])
+                self._slots.take_layer(slot, layer)
+                self.keep_layers([layer])
                 return True
         return False
 
-    def keep(self, layers: Iterable[Layer]) -> None:
+    def keep_layers(self, layers: Iterable[Layer]) -> None:
         """Count layers as part of fields on screen, and follow the saves of labels."""
         for layer in layers:
-            self._extras.discard([layer])
+            self._extras.forget_layers([layer])
             saver = getattr(layer, "saver", None)
             if saver is not None and saver not in self._followed:
                 self._followed.add(saver)

@@ -233,7 +233,7 @@ class AnnotationStates:
         self._states: FieldStates | None = None
         self._reading = threading.Lock()
 
-    def read(self) -> FieldStates:
+    def read_states(self) -> FieldStates:
         """Read the states once.
 
         Raises
@@ -253,7 +253,7 @@ class AnnotationStates:
         def find_any_state() -> bool:
             known = states()
             try:
-                return known is not None and known.read().has_any
+                return known is not None and known.read_states().has_any
             except (OMEZarrError, OSError):
                 return False  # whoever sets a state is told
 
@@ -264,13 +264,13 @@ class AnnotationStates:
 
         frontend.run(find_any_state, report_states)
 
-    def state(self, key: str) -> str:
+    def state_of(self, key: str) -> str:
         """Return the state of a field; "to do" until the states are read."""
         return TODO if self._states is None else self._states.state_of(key)
 
-    def count(self, keys: Sequence[str]) -> dict[str, int]:
+    def count_states(self, keys: Sequence[str]) -> dict[str, int]:
         """Count fields by state."""
-        states = [self.state(key) for key in keys]
+        states = [self.state_of(key) for key in keys]
         return {state: states.count(state) for state in STATES}
 
     def count_by_well(self) -> dict[str, dict[str, int]]:
@@ -282,7 +282,7 @@ class AnnotationStates:
             Where the states cannot be read.
         """
         counts: dict[str, dict[str, int]] = {}
-        for key, state in self.read().all_states().items():
+        for key, state in self.read_states().all_states().items():
             well, _, field = key.rpartition("/")
             if field and state != TODO:
                 of_well = counts.setdefault(well, {})
@@ -291,20 +291,20 @@ class AnnotationStates:
 
     def next_to_do(self, keys: Sequence[str], after: str = "") -> str | None:
         """Find the next field that nobody has begun, from one on and around."""
-        return self.read().next_to_do(keys, after)
+        return self.read_states().next_to_do(keys, after)
 
-    def begin(self, key: str) -> None:
+    def begin_field(self, key: str) -> None:
         """Note that a field is in progress, unless it has another state."""
         self._write_state(key, BEGUN, only_from=TODO)
 
-    def set(self, key: str, state: str) -> None:
+    def set_state(self, key: str, state: str) -> None:
         """Note the state of a field; what cannot be written is reported."""
         self._write_state(key, state)
 
     def _write_state(self, key: str, state: str, only_from: str | None = None) -> None:
         def write_state() -> Exception | None:
             try:
-                states = self.read()
+                states = self.read_states()
                 if only_from in (None, states.state_of(key)):
                     states.set_state(key, state)
             except (OMEZarrError, OSError, ValueError) as error:
@@ -334,7 +334,7 @@ class WellStates:
     counts: Mapping[str, int]
     total: int
 
-    def share(self, state: str) -> float:
+    def share_of(self, state: str) -> float:
         """Give the part of the fields that is in a state, 0-1."""
         return self.counts.get(state, 0) / max(1, self.total)
 

@@ -15,7 +15,7 @@ from napari_ngff.labels.label_classes import PALETTE
 from napari_ngff.plate.layout import letters_index
 from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
 from napari_ngff.plate.tables.table import AGGREGATIONS, CATEGORY, LABEL, WELL, Table
-from napari_ngff.viewer.browsing.table_offers import Offer, TableOrigin
+from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,8 +32,8 @@ __all__ = [
     "WellDetails",
     "color_categories",
     "color_numbers",
-    "colors",
-    "matching",
+    "map_colors",
+    "matching_wells",
     "suits_log",
 ]
 
@@ -155,7 +155,7 @@ def natural_key(text: str) -> tuple[tuple[int, int | str], ...]:
     )
 
 
-def colors() -> np.ndarray[Any, Any]:
+def map_colors() -> np.ndarray[Any, Any]:
     """Give colours from low to high that all eyes tell apart.
 
     Returns
@@ -173,7 +173,7 @@ def colors() -> np.ndarray[Any, Any]:
 NAME = re.compile(r"([A-Z]{1,2})-?0*(\d+)")
 
 
-def matching(plate: PlateMap, text: str) -> frozenset[str] | None:
+def matching_wells(plate: PlateMap, text: str) -> frozenset[str] | None:
     """Find the wells that one of the words of a text means.
 
     Parameters
@@ -196,11 +196,11 @@ def matching(plate: PlateMap, text: str) -> frozenset[str] | None:
     return frozenset(
         well.path
         for well in plate.wells
-        if any(means(word, well, plate) for word in words)
+        if any(means_well(word, well, plate) for word in words)
     )
 
 
-def means(word: str, well: MapWell, plate: PlateMap) -> bool:
+def means_well(word: str, well: MapWell, plate: PlateMap) -> bool:
     """Tell whether one word means a well."""
     first, colon, last = word.partition(":")
     if colon:
@@ -238,7 +238,7 @@ WellDetails = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 class TableColumn:
     """A column of one of several tables."""
 
-    offer: Offer
+    offer: TableOffer
     name: str
 
 
@@ -250,17 +250,17 @@ class JoinedTables:
     """
 
     def __init__(self) -> None:
-        self.tables: dict[Offer, Table] = {}
+        self.tables: dict[TableOffer, Table] = {}
         self._kept: tuple[object, Table] | None = None
         self._shown: tuple[object, frozenset[str] | None] | None = None
         self._values: tuple[object, Coloring] | None = None
 
-    def add(self, offer: Offer, table: Table) -> None:
+    def add_table(self, offer: TableOffer, table: Table) -> None:
         """Take a table, instead of an earlier one of the same origin."""
         self.tables[offer] = table
         self._kept = self._shown = self._values = None
 
-    def columns(self) -> dict[TableColumn, str]:
+    def title_columns(self) -> dict[TableColumn, str]:
         """Give all columns with their titles: with the table's where names clash."""
         columns = [
             TableColumn(offer, name)
@@ -275,7 +275,7 @@ class JoinedTables:
             for column in columns
         }
 
-    def object_table(self, chosen: Offer | None) -> Table | None:
+    def object_table(self, chosen: TableOffer | None) -> Table | None:
         """Give the table whose rows are objects: the chosen one, else the latest."""
         if chosen is None:
             return None
@@ -290,7 +290,7 @@ class JoinedTables:
         )
         return tuple((title, columns) for title, columns in descriptions if columns)
 
-    def ways(self, column: TableColumn | None) -> tuple[str, ...]:
+    def ways_of(self, column: TableColumn | None) -> tuple[str, ...]:
         """List how the rows of a well can become one value."""
         if column is None or self.tables[column.offer].is_numeric(column.name):
             return AGGREGATIONS
@@ -298,13 +298,13 @@ class JoinedTables:
 
     # Conditions.
 
-    def _in_order(self, chosen: Offer | None) -> list[Offer]:
+    def _in_order(self, chosen: TableOffer | None) -> list[TableOffer]:
         others = [offer for offer in self.tables if offer != chosen]
         return [] if chosen is None else [chosen, *others]
 
-    def conditions(
-        self, text: str, chosen: Offer | None
-    ) -> tuple[tuple[str, ...], dict[Offer, tuple[ColumnCondition, ...]]]:
+    def parse_line(
+        self, text: str, chosen: TableOffer | None
+    ) -> tuple[tuple[str, ...], dict[TableOffer, tuple[ColumnCondition, ...]]]:
         """Read a line: words for wells, and the tests of each table.
 
         Raises
@@ -317,14 +317,14 @@ class JoinedTables:
         words = tuple(part for part in parts if part not in tests)
         if tests and chosen is None:
             raise ValueError("Choose a table first: there are no columns to test.")
-        owners: dict[str, tuple[Offer, str]] = {}
+        owners: dict[str, tuple[TableOffer, str]] = {}
         for offer in self._in_order(chosen):
             table = self.tables[offer]
             for name in (*table.columns, *table.places):
                 owners.setdefault(name, (offer, name))
-        for column, title in self.columns().items():
+        for column, title in self.title_columns().items():
             owners.setdefault(title, (column.offer, column.name))
-        found: dict[Offer, tuple[ColumnCondition, ...]] = {}
+        found: dict[TableOffer, tuple[ColumnCondition, ...]] = {}
         for test in parse_conditions(" and ".join(tests), tuple(owners)):
             offer, name = owners[test.column]
             renamed = type(test)(name, test.operator, test.value)
@@ -332,14 +332,14 @@ class JoinedTables:
         return words, found
 
     def wells_shown(
-        self, text: str, chosen: Offer | None, plate: PlateMap
+        self, text: str, chosen: TableOffer | None, plate: PlateMap
     ) -> frozenset[str] | None:
         """Find the wells that a line means; None for all. Raises as `conditions`."""
         key = text, chosen, plate
         if self._shown is not None and self._shown[0] == key:
             return self._shown[1]
-        words, tests = self.conditions(text, chosen)
-        met = [matching(plate, word) for word in words]
+        words, tests = self.parse_line(text, chosen)
+        met = [matching_wells(plate, word) for word in words]
         wells = [well.path for well in plate.wells]
         met += [self._wells_met(offer, tests[offer], wells) for offer in tests]
         known = [one for one in met if one is not None]
@@ -347,15 +347,15 @@ class JoinedTables:
         return self._shown[1]
 
     def _wells_met(
-        self, offer: Offer, tests: Sequence[ColumnCondition], wells: Sequence[str]
+        self, offer: TableOffer, tests: Sequence[ColumnCondition], wells: Sequence[str]
     ) -> frozenset[str]:
         return frozenset(self.tables[offer].where(tests).on(wells).values())
 
-    def rows(self, offer: Offer, text: str, wells: Sequence[str]) -> Table:
+    def filter_rows(self, offer: TableOffer, text: str, wells: Sequence[str]) -> Table:
         """Give the rows of a table that a line lets through. Raises as `conditions`."""
         key = offer, text, tuple(wells)
         if self._kept is None or self._kept[0] != key:
-            tests = self.conditions(text, offer)[1]
+            tests = self.parse_line(text, offer)[1]
             rows = self.tables[offer].where(tests.pop(offer, ()))
             for other, others in tests.items():
                 met = self._wells_met(other, others, wells)
@@ -367,14 +367,14 @@ class JoinedTables:
 
     # Colours.
 
-    def coloring(
+    def color_wells(
         self, column: TableColumn, how: str, text: str, wells: Sequence[str]
     ) -> Coloring:
         """Give the values for the map, of the rows that a line lets through."""
         key = column, how, text, tuple(wells)
         if self._values is None or self._values[0] != key:
             try:
-                rows = self.rows(column.offer, text, wells)
+                rows = self.filter_rows(column.offer, text, wells)
             except ValueError:  # while a filter is typed the map stays as it is
                 rows = self.tables[column.offer]
             self._values = key, self._color_rows(rows, column, how, wells)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.classes import Classes
     from napari_ngff.viewer.picture import LayerData, Picture
 
-__all__ = ["FieldExtras", "LayerSlots", "swap"]
+__all__ = ["FieldExtras", "LayerSlots", "swap_layer"]
 
 LOOK = (
     "name",
@@ -77,7 +77,7 @@ class LayerSlots:
         # so that no other picture can get that identity.
         self._expected: dict[int, tuple[Picture, int, str]] = {}
 
-    def layers(self, viewer: ViewerModel) -> dict[Slot, Layer]:
+    def current_layers(self, viewer: ViewerModel) -> dict[Slot, Layer]:
         """Give those that the user has not removed."""
         there = set(viewer.layers)
         for slot, layer in list(self._layers.items()):
@@ -86,7 +86,7 @@ class LayerSlots:
                 self._in_use.pop(slot, None)
         return dict(self._layers)
 
-    def expect(self, groups: Sequence[Group]) -> list[WellCells]:
+    def expect_layers(self, groups: Sequence[Group]) -> list[WellCells]:
         """Expect the layers of groups; return the wells of those that are mosaics."""
         joined = []
         for number, group in enumerate(groups):
@@ -115,7 +115,7 @@ class LayerSlots:
 
         Those of the last field on screen, while it is a mosaic.
         """
-        layers = self.layers(viewer)
+        layers = self.current_layers(viewer)
         for slot, layer in layers.items():
             if slot[1] != "labels":
                 continue
@@ -137,7 +137,7 @@ class LayerSlots:
                 self._in_use.pop(slot, None)
         return dict(self._in_use)
 
-    def take(self, slot: Slot, layer: Layer) -> None:
+    def take_layer(self, slot: Slot, layer: Layer) -> None:
         """Count a layer as one of ours."""
         self._layers[slot], self._names[slot] = layer, layer.name
 
@@ -146,11 +146,11 @@ class LayerSlots:
         origin = layer.metadata.get(KEY)
         if not isinstance(origin, LayerOrigin) or origin.picture is None:
             return False
-        for (group, kind, _), other in self.layers(viewer).items():
+        for (group, kind, _), other in self.current_layers(viewer).items():
             one = other.metadata.get(KEY)
             same = isinstance(one, LayerOrigin) and one.picture is origin.picture
             if same and kind == "image" and other is not layer:
-                self.take((group, "image", origin.channel or 0), layer)
+                self.take_layer((group, "image", origin.channel or 0), layer)
                 return True
         return False
 
@@ -158,11 +158,13 @@ class LayerSlots:
         """Tell which channels are shown beyond the first, which every image shows."""
         return frozenset(
             slot
-            for slot in self.layers(viewer)
+            for slot in self.current_layers(viewer)
             if slot[1] == "image" and int(slot[2]) >= MOST_CHANNELS
         )
 
-    def show(self, viewer: ViewerModel, prepared: PreparedFields) -> Iterator[None]:
+    def show_prepared(
+        self, viewer: ViewerModel, prepared: PreparedFields
+    ) -> Iterator[None]:
         """Show something else, a step at a time, each short.
 
         The layers stay the same, unless the number of axes changes, or labels are
@@ -170,19 +172,19 @@ class LayerSlots:
         missing now become empty; labels that are missing go, and so do groups.
         """
         self._expected.clear()
-        painted = [x for x in self.layers(viewer).values() if is_painted(x)]
+        painted = [x for x in self.current_layers(viewer).values() if is_painted(x)]
         for layer in painted:
             layer.is_exchanging = True
         try:
-            yield from self._exchange(viewer, prepared)
+            yield from self._exchange_layers(viewer, prepared)
         finally:
             for layer in painted:
                 layer.is_exchanging = False
 
-    def _exchange(
+    def _exchange_layers(
         self, viewer: ViewerModel, prepared: PreparedFields
     ) -> Iterator[None]:
-        here, wanted = self.layers(viewer), prepared.layers
+        here, wanted = self.current_layers(viewer), prepared.layers
         blank = [slot for slot in here if slot[1] == "image" and slot not in wanted]
         template = next((d for s, d in wanted.items() if s[1] == "image"), None)
         was_active = viewer.layers.selection.active in here.values()
@@ -195,7 +197,7 @@ class LayerSlots:
                 yield
         for slot in blank:
             gone = slot[0] >= prepared.groups
-            if gone or (template and not swap(here[slot], _make_empty(template))):
+            if gone or (template and not swap_layer(here[slot], _make_empty(template))):
                 viewer.layers.remove(here[slot])
                 del self._layers[slot]
             elif slot not in self._lacking:
@@ -209,7 +211,7 @@ class LayerSlots:
             yield
         if was_active and not viewer.layers.selection:
             # The labels in hand are gone; the next ones below take their place.
-            ours = set(self.layers(viewer).values())
+            ours = set(self.current_layers(viewer).values())
             below = [layer for layer in viewer.layers if layer in ours]
             viewer.layers.selection.active = below[-1] if below else None
 
@@ -221,8 +223,8 @@ class LayerSlots:
         visible = (
             self._decide_visibility(slot, old, data) if slot[1] == "labels" else None
         )
-        if old is None or not swap(old, data):
-            self.take(slot, self._replace_layer(viewer, slot, old, data))
+        if old is None or not swap_layer(old, data):
+            self.take_layer(slot, self._replace_layer(viewer, slot, old, data))
         elif slot[1] == "labels":
             frontend.welcome(viewer, old)
         if slot in self._lacking:
@@ -313,7 +315,7 @@ class LayerSlots:
 
     def _find_index(self, viewer: ViewerModel, slot: Slot) -> int:
         """Find where a new layer belongs: over what comes before it."""
-        ours = [viewer.layers.index(x) for x in self.layers(viewer).values()]
+        ours = [viewer.layers.index(x) for x in self.current_layers(viewer).values()]
         return max(ours) + 1 if ours else len(viewer.layers)
 
 
@@ -382,7 +384,7 @@ NEEDLESS = {
 they are as large and of the type of those before."""
 
 
-def swap(layer: Layer, data: LayerData) -> bool:
+def swap_layer(layer: Layer, data: LayerData) -> bool:
     """Let a layer show something else; False where it cannot.
 
     What is as large is shown in the part and at the level of what was there before:
@@ -478,12 +480,12 @@ class FieldExtras:
         self._positions = weakref.WeakKeyDictionary()
         self._hidden: weakref.WeakSet[Layer] = weakref.WeakSet()
 
-    def add(self, layer: Layer, position: Position | None) -> None:
+    def add_layer(self, layer: Layer, position: Position | None) -> None:
         """Note a layer that was added while a field is on screen."""
         if position is not None and layer.source.path is None:
             self._positions[layer] = position
 
-    def discard(self, layers: Iterable[Layer]) -> None:
+    def forget_layers(self, layers: Iterable[Layer]) -> None:
         """Forget layers that belong to the field itself, or to one beside it."""
         for layer in layers:
             self._positions.pop(layer, None)

@@ -10,9 +10,9 @@ import numpy as np
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.camera import CameraView, fit
+from napari_ngff.viewer.browsing.camera import CameraView, fit_camera
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.browsing.preparation import prepare
+from napari_ngff.viewer.browsing.preparation import prepare_layers
 from napari_ngff.viewer.browsing.shown_fields import ShownFields
 from napari_ngff.viewer.latest_task import LayerTask
 from napari_ngff.viewer.painting.painted import as_layer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.preparation import PreparedFields
     from napari_ngff.viewer.latest_task import TaskTurn
 
-__all__ = ["Pins"]
+__all__ = ["PinnedFields"]
 
 COMPARED = "shown for comparison; open the field to paint."
 
@@ -46,7 +46,7 @@ Wanted = tuple[str | None, str | None]
 """Path of a well, and of an image in it or None."""
 
 
-class Pins:
+class PinnedFields:
     """The layers of each image that is pinned.
 
     Parameters
@@ -78,7 +78,7 @@ class Pins:
         self._before: CameraView | None = None
         self._fitted: CameraView | None = None
 
-    def positions(self, viewer: ViewerModel) -> tuple[Position, ...]:
+    def pinned_positions(self, viewer: ViewerModel) -> tuple[Position, ...]:
         """Return what is pinned, in the order in which it was."""
         there = set(viewer.layers)
         for position, layers in list(self._layers.items()):
@@ -86,10 +86,12 @@ class Pins:
                 del self._layers[position]  # the user has removed them
         return tuple(self._layers)
 
-    def corners(self, viewer: ViewerModel) -> dict[Position, tuple[float, float]]:
+    def pinned_corners(
+        self, viewer: ViewerModel
+    ) -> dict[Position, tuple[float, float]]:
         """Give the first corner, along y and x, of each image that is pinned."""
         found = {}
-        for position in self.positions(viewer):
+        for position in self.pinned_positions(viewer):
             layers = [x for x in self._layers[position] if x in viewer.layers]
             lows = [layer.extent.world[0, -2:] for layer in layers]
             if lows:  # else it is about to be there
@@ -97,13 +99,15 @@ class Pins:
                 found[position] = float(y), float(x)
         return found
 
-    def stop(self) -> None:
+    def cancel_reading(self) -> None:
         """Give up what is being read."""
         self._wanted.clear()
         self._task.cancel()
         self._busy(False)
 
-    def toggle(self, viewer: ViewerModel, well: str | None, field: str | None) -> None:
+    def toggle_pin(
+        self, viewer: ViewerModel, well: str | None, field: str | None
+    ) -> None:
         """Put an image to the right of all others, or take it away if it is there."""
         # All that was asked for and is not there yet: none gives way to the next.
         self._wanted.append((well, field))
@@ -124,10 +128,10 @@ class Pins:
             found: tuple[list[tuple[Position, PreparedFields]], dict[Position, str]],
         ) -> Iterator[None]:
             del self._wanted[: len(wanted)]
-            before, view = self.positions(viewer), self._note_view(viewer)
+            before, view = self.pinned_positions(viewer), self._note_view(viewer)
             for position, prepared in found[0]:
                 yield from self._toggle_layers(viewer, position, prepared)
-            if set(self.positions(viewer)).difference(before):
+            if set(self.pinned_positions(viewer)).difference(before):
                 self._before = self._before if before else view
                 self._fit_camera(viewer)
             elif before:
@@ -142,40 +146,45 @@ class Pins:
 
     def _fit_camera(self, viewer: ViewerModel) -> None:
         """Bring all that is compared in view; else it stands where nobody looks."""
-        layers = [*self._display.images(), *itertools.chain(*self._layers.values())]
+        layers = [
+            *self._display.image_layers(),
+            *itertools.chain(*self._layers.values()),
+        ]
         corners = np.array([layer.extent.world[:, -2:] for layer in layers])
-        fit(viewer, corners[:, 0].min(axis=0), corners[:, 1].max(axis=0))
+        fit_camera(viewer, corners[:, 0].min(axis=0), corners[:, 1].max(axis=0))
         self._fitted = self._note_view(viewer)
 
     def _note_view(self, viewer: ViewerModel) -> CameraView | None:
-        images = self._display.images()
-        return CameraView.of(viewer, images[0]) if images else None
+        images = self._display.image_layers()
+        return CameraView.note_view(viewer, images[0]) if images else None
 
     def _return_camera(self, viewer: ViewerModel) -> None:
         """Look at the image as before the comparison, unless the user has moved."""
-        images = self._display.images()
-        if self._before is None or not images or self.positions(viewer):
+        images = self._display.image_layers()
+        if self._before is None or not images or self.pinned_positions(viewer):
             return
         if self._note_view(viewer) == self._fitted:
-            self._before.show(viewer, images[0])
+            self._before.apply_to(viewer, images[0])
         self._before = self._fitted = None
 
     def _prepare_pin(
         self, wanted: Wanted, runs: Sequence[int]
     ) -> tuple[Position, PreparedFields]:
         resolver = self._display.resolver
-        position = resolver.route.entry(*wanted, runs)
+        position = resolver.route.find_entry(*wanted, runs)
         groups = resolver.open_field(self._title(position), position)
-        return position, prepare(ShownFields(position=position), groups, estimate=False)
+        return position, prepare_layers(
+            ShownFields(position=position), groups, estimate=False
+        )
 
     def _toggle_layers(
         self, viewer: ViewerModel, position: Position, prepared: PreparedFields
     ) -> Iterator[None]:
-        if position in self.positions(viewer):
+        if position in self.pinned_positions(viewer):
             self._remove_layers(viewer, position)
             return
         others = [layer.extent.world[:, -2:] for layer in viewer.layers]
-        channels = self._display.channels()
+        channels = self._display.channel_layers()
         first = next(iter(channels.values()), None)
         made = self._layers[position] = []
         for (_, kind, channel), data in prepared.layers.items():
@@ -194,28 +203,29 @@ class Pins:
             if active is not None:
                 viewer.layers.selection.active = active  # keys go on walking from there
             made.append(layer)
-            self._display.keep([layer])
+            self._display.keep_layers([layer])
             if kind == "image":
-                share(viewer, channels, channel, layer)
+                share_look(viewer, channels, channel, layer)
             yield
 
-    def arrange(self, viewer: ViewerModel) -> None:
+    def arrange_layers(self, viewer: ViewerModel) -> None:
         """Put all to the right of what is shown now, which may lie elsewhere."""
         shown = [
-            layer.extent.world[:, -2:] for layer in self._display.channels().values()
+            layer.extent.world[:, -2:]
+            for layer in self._display.channel_layers().values()
         ]
         if not shown:
             return
         top, edge = float(shown[0][0, 0]), max(float(x[1, 1]) for x in shown)
-        for position in self.positions(viewer):
+        for position in self.pinned_positions(viewer):
             layers = [x for x in self._layers[position] if x in viewer.layers]
             for layer in layers:
                 move_beside(layer, top, edge)
             edge = max(float(layer.extent.world[1, -1]) for layer in layers)
 
-    def clear(self, viewer: ViewerModel) -> None:
+    def remove_all(self, viewer: ViewerModel) -> None:
         """Take all away."""
-        for position in self.positions(viewer):
+        for position in self.pinned_positions(viewer):
             self._remove_layers(viewer, position)
         self._return_camera(viewer)
 
@@ -227,7 +237,7 @@ class Pins:
                 viewer.layers.unlink_layers([layer])
                 viewer.layers.remove(layer)
         if viewer.layers.selection.active is None:
-            own = self._display.images()
+            own = self._display.image_layers()
             viewer.layers.selection.active = own[0] if own else None
 
 
@@ -246,7 +256,7 @@ def move_beside(layer: Layer, top: float, edge: float) -> None:
         layer.translate = np.asarray(layer.translate) + move
 
 
-def share(
+def share_look(
     viewer: ViewerModel, channels: Mapping[int, Layer], channel: int | str, layer: Layer
 ) -> None:
     """Give a layer contrast and colour of the same channel, from now on."""

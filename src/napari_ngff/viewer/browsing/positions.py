@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BrowsedImages",
     "FieldPlace",
+    "FieldRoute",
     "Position",
-    "Route",
     "WellFields",
     "fields_of",
-    "inline",
+    "inline_title",
     "key_of",
     "label_classes",
     "label_names",
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 WELLS_ASKED = 8
-"""So many wells, spread_wells over the plate, are looked at for names of labels."""
+"""So many wells, spread over the plate, are looked at for names of labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def key_of(position: Position) -> str:
     return "/".join(part for part in parts if part)
 
 
-def inline(title: str) -> str:
+def inline_title(title: str) -> str:
     """Write the title of an image as in a sentence: "B3, field 2"."""
     return title.replace(" - ", ", ")
 
@@ -243,17 +243,17 @@ class BrowsedImages(Protocol):
     def position(self) -> Position | None: ...  # noqa: D102
     @property
     def layers_changed(self) -> SignalInstance: ...  # noqa: D102
-    def compared(self) -> tuple[tuple[str, tuple[float, float]], ...]: ...  # noqa: D102
-    def owns(self, layer: Layer) -> bool: ...  # noqa: D102
+    def compared_corners(self) -> tuple[tuple[str, tuple[float, float]], ...]: ...  # noqa: D102
+    def owns_layer(self, layer: Layer) -> bool: ...  # noqa: D102
     def position_at(self, world: Sequence[float]) -> Position | None: ...  # noqa: D102
     def show_field(self, well: str | None, field: str | None = None) -> None: ...  # noqa: D102
     def step_field(self, step: int) -> None: ...  # noqa: D102
     def step_well(self, rows: int, columns: int) -> None: ...  # noqa: D102
-    def title(self, position: Position) -> str: ...  # noqa: D102
+    def name_field(self, position: Position) -> str: ...  # noqa: D102
     def well_cells(self) -> dict[str, Corners]: ...  # noqa: D102
 
 
-class Route:
+class FieldRoute:
     """Ways through the images of a screen.
 
     All methods read the documents of wells, and raise what `Screen.fields` raises.
@@ -274,7 +274,7 @@ class Route:
         self._screen = screen
         self._show_skipped = show_skipped
 
-    def entry(
+    def find_entry(
         self, well: str | None, field: str | None, runs: Sequence[int]
     ) -> Position:
         """Find an image of a well by its path; the first one of a run by default.
@@ -312,7 +312,7 @@ class Route:
             return field
         return among[0]
 
-    def alike(
+    def find_alike(
         self, well: str | None, here: Position, chosen: Sequence[int] = ()
     ) -> Position:
         """Find the image of another well that is like one: of its name, or number.
@@ -330,12 +330,12 @@ class Route:
         among = _fields_of_run(fields, chosen if back else runs)
         mine = _fields_of_run(self._screen.fields(here.well), runs)
         if not among:
-            return self.entry(well, None, ())
+            return self.find_entry(well, None, ())
         number = [f.path for f in mine].index(here.field)
         found = among[min(number, len(among) - 1)]
         return Position(well, found.path, found.acquisition)
 
-    def beside(
+    def find_beside(
         self,
         plate: PlateMap,
         here: Position,
@@ -350,14 +350,14 @@ class Route:
             well = plate.neighbour(well, rows, columns)
             try:
                 if well is not None:
-                    return self.alike(well.path, here, chosen)
+                    return self.find_alike(well.path, here, chosen)
             except (OMEZarrError, OSError) as error:
                 failed = failed or error
         if failed is not None:
             raise failed
         return here
 
-    def stepped(
+    def find_next(
         self,
         here: Position,
         step: int,
@@ -378,7 +378,7 @@ class Route:
         among = [f.path for f in _fields_of_run(self._screen.fields(here.well), runs)]
         number = among.index(here.field) if here.field in among else -1
         if 0 <= number + step < len(among):
-            return self.entry(here.well, among[number + step], runs)
+            return self.find_entry(here.well, among[number + step], runs)
         start = list(wells).index(here.well)
         for distance in range(1, len(wells) + 1):
             well = wells[(start + step * distance) % len(wells)]
@@ -391,7 +391,7 @@ class Route:
                 return Position(well, found.path, found.acquisition)
         return here
 
-    def in_run(self, here: Position, runs: Sequence[int]) -> Position:
+    def find_in_run(self, here: Position, runs: Sequence[int]) -> Position:
         """Find the image of the first of some acquisitions at the place of one."""
         if not runs or here.acquisition in (None, runs[0]):
             return here
@@ -404,7 +404,7 @@ class Route:
         found = among[min(number, len(among) - 1)]
         return Position(here.well, found.path, found.acquisition)
 
-    def partner(self, here: Position, run: int | None) -> Position | None:
+    def find_partner(self, here: Position, run: int | None) -> Position | None:
         """Find the image of an acquisition at the place of one; None where none is."""
         if run is None or here.acquisition in (None, run):
             return here

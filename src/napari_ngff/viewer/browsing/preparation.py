@@ -18,7 +18,7 @@ from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.positions import Route
+from napari_ngff.viewer.browsing.positions import FieldRoute
 from napari_ngff.viewer.browsing.shown_fields import (
     AcquisitionChange,
     FieldEntry,
@@ -54,8 +54,8 @@ __all__ = [
     "PreparedFields",
     "SeenLayers",
     "Slot",
-    "prefetch",
-    "prepare",
+    "prefetch_layers",
+    "prepare_layers",
     "views_of",
 ]
 
@@ -94,7 +94,7 @@ class PreparedFields:
     reason: str = ""
 
     @property
-    def images(self) -> set[str]:
+    def image_addresses(self) -> set[str]:
         """Addresses of the images that are shown."""
         origins = [
             data[1]["metadata"].get(KEY)
@@ -104,7 +104,7 @@ class PreparedFields:
         return {str(one.node) for one in origins if isinstance(one, LayerOrigin)}
 
 
-def prepare(
+def prepare_layers(
     fields: ShownFields, groups: Sequence[Group | None], *, estimate: bool
 ) -> PreparedFields:
     """Prepare groups, each shown over the one before; None where nothing is."""
@@ -218,7 +218,7 @@ def views_of(
     return views
 
 
-def prefetch(
+def prefetch_layers(
     prepared: PreparedFields,
     views: Mapping[Slot, LayerView],
     wanted: Callable[[], bool],
@@ -368,9 +368,9 @@ class FieldResolver:
     def use_arrangements(self, arrangements: ScreenArrangements) -> None:
         """Read from now on through arrangements that know more already."""
         self.arrangements = arrangements
-        self.route = Route(arrangements.screen, self._notices.show_skipped)
+        self.route = FieldRoute(arrangements.screen, self._notices.show_skipped)
 
-    def resolve(
+    def resolve_fields(
         self, wanted: ShownFields, seen: SeenLayers, is_newest: Callable[[], bool]
     ) -> PreparedFields:
         """Read what the layers of wanted fields need.
@@ -399,7 +399,7 @@ class FieldResolver:
             key = position, wanted.acquisitions
             prepared = self._ready.pop(key, None) or self._prepare_field(*key)
             prepared = with_channels(replace(prepared, fields=found), seen.added)
-            prefetch(prepared, seen.views, is_newest, seen.canvas)
+            prefetch_layers(prepared, seen.views, is_newest, seen.canvas)
             return with_labels_in_use(prepared, seen.labels)
         except Exception as error:  # noqa: BLE001
             # Codecs raise whatever they like; the next step goes over this field.
@@ -425,7 +425,7 @@ class FieldResolver:
             if saves != self._save_count:
                 continue  # labels of it may have been saved meanwhile
             self._ready[key] = prepared
-            prefetch(prepared, views, is_newest)
+            prefetch_layers(prepared, views, is_newest)
         for old in list(self._ready)[:-READY]:
             self._ready.pop(old, None)
 
@@ -433,7 +433,7 @@ class FieldResolver:
         """Prepare a field anew next time: labels of it were saved."""
         self._save_count += 1
         for key, prepared in list(self._ready.items()):
-            if address in prepared.images:
+            if address in prepared.image_addresses:
                 self._ready.pop(key, None)
 
     def _find_field(self, wanted: ShownFields) -> Position:
@@ -453,14 +453,14 @@ class FieldResolver:
             match move:
                 case FieldEntry():
                     field = position.field or None
-                    position = route.entry(position.well, field, runs)
+                    position = route.find_entry(position.well, field, runs)
                 case WellStep(rows, columns):
                     plate = self._read_map()
-                    position = route.beside(plate, position, rows, columns, runs)
+                    position = route.find_beside(plate, position, rows, columns, runs)
                 case FieldStep(step):
-                    position = route.stepped(position, step, self._order, runs)
+                    position = route.find_next(position, step, self._order, runs)
                 case AcquisitionChange():
-                    position = route.in_run(position, runs)
+                    position = route.find_in_run(position, runs)
         return position
 
     def _prepare_overview(self, wanted: ShownFields) -> PreparedFields:
@@ -476,7 +476,9 @@ class FieldResolver:
             groups.append(group)
             tiles += cells
         fields = replace(wanted, zoom_well=None)
-        return replace(prepare(fields, groups, estimate=True), tiles=tuple(tiles))
+        return replace(
+            prepare_layers(fields, groups, estimate=True), tiles=tuple(tiles)
+        )
 
     def _open_overview(
         self,
@@ -508,12 +510,12 @@ class FieldResolver:
             wanted = runs
         groups: list[Group | None] = []
         for run in wanted:
-            partner = self.route.partner(position, run)
+            partner = self.route.find_partner(position, run)
             title = self._title_of(run, runs)
             groups += [None] if partner is None else self.open_field(title, partner)
         # Acquisitions that this well lacks are chosen still.
         groups += [None] * (len(runs) - len(groups))
-        return prepare(ShownFields(position=position), groups, estimate=True)
+        return prepare_layers(ShownFields(position=position), groups, estimate=True)
 
     def open_field(self, name: str, position: Position) -> list[Group]:
         """Open one image and its labels, as if it were opened by itself.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.positions import Position, inline
+from napari_ngff.viewer.browsing.positions import Position, inline_title
 from napari_ngff.viewer.notices import counted, shorten
 
 if TYPE_CHECKING:
@@ -207,7 +207,9 @@ class FieldNotices:
         if fields.position is None:
             return OVERVIEW
         position = fields.named_position
-        return NEXT_IMAGE if position is None else inline(self._name_field(position))
+        return (
+            NEXT_IMAGE if position is None else inline_title(self._name_field(position))
+        )
 
     def show_failed(self, fields: ShownFields, reason: str) -> None:
         """Show why nothing of what was asked for is shown."""
@@ -221,7 +223,7 @@ class FieldNotices:
         """Show once of an image that its finest level cannot be read."""
         if reasons and position not in self._coarse:
             self._coarse.add(position)
-            title = inline(self._name_field(position))
+            title = inline_title(self._name_field(position))
             frontend.show(reasons, f"Low resolution: {shorten(title)}")
 
     def show_skipped(self, well: str | None, reasons: Mapping[Position, str]) -> None:
@@ -229,9 +231,9 @@ class FieldNotices:
         if not reasons or well in self._skipped:
             return
         self._skipped.add(well)
-        what = inline(self._name_field(next(iter(reasons))))
+        what = inline_title(self._name_field(next(iter(reasons))))
         if len(reasons) > 1:
-            title = inline(self._name_field(Position(well, "")))
+            title = inline_title(self._name_field(Position(well, "")))
             what = f"{len(reasons)} images" + (f" of {title}" if title else "")
         frontend.show(tuple(reasons.values()), f"Not readable: {shorten(what)}")
 
@@ -239,5 +241,5 @@ class FieldNotices:
         """Show why images do not stand beside the one on screen."""
         what = counted(len(reasons), "image")
         if len(reasons) == 1:
-            what = inline(self._name_field(next(iter(reasons))))
+            what = inline_title(self._name_field(next(iter(reasons))))
         frontend.show(tuple(reasons.values()), f"Not compared: {shorten(what)}")

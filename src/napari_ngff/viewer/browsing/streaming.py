@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.tiles import WellCells
     from napari_ngff.store.arrays.boxes import Box
 
-__all__ = ["Misfits", "Stream", "reread"]
+__all__ = ["OversizedWells", "WellStream", "reread_layer"]
 
 TURN = 0.4
 """Seconds of drawing after which what is there is shown."""
@@ -34,7 +34,7 @@ Asked = tuple[int, "Box"]
 """Id of a level, and a rectangle of it."""
 
 
-class Stream:
+class WellStream:
     """Draws what napari asked for in workers.
 
     Parameters
@@ -64,7 +64,7 @@ class Stream:
         """Whether something is still to be drawn."""
         return self._running
 
-    def connect(self, tiles: Iterable[WellCells]) -> None:
+    def connect_wells(self, tiles: Iterable[WellCells]) -> None:
         """Have these drawn from now on, and no others."""
         self.close()
         # Without worker threads, drawing later would not be drawing elsewhere.
@@ -172,7 +172,7 @@ def _join_boxes(whole: Box, piece: Box) -> Box:
     return tuple((min(a, c), max(b, d)) for (a, b), (c, d) in pairs)
 
 
-def reread(layer: Layer) -> None:
+def reread_layer(layer: Layer) -> None:
     """Show what can be read of a layer now."""
     # napari 0.9 keeps the coarsest level of layers of two axes, once it was read.
     forget = getattr(layer, "_reset_thumbnail_level_data", None)
@@ -192,7 +192,7 @@ Misfit = tuple[int | None, str, str | None]
 """Acquisition, labels and well."""
 
 
-class Misfits:
+class OversizedWells:
     """Remembers for which wells room was made; once for each."""
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ class Misfits:
         self._tried |= new
         return bool(new)
 
-    def problems(self, mosaics: Sequence[WellCells]) -> dict[str | None, str]:
+    def list_problems(self, mosaics: Sequence[WellCells]) -> dict[str | None, str]:
         """Tell why wells are not shown whole that there still is no room for."""
         misfits = _misfits_of(mosaics)
         return {misfit[2]: why for misfit, why in misfits if misfit in self._tried}

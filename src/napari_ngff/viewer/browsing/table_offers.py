@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
 
 __all__ = [
-    "Gathered",
-    "Offer",
-    "Scope",
+    "GatheredTable",
+    "MeasureScope",
+    "TableOffer",
     "TableOrigin",
     "find_offers",
     "gather_offer",
@@ -64,7 +64,7 @@ TASKS: dict[TableOrigin, Callable[..., Any]] = {
 """What is done to each image, for tables that are gathered."""
 
 
-class Scope(StrEnum):
+class MeasureScope(StrEnum):
     """What is measured."""
 
     FIELD = "in this field"
@@ -73,7 +73,7 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class TableOffer:
     """A table that there is, or that can be made.
 
     Attributes
@@ -102,23 +102,23 @@ class Offer:
         )
 
 
-def find_offers(browser: Browser) -> tuple[Offer, ...]:
+def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
     """Read which tables are in a plate and in the images of its first wells, and of
     which labels there are numbers.
     """
     node = browser.node
-    found: dict[Offer, None] = {}
+    found: dict[TableOffer, None] = {}
     labels: tuple[str, ...] = ()
     try:
         found.update(
-            (Offer(TableOrigin.PLATE, name), None) for name in table_names(node)
+            (TableOffer(TableOrigin.PLATE, name), None) for name in table_names(node)
         )
         labels = browser.label_names()
     except (OMEZarrError, OSError):
         pass  # a damaged list of tables; all else can be used
     with suppress(OMEZarrError, OSError):  # told when a round of annotation begins
         found.update(
-            {Offer(TableOrigin.STATES, ""): None} if FieldStates(node).has_any else {}
+            {TableOffer(TableOrigin.STATES, ""): None} if FieldStates(node).has_any else {}
         )
     wells: list[str | None] = [well.path for well in browser.map.wells]
     for well in wells[:WELLS_ASKED] or [None]:
@@ -128,11 +128,11 @@ def find_offers(browser: Browser) -> tuple[Offer, ...]:
             names = table_names(node.child(path))
         except (OMEZarrError, OSError, IndexError):
             continue  # the map shows it crossed
-        found.update((Offer(TableOrigin.IMAGES, name), None) for name in names)
-    return (*found, *(Offer(TableOrigin.COUNT, name) for name in labels))
+        found.update((TableOffer(TableOrigin.IMAGES, name), None) for name in names)
+    return (*found, *(TableOffer(TableOrigin.COUNT, name) for name in labels))
 
 
-def read_offer(node: Node, offer: Offer) -> Table:
+def read_offer(node: Node, offer: TableOffer) -> Table:
     """Read a table that is kept as one: of the plate, or of its annotation.
 
     Raises
@@ -146,7 +146,7 @@ def read_offer(node: Node, offer: Offer) -> Table:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gathered:
+class GatheredTable:
     """A table that was made of what each image says.
 
     Attributes
@@ -164,11 +164,11 @@ class Gathered:
 
 def gather_offer(
     node: Node,
-    offer: Offer,
+    offer: TableOffer,
     goes_on: Callable[[int, int], bool],
     places: Sequence[FieldPath] | None = None,
     wells: Sequence[str] | None = None,
-) -> Gathered | None:
+) -> GatheredTable | None:
     """Make one of the tables that take a look at each image; see `measure`."""
     task = TASKS[offer.source]
     measured = measure(
@@ -180,10 +180,10 @@ def gather_offer(
     said = measured.frame.attrs.get("region", "")
     region = offer.name if offer.source is TableOrigin.MEASURED else said
     table = tabulate(measured.frame, offer.title, well_column, region)
-    return Gathered(table, _describe_result(offer, measured), measured.problems)
+    return GatheredTable(table, _describe_result(offer, measured), measured.problems)
 
 
-def _describe_result(offer: Offer, found: MeasureResult) -> str:
+def _describe_result(offer: TableOffer, found: MeasureResult) -> str:
     counted = offer.source is TableOrigin.COUNT
     count = found.frame["labels"].sum() if counted else len(found.frame)
     what = {

@@ -25,9 +25,9 @@ from napari_ngff.viewer.browsing.joined_tables import (
     color_numbers,
 )
 from napari_ngff.viewer.browsing.table_offers import (
-    Gathered,
-    Offer,
-    Scope,
+    GatheredTable,
+    MeasureScope,
+    TableOffer,
     TableOrigin,
     find_offers,
     gather_offer,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.latest_task import TaskTurn
 
-__all__ = ["Tables", "join_table", "labels_shown", "names_shown"]
+__all__ = ["PlateTables", "join_table", "labels_shown", "names_shown"]
 
 CHANGING = (TableOrigin.PLATE, TableOrigin.IMAGES, TableOrigin.COUNT)
 """What is read anew when it is chosen again; that takes its time."""
@@ -56,7 +56,7 @@ CHANGING = (TableOrigin.PLATE, TableOrigin.IMAGES, TableOrigin.COUNT)
 UNSAVED = "Unsaved edits are not measured; save them first."
 
 
-class Tables:
+class PlateTables:
     """The tables of one browser, and what is shown of them.
 
     All that were read are joined by their wells: the map is coloured by a column of any
@@ -85,8 +85,8 @@ class Tables:
     def __init__(self, viewer: ViewerModel, browser: Browser) -> None:
         self._viewer = weakref.ref(viewer)
         self.browser = browser
-        self.offers: tuple[Offer, ...] = ()
-        self.chosen: Offer | None = None
+        self.offers: tuple[TableOffer, ...] = ()
+        self.chosen: TableOffer | None = None
         self.column: str | None = None
         self.log: bool | None = None
         self._how = AGGREGATIONS[0]
@@ -98,7 +98,7 @@ class Tables:
 
     def close(self) -> None:
         """Do no more; features that were joined stay."""
-        self.cancel()
+        self.cancel_task()
         self.browser.layers_changed.disconnect(self._join_features, missing_ok=True)
 
     # What there is.
@@ -116,7 +116,7 @@ class Tables:
     @property
     def all_columns(self) -> dict[TableColumn, str]:
         """Columns of all tables that were read, with titles for people."""
-        return self._joined.columns()
+        return self._joined.title_columns()
 
     @property
     def table_column(self) -> TableColumn | None:
@@ -128,7 +128,7 @@ class Tables:
     @property
     def ways(self) -> tuple[str, ...]:
         """List how the rows of a well can become one value of the column."""
-        return self._joined.ways(self.table_column)
+        return self._joined.ways_of(self.table_column)
 
     @property
     def how(self) -> str:
@@ -149,24 +149,27 @@ class Tables:
         """Paths of the wells on the map."""
         return tuple(well.path for well in self.browser.map.wells)
 
-    def find(self) -> None:
+    def find_tables(self) -> None:
         """Look which tables and labels there are, in a worker."""
         frontend.run(lambda: find_offers(self.browser), self._add_offers)
 
-    def _add_offers(self, offers: Sequence[Offer]) -> None:
+    def _add_offers(self, offers: Sequence[TableOffer]) -> None:
         self.offers = tuple(dict.fromkeys((*self.offers, *offers)))
         self.changed.emit()
 
     # Which is shown.
 
-    def load(self, path: str) -> None:
+    def load_file(self, path: str) -> None:
         """Read a table from a file, and choose it."""
-        offer, alone = Offer(TableOrigin.FILE, os.path.basename(path)), not self.wells
+        offer, alone = (
+            TableOffer(TableOrigin.FILE, os.path.basename(path)),
+            not self.wells,
+        )
         self._start_task(
             lambda _: read_table(path, alone=alone), partial(self._take_table, offer)
         )
 
-    def choose(self, offer: Offer | None) -> None:
+    def choose_table(self, offer: TableOffer | None) -> None:
         """Choose a table; those of images, and numbers, are gathered first.
 
         One that is chosen already is read anew, where it is not of a file.
@@ -183,13 +186,15 @@ class Tables:
             return
         self._gather_table(offer)
 
-    def _may_differ(self, offer: Offer) -> bool:
+    def _may_differ(self, offer: TableOffer) -> bool:
         """Tell whether a table that was read is to be read anew."""
         if offer.source is TableOrigin.STATES:  # they change while one annotates
             return True
         return offer == self.chosen and offer.source in CHANGING
 
-    def measure(self, label: str, scope: Scope, selected: Sequence[str] = ()) -> None:
+    def measure_labels(
+        self, label: str, scope: MeasureScope, selected: Sequence[str] = ()
+    ) -> None:
         """Measure labels as they are saved, and choose the table.
 
         Parameters
@@ -202,19 +207,22 @@ class Tables:
             Paths of wells for `Scope.SELECTED`.
         """
         here = self.browser.position
-        if scope is Scope.FIELD and here is None:
+        if scope is MeasureScope.FIELD and here is None:
             self.told.emit("Show a field first.")
             return
         labels = labels_shown(self._viewer(), self.browser, label)
-        places, wells = None, tuple(selected) if scope is Scope.SELECTED else None
-        if scope is Scope.FIELD and here is not None:
+        places, wells = (
+            None,
+            tuple(selected) if scope is MeasureScope.SELECTED else None,
+        )
+        if scope is MeasureScope.FIELD and here is not None:
             shown = (FieldPath(here.well, here.field), *(place for _, place in labels))
             places = tuple(dict.fromkeys(shown))
         unsaved = any(getattr(layer, "unsaved", False) for layer, _ in labels)
         note = UNSAVED if unsaved else ""
-        self._gather_table(Offer(TableOrigin.MEASURED, label), places, wells, note)
+        self._gather_table(TableOffer(TableOrigin.MEASURED, label), places, wells, note)
 
-    def save(self, path: str) -> None:
+    def save_table(self, path: str) -> None:
         """Write the chosen table into a file, CSV or Parquet, in a worker."""
         table = self.table
         if table is not None:
@@ -238,7 +246,7 @@ class Tables:
 
     def _gather_table(
         self,
-        offer: Offer,
+        offer: TableOffer,
         places: tuple[FieldPath, ...] | None = None,
         wells: tuple[str, ...] | None = None,
         note: str = "",
@@ -246,7 +254,7 @@ class Tables:
         """Look at each image in a worker; a note is told at once, and in the end."""
         node = self.browser.node
 
-        def show_gathered(found: Gathered | None) -> None:
+        def show_gathered(found: GatheredTable | None) -> None:
             if found is not None:
                 self._take_table(offer, found.table)
                 self.told.emit(f"{note} {found.told}".strip())
@@ -255,7 +263,7 @@ class Tables:
                     count = f"Left out: {len(found.problems):,}."
                     frontend.show(found.problems, count)
 
-        def gather_fields(turn: TaskTurn) -> Gathered | None:
+        def gather_fields(turn: TaskTurn) -> GatheredTable | None:
             return gather_offer(node, offer, turn.report_progress, places, wells)
 
         self._start_task(gather_fields, show_gathered, note)
@@ -282,7 +290,7 @@ class Tables:
             self.told.emit(note)
         self._task.start(work, finish_task, report_failure)
 
-    def cancel(self) -> None:
+    def cancel_task(self) -> None:
         """Give up what goes on in a worker, and say so."""
         self.give_up()
         self.progressed.emit(1, 1)
@@ -292,8 +300,8 @@ class Tables:
         """Let a worker end after the fields that were begun; in the main thread."""
         self._task.cancel()
 
-    def _take_table(self, offer: Offer, table: Table) -> None:
-        self._joined.add(offer, table)
+    def _take_table(self, offer: TableOffer, table: Table) -> None:
+        self._joined.add_table(offer, table)
         self.offers = tuple(dict.fromkeys((offer, *self.offers)))
         strangers = len(
             set(table.frame[WELL].unique()) - set(table.on(self.wells)) - {""}
@@ -304,7 +312,7 @@ class Tables:
             self.told.emit(f"{wells} in {offer.title} {verb} not on this plate.")
         self._show_table(offer)
 
-    def _show_table(self, offer: Offer | None) -> None:
+    def _show_table(self, offer: TableOffer | None) -> None:
         self.chosen = offer
         table = self.table
         columns = (*table.numeric, *table.columns) if table is not None else ()
@@ -332,7 +340,7 @@ class Tables:
             self._join_features()
         self.color_by(None if column is None else column.name, how)
 
-    def limit(self, limits: tuple[float, float] | None) -> None:
+    def limit_colors(self, limits: tuple[float, float] | None) -> None:
         """Choose the values of the first and last colour; None for all there are."""
         self._limits = limits
         self.changed.emit()
@@ -342,17 +350,17 @@ class Tables:
         self.log, self._limits = log, None
         self.changed.emit()
 
-    def coloring(self) -> Coloring | None:
+    def color_map(self) -> Coloring | None:
         """Give the values for the map, of the rows that the filter lets through."""
         column = self.table_column
         if column is None:
             return None
-        found = self._joined.coloring(column, self.how, self._filter, self.wells)
+        found = self._joined.color_wells(column, self.how, self._filter, self.wells)
         if found.categories:
             return found
         return color_numbers(found.values, found.title, self._limits, self.log)
 
-    def filter(self, text: str) -> None:
+    def filter_wells(self, text: str) -> None:
         """Let a line of text choose wells, and rows of the table.
 
         Parameters
@@ -361,14 +369,14 @@ class Tables:
             Parts joined by "and": tests of columns, which a row of the well has to
             meet, and words as `well_filter.matching` takes them.
         """
-        shown = self.coloring() if self.log is None else None
+        shown = self.color_map() if self.log is None else None
         if shown is not None:
             self.log = shown.is_log  # else fewer rows might have another scale
         self._filter = text
         self.changed.emit()
 
     @property
-    def problem(self) -> str:
+    def filter_problem(self) -> str:
         """Why the filter means nothing; "" where it does."""
         try:
             self._find_shown()
@@ -377,7 +385,7 @@ class Tables:
         return ""
 
     @property
-    def shown(self) -> frozenset[str] | None:
+    def wells_shown(self) -> frozenset[str] | None:
         """Paths of the wells that the filter means; None for all, and for `problem`."""
         try:
             return self._find_shown()
@@ -396,7 +404,7 @@ class Tables:
         join_table(self._viewer(), self.browser, table)
         names = names_shown(self._viewer(), self.browser)
         if not set(names) <= set(self.labels):
-            self._add_offers([Offer(TableOrigin.COUNT, name) for name in names])
+            self._add_offers([TableOffer(TableOrigin.COUNT, name) for name in names])
 
 
 def labels_shown(
@@ -418,7 +426,7 @@ def labels_shown(
     root = browser.node.location.join_path(position.well or "").path
     for layer in viewer.layers:
         origin = layer.metadata.get(KEY)
-        mine = layer._type_string == "labels" and browser.owns(layer)
+        mine = layer._type_string == "labels" and browser.owns_layer(layer)
         if mine and isinstance(origin, LayerOrigin):
             picture = origin.picture
             image = picture.image if picture is not None else None

@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.label_classes import STATES
 from napari_ngff.viewer import settings
-from napari_ngff.viewer.browsing.annotation import annotate
+from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import show_browser
@@ -28,7 +28,7 @@ from napari_ngff.widgets.browser.host import show_browser
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-    from napari_ngff.viewer.browsing.annotation import Annotation
+    from napari_ngff.viewer.browsing.annotation import AnnotationRound
 
 __all__ = ["RoundBar"]
 
@@ -46,7 +46,7 @@ class RoundBar(QGroupBox):
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__("Fields", parent)
         self._viewer = viewer
-        self.annotation: Annotation | None = None
+        self.annotation: AnnotationRound | None = None
         self.begin = QPushButton("Annotate all fi&elds", self)
         self.begin.setToolTip(
             "The same labels and classes in every field, and how far each field is."
@@ -115,7 +115,7 @@ class RoundBar(QGroupBox):
         """Begin with the selected labels' name, in the field that is shown."""
         active = self._viewer.layers.selection.active
         try:
-            self.annotation = annotate(self._viewer, label_name(active) or NAME)
+            self.annotation = begin_annotation(self._viewer, label_name(active) or NAME)
         except (ValueError, OMEZarrError, OSError) as error:
             self.told.emit(str(error))
             return
@@ -144,7 +144,7 @@ class RoundBar(QGroupBox):
         if annotation is None:
             return
         position = annotation.browser.position
-        title = "" if position is None else annotation.browser.title(position)
+        title = "" if position is None else annotation.browser.name_field(position)
         self.place.setText(title or "Plate overview")
         with QSignalBlocker(self.state):
             self.state.setCurrentText(annotation.state)
@@ -157,12 +157,12 @@ class RoundBar(QGroupBox):
     def goOn(self) -> None:
         """Go to the next field."""
         if self.annotation is not None:
-            self.annotation.step(1)
+            self.annotation.step_field(1)
 
     def goBack(self) -> None:
         """Go to the previous field."""
         if self.annotation is not None:
-            self.annotation.step(-1)
+            self.annotation.step_field(-1)
 
     def _on_todo(self) -> None:
         if self.annotation is not None:

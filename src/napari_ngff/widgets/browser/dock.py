@@ -15,7 +15,7 @@ from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
 from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.browsing.table_offers import Scope
+from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.inspection import node_of
 from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.viewer.notices import shortened
@@ -120,8 +120,8 @@ class BrowserDock(BrowserPanel):
         browser.position_changed.connect(self._on_position)
         browser.layers_changed.connect(self._on_layers)
         browser.approached.connect(self._select)
-        browser.clicks.clicked.connect(self._on_canvas_click)
-        browser.clicks.menu_wanted.connect(self._on_menu)
+        browser.canvas_clicks.clicked.connect(self._on_canvas_click)
+        browser.canvas_clicks.menu_wanted.connect(self._on_menu)
         browser.wells_changed.connect(self._show_problems)
         browser.busy.connect(self._on_busy)
         browser.states.changed.connect(self._want_states)
@@ -158,8 +158,8 @@ class BrowserDock(BrowserPanel):
                 (browser.position_changed, self._on_position),
                 (browser.layers_changed, self._on_layers),
                 (browser.approached, self._select),
-                (browser.clicks.clicked, self._on_canvas_click),
-                (browser.clicks.menu_wanted, self._on_menu),
+                (browser.canvas_clicks.clicked, self._on_canvas_click),
+                (browser.canvas_clicks.menu_wanted, self._on_menu),
                 (browser.wells_changed, self._show_problems),
                 (browser.busy, self._on_busy),
                 (browser.states.changed, self._want_states),
@@ -217,7 +217,7 @@ class BrowserDock(BrowserPanel):
     def addImage(self, path: str) -> None:
         """Show an image beside the one on screen, or take it away again."""
         if self._browser is not None:
-            self._browser.pin(None, path)
+            self._browser.toggle_pin(None, path)
 
     def showMode(self, mode: CanvasMode) -> None:
         """Show the plate, the selected wells, a well, or a field."""
@@ -251,7 +251,7 @@ class BrowserDock(BrowserPanel):
     def pinWell(self, path: str) -> None:
         """Show a well beside what is shown, or take it away again."""
         if self._browser is not None:
-            self._browser.pin(path)
+            self._browser.toggle_pin(path)
 
     def stepWell(self, rows: int, columns: int) -> None:
         """Go to the next well in a direction."""
@@ -281,8 +281,8 @@ class BrowserDock(BrowserPanel):
             return
         self._asked = place
         labels = tables.labels if tables is not None and place.well else ()
-        compared = any(self._is_asked(one) for one in browser.pinned)
-        self._menu.offer(browser.title(place), labels, is_compared=compared)
+        compared = any(self._is_asked(one) for one in browser.pinned_fields)
+        self._menu.offer(browser.name_field(place), labels, is_compared=compared)
 
     def _is_asked(self, other: Position) -> bool:
         asked = self._asked
@@ -295,12 +295,12 @@ class BrowserDock(BrowserPanel):
 
     def _on_compare(self) -> None:
         if self._browser is not None:
-            self._browser.pin(self._asked.well, self._asked.field or None)
+            self._browser.toggle_pin(self._asked.well, self._asked.field or None)
 
     def _on_measure(self, label: str) -> None:
         tables = self.tables.tables()
         if tables is not None and self._asked.well is not None:
-            tables.measure(label, Scope.SELECTED, [self._asked.well])
+            tables.measure_labels(label, MeasureScope.SELECTED, [self._asked.well])
 
     def _on_inspect(self) -> None:
         browser, asked = self._browser, self._asked
@@ -312,14 +312,14 @@ class BrowserDock(BrowserPanel):
     def _on_copy(self) -> None:
         clipboard = QGuiApplication.clipboard()
         if clipboard is not None and self._browser is not None:
-            clipboard.setText(self._browser.title(self._asked))
+            clipboard.setText(self._browser.name_field(self._asked))
 
     def _on_annotate(self) -> None:
         show_dock(self._viewer, ANNOTATE)
 
     def _on_cancel(self) -> None:
         if self._browser is not None:
-            self._browser.cancel()
+            self._browser.cancel_reading()
 
     def _on_acquisitions(self, ids: tuple[int, ...]) -> None:
         if self._browser is not None:
@@ -361,7 +361,7 @@ class BrowserDock(BrowserPanel):
             elif self._mode() is CanvasMode.SELECTED and not self.map.selected():
                 self.map.setSelected(browser.shown_wells)
             return
-        self.status.setText(browser.title(position))
+        self.status.setText(browser.name_field(position))
         if position.well not in (None, self.map.current()):
             self.map.setSelected([position.well])
         self._frame(position.well)
@@ -382,10 +382,12 @@ class BrowserDock(BrowserPanel):
         browser = self._browser
         if browser is None or not isalive(self):  # type: ignore[no-untyped-call]
             return
-        self.map.setPinned({p.well for p in browser.pinned if p.well is not None})
-        self.controls.setAcquisitions(browser.acquisitions, browser.chosen)
+        self.map.setPinned(
+            {p.well for p in browser.pinned_fields if p.well is not None}
+        )
+        self.controls.setAcquisitions(browser.acquisitions, browser.chosen_acquisitions)
         self.controls.showLabels(browser.labels)
-        self.well.setRuns(browser.chosen)
+        self.well.setRuns(browser.chosen_acquisitions)
         self._on_position(browser.position)
         QTimer.singleShot(0, self._reveal_layer)
 
@@ -496,5 +498,7 @@ class BrowserDock(BrowserPanel):
     def _on_hovered(self, path: str) -> None:
         well = self.map.wellOf(path)
         browser = self._browser
-        title = browser.title(browser.position) if browser and browser.position else ""
+        title = (
+            browser.name_field(browser.position) if browser and browser.position else ""
+        )
         self.status.setText(well.name if well is not None else title)

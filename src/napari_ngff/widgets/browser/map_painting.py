@@ -184,9 +184,9 @@ def paint_states(
     """
     if states is None:
         return
-    if states.share("done") + states.share("in progress"):
+    if states.share_of("done") + states.share_of("in progress"):
         paint_bar(painter, states, rect, colors)
-    if states.share("flagged"):
+    if states.share_of("flagged"):
         side = max(5, min(rect.width(), rect.height()) // 3)
         corner = rect.topLeft()
         flag = [corner, corner + QPoint(side, 0), corner + QPoint(0, side)]
@@ -202,8 +202,10 @@ def paint_bar(
     height = max(4, rect.height() // 6)
     bar = QRect(rect.left() + 1, rect.bottom() - height, rect.width() - 2, height)
     painter.fillRect(bar.adjusted(-1, -1, 1, 1), colors.shade)
-    done = round(bar.width() * states.share("done"))
-    begun = round(bar.width() * (states.share("done") + states.share("in progress")))
+    done = round(bar.width() * states.share_of("done"))
+    begun = round(
+        bar.width() * (states.share_of("done") + states.share_of("in progress"))
+    )
     half = bar.bottom() + 1 - height // 2
     painter.fillRect(bar.left(), half, begun, height // 2, colors.mark)
     painter.fillRect(bar.left(), bar.top(), done, height, colors.mark)

@@ -24,9 +24,9 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.plate.tables.files import SUFFIXES
-from napari_ngff.viewer.browsing.joined_tables import colors
-from napari_ngff.viewer.browsing.table_offers import Scope
-from napari_ngff.viewer.browsing.tables import Tables
+from napari_ngff.viewer.browsing.joined_tables import map_colors
+from napari_ngff.viewer.browsing.table_offers import MeasureScope
+from napari_ngff.viewer.browsing.tables import PlateTables
 from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.widgets.browser.choice_box import ChoiceBox
 from napari_ngff.widgets.browser.controls import caption
@@ -71,7 +71,7 @@ class TableBar(QWidget):
     ) -> None:
         super().__init__(parent)
         self._map, self._controls = plate_map, controls
-        self._tables: Tables | None = None
+        self._tables: PlateTables | None = None
         self._message = ""
         self.legend = LegendWatcher(plate_map)
         self.table = ChoiceBox(self)
@@ -174,7 +174,7 @@ class TableBar(QWidget):
 
     # --- what it is given
 
-    def tables(self) -> Tables | None:
+    def tables(self) -> PlateTables | None:
         """Return the tables of what is walked."""
         return self._tables
 
@@ -188,26 +188,26 @@ class TableBar(QWidget):
             self.destroyed.disconnect(tables.give_up)
             tables.close()
         if browser is not None:
-            self._tables = Tables(viewer, browser)
+            self._tables = PlateTables(viewer, browser)
             self._tables.changed.connect(self._show)
             self._tables.told.connect(self._say)
             self._tables.progressed.connect(self._on_progress)
             self.destroyed.connect(self._tables.give_up)
-            self._tables.find()
+            self._tables.find_tables()
         self._on_progress(1, 1)
         self._show()
 
     def load(self, path: str) -> None:
         """Read a table from a file and colour the map by it."""
         if self._tables is not None:
-            self._tables.load(path)
+            self._tables.load_file(path)
 
     # --- what the user does
 
     def _on_table(self, row: int) -> None:
         self._message = ""
         if self._tables is not None:
-            self._tables.choose(self.table.itemData(row))
+            self._tables.choose_table(self.table.itemData(row))
 
     def _on_column(self, _: int) -> None:
         if self._tables is not None:
@@ -226,47 +226,47 @@ class TableBar(QWidget):
     def _on_save(self) -> None:
         path = ask_table_file(self)
         if path and self._tables is not None:
-            self._tables.save(path)
+            self._tables.save_table(path)
 
     def _on_cancel(self) -> None:
         if self._tables is not None:
-            self._tables.cancel()
+            self._tables.cancel_task()
 
     def _on_menu(self) -> None:
         """Offer what can be measured now."""
         self.menu.clear()
         tables = self._tables
         for name in tables.labels if tables is not None else ():
-            for scope in Scope:
+            for scope in MeasureScope:
                 action = QAction(f"{name} {scope.value}", self.menu)
                 action.setData((name, scope))
-                if scope is Scope.SELECTED:
+                if scope is MeasureScope.SELECTED:
                     action.setEnabled(bool(self._map.selected()))
-                if scope is Scope.FIELD and tables is not None:
+                if scope is MeasureScope.FIELD and tables is not None:
                     action.setEnabled(tables.browser.position is not None)
                 self.menu.addAction(action)
 
     def _on_measure(self, action: QAction) -> None:
         name, scope = action.data()
         if self._tables is not None:
-            self._tables.measure(name, Scope(scope), self._map.selected())
+            self._tables.measure_labels(name, MeasureScope(scope), self._map.selected())
 
     def _on_limits(self, low: float, high: float) -> None:
         if self._tables is not None:
-            self._tables.limit((low, high))
+            self._tables.limit_colors((low, high))
 
     def _on_widened(self) -> None:
         if self._tables is not None:
-            self._tables.limit(None)
+            self._tables.limit_colors(None)
 
     def _on_filter(self, text: str) -> None:
         self._message = ""
         if self._tables is not None:
-            self._tables.filter(text)
+            self._tables.filter_wells(text)
 
     def _on_filter_applied(self) -> None:
         if self._tables is not None:
-            self._map.setSelected(self._tables.shown or ())
+            self._map.setSelected(self._tables.wells_shown or ())
 
     # --- what is seen
 
@@ -285,7 +285,7 @@ class TableBar(QWidget):
         """Show a sentence, or what is wrong with the filter; no sentence shows none."""
         if isalive(self):  # type: ignore[no-untyped-call]
             self._message = text
-            wrong = self._tables.problem if self._tables is not None else ""
+            wrong = self._tables.filter_problem if self._tables is not None else ""
             self.note.setText(wrong or text)
             self.note.setVisible(bool(wrong or text))
 
@@ -315,7 +315,7 @@ class TableBar(QWidget):
         self._show_columns(tables)
         self._show_values(tables)
 
-    def _show_columns(self, tables: Tables) -> None:
+    def _show_columns(self, tables: PlateTables) -> None:
         """Offer the columns of all tables, below their titles if there are several."""
         self.column.clear()
         self.column.addItem("thumbnails", None)
@@ -347,9 +347,9 @@ class TableBar(QWidget):
             if item is not None:
                 item.setEnabled(False)
 
-    def _show_values(self, tables: Tables) -> None:
-        self._map.setShown(tables.shown)
-        coloring = tables.coloring()
+    def _show_values(self, tables: PlateTables) -> None:
+        self._map.setShown(tables.wells_shown)
+        coloring = tables.color_map()
         self.log.setVisible(coloring is not None and not coloring.categories)
         if coloring is None:
             self._map.setValues(None)
@@ -360,7 +360,7 @@ class TableBar(QWidget):
             self.legend.setScale(None)
         else:
             numbers = ColorScale(
-                coloring.limits, colors(), coloring.title, coloring.is_log
+                coloring.limits, map_colors(), coloring.title, coloring.is_log
             )
             self._map.setValues(coloring.values, numbers)
             self.legend.setScale(numbers)

@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.field_labels import image_address
-from napari_ngff.viewer.browsing.positions import inline
+from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.notices import last_part
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -206,8 +206,12 @@ def _places(viewer: Any, layers: Iterable[Any]) -> str:
 def _image_title(viewer: Any, layer: Any) -> str:
     """Name the image of labels: "B3 - field 2", or "cells.ome.zarr"."""
     browser = session_of(viewer).browser
-    if browser is not None and browser.position is not None and browser.owns(layer):
-        return browser.title(browser.position)
+    if (
+        browser is not None
+        and browser.position is not None
+        and browser.owns_layer(layer)
+    ):
+        return browser.name_field(browser.position)
     return last_part(image_address(layer))
 
 
@@ -272,7 +276,7 @@ def _title(viewer: Any, kept: KeptEdits) -> str:
     position = position_of(browser, kept.image)
     if browser is None or position is None:
         return ""
-    return inline(browser.title(position))
+    return inline_title(browser.name_field(position))
 
 
 def _guard_of(viewer: Any) -> Guard | None:
