@@ -109,7 +109,7 @@ class AnnotationRound:
 
         Fields of broken wells are left out.
         """
-        found = {}
+        positions = {}
         wells: list[str | None] = [well.path for well in self.browser.map.wells]
         for well in wells or [None]:
             if self._closed:
@@ -118,9 +118,9 @@ class AnnotationRound:
                 places = self.browser.positions_of(well)
             except (OMEZarrError, OSError):
                 continue  # the map shows it crossed
-            found.update({key_of(place): place for place in places})
-        begun = (at for key, at in found.items() if self.states.state_of(key) != TODO)
-        return found, self.browser.label_classes(begun, self.name)
+            positions.update({key_of(position): position for position in places})
+        begun = (position for key, position in positions.items() if self.states.state_of(key) != TODO)
+        return positions, self.browser.label_classes(begun, self.name)
 
     def _on_fields_listed(
         self, found: tuple[dict[str, Position], tuple[LabelClass, ...]]
@@ -194,8 +194,8 @@ class AnnotationRound:
 
     def go_to_field(self, key: str) -> None:
         """Go to a field of `fields`."""
-        place = self._places[key]
-        self.browser.show_field(place.well, place.field)
+        position = self._places[key]
+        self.browser.show_field(position.well, position.field)
 
     def _arrive_at_field(self, position: Position | None) -> None:
         """Have labels of the name in the field, selected and with the brush in hand."""

@@ -131,8 +131,8 @@ class Browser:
     @property
     def problems(self) -> dict[str, str]:
         """Why wells cannot be shown (whole), by path; those that are known by now."""
-        found = self._display.problems
-        return {well or "": text for well, text in found.items()}
+        problems = self._display.problems
+        return {well or "": text for well, text in problems.items()}
 
     @property
     def acquisitions(self) -> tuple[Acquisition, ...]:
@@ -220,7 +220,7 @@ class Browser:
         CorruptDataError, OSError
             Where the states cannot be read.
         """
-        found = {}
+        well_states = {}
         for path, counts in self.states.count_by_well().items():
             if self.well_at(path) is None:
                 continue
@@ -228,8 +228,8 @@ class Browser:
                 total = len(self.positions_of(path))
             except (OMEZarrError, OSError):
                 total = sum(counts.values())
-            found[path] = WellStates(counts, total)
-        return found
+            well_states[path] = WellStates(counts, total)
+        return well_states
 
     # Actions.
 
@@ -334,10 +334,10 @@ class Browser:
 
     def position_at(self, world: Sequence[float]) -> Position | None:
         """Tell which image of the mosaic lies at a world coordinate; reads nothing."""
-        found = self._display.find_image_at(world)
-        if found is None:
+        image = self._display.find_image_at(world)
+        if image is None:
             return None
-        well, field = found
+        well, field = image
         run = field.acquisition if field is not None else None
         return Position(well, field.path if field is not None else "", run)
 
@@ -407,8 +407,8 @@ class Browser:
         viewer = self._viewer()
         if viewer is None:
             return None
-        found = self._display.find_image_at(camera_of(viewer).center[-2:])
-        return found[0] if found is not None else None
+        image = self._display.find_image_at(camera_of(viewer).center[-2:])
+        return image[0] if image is not None else None
 
 
 class DisplayListener:

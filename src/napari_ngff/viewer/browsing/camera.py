@@ -43,7 +43,7 @@ def camera_of(viewer: ViewerModel) -> Any:
 
 def place_of(layer: Layer) -> tuple[float, ...]:
     """Return the world coordinate of the first voxel of a layer."""
-    return tuple(float(at) for at in layer.data_to_world((0,) * layer.ndim))
+    return tuple(float(coordinate) for coordinate in layer.data_to_world((0,) * layer.ndim))
 
 
 def size_of(layer: Layer) -> tuple[int, ...]:
@@ -69,8 +69,8 @@ class CameraView:
     @classmethod
     def note_view(cls, viewer: ViewerModel, layer: Layer) -> CameraView:
         """Note how a viewer looks at a layer now; rounded to what can be seen."""
-        camera, place = camera_of(viewer), place_of(layer)
-        y, x = np.round(np.subtract(camera.center[-2:], place[-2:]) * camera.zoom, 2)
+        camera, corner = camera_of(viewer), place_of(layer)
+        y, x = np.round(np.subtract(camera.center[-2:], corner[-2:]) * camera.zoom, 2)
         return cls(float(f"{camera.zoom:.6g}"), (float(y), float(x)))
 
     def apply_to(self, viewer: ViewerModel, layer: Layer) -> None:
@@ -96,8 +96,8 @@ def follow_point(
     shift = np.subtract(after, before)
     ndim = viewer.dims.ndim
     displayed = list(viewer.dims.displayed)
-    for own, delta in enumerate(shift):
-        axis = own + ndim - len(shift)
+    for number, delta in enumerate(shift):
+        axis = number + ndim - len(shift)
         if delta and axis not in displayed and axis >= 0:
             viewer.dims.set_point(axis, viewer.dims.point[axis] + delta)
     moved = [shift[axis - ndim + len(shift)] for axis in displayed]
@@ -198,7 +198,7 @@ def corners_of(layer: Layer, tiles: WellCells, well: str | None) -> Corners | No
         return None
     lead = (0.0,) * (layer.ndim - 2)
     (top, left), (bottom, right) = (
-        layer.data_to_world((*lead, *at))[-2:] for at in box
+        layer.data_to_world((*lead, *corner))[-2:] for corner in box
     )
     return (float(top), float(left)), (float(bottom), float(right))
 
@@ -219,10 +219,10 @@ def cells_of(layer: Layer, tiles: WellCells) -> dict[str, Corners]:
         y, x = tile.corner
         ends = [
             tuple(
-                float(first + at * (last - first))
-                for first, last, at in zip(start, end, place, strict=True)
+                float(first + share * (last - first))
+                for first, last, share in zip(start, end, corner, strict=True)
             )
-            for place in ((y, x), (y + height, x + width))
+            for corner in ((y, x), (y + height, x + width))
         ]
         if tile.well is not None:
             cells[tile.well] = ((ends[0][0], ends[0][1]), (ends[1][0], ends[1][1]))

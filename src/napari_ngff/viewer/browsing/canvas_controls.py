@@ -232,8 +232,8 @@ class NamesDrawing:
             return None
         if NAMES_KEY not in scene.overlays:
             scene.overlays[NAMES_KEY] = NamesOverlay()
-        found: NamesOverlay = scene.overlays[NAMES_KEY]
-        return found
+        overlay: NamesOverlay = scene.overlays[NAMES_KEY]
+        return overlay
 
 
 _allowed: list[bool] = []
@@ -274,14 +274,14 @@ def name_headers(
     edge: float,
 ) -> tuple[PlacedName, ...]:
     """Name the rows (axis 0) or columns (1); none where they are not in line."""
-    found: dict[float, set[str]] = {}
+    names_by_middle: dict[float, set[str]] = {}
     for well in wells:
         low, high = (corner[axis] for corner in cells[well.path])
         name = plate.rows[well.row] if axis == 0 else plate.columns[well.column]
-        found.setdefault((low + high) / 2, set()).add(name)
-    if any(len(names) > 1 for names in found.values()):
+        names_by_middle.setdefault((low + high) / 2, set()).add(name)
+    if any(len(names) > 1 for names in names_by_middle.values()):
         return ()
-    lined = sorted((middle, names.pop()) for middle, names in found.items())
+    lined = sorted((middle, names.pop()) for middle, names in names_by_middle.items())
     if axis == 0:
         return tuple(PlacedName(name, middle, edge) for middle, name in lined)
     return tuple(PlacedName(name, edge, middle) for middle, name in lined)

@@ -171,15 +171,15 @@ class Display:
 
     def image_layers(self) -> list[Layer]:
         """List the layers of channels that are shown."""
-        found = self._layers_by_slot()
-        slots = [slot for slot in found if slot[1] == "image"]
-        return [found[slot] for slot in sorted(slots, key=lambda s: (s[0], int(s[2])))]
+        layers = self._layers_by_slot()
+        slots = [slot for slot in layers if slot[1] == "image"]
+        return [layers[slot] for slot in sorted(slots, key=lambda s: (s[0], int(s[2])))]
 
     def channel_layers(self) -> dict[int, Layer]:
         """Give the layers of channels, of the first of several acquisitions."""
-        found = self._layers_by_slot()
-        slots = [slot for slot in sorted(found, key=str) if slot[:2] == (0, "image")]
-        return {int(slot[2]): found[slot] for slot in slots}
+        layers = self._layers_by_slot()
+        slots = [slot for slot in sorted(layers, key=str) if slot[:2] == (0, "image")]
+        return {int(slot[2]): layers[slot] for slot in slots}
 
     def show_overview(
         self, paths: Sequence[str] | None, zoom_well: str | None = None
@@ -431,12 +431,12 @@ class Display:
     def _stay_in_well(self) -> Callable[[], None]:
         """Note what is looked at, to look there when wells lie elsewhere."""
         viewer = self._viewer()
-        found = (
+        image = (
             None
             if viewer is None
             else self.find_image_at(camera_of(viewer).center[-2:])
         )
-        well = found[0] if found is not None else None
+        well = image[0] if image is not None else None
         before, whole = self._well_corners(well), is_whole(self.image_layers())
 
         def move_camera() -> None:
@@ -472,10 +472,10 @@ class Display:
         layer = next(iter(self.image_layers()), None)
         if layer is None or not self._tiles or self.shown.position is not None:
             return None
-        found = image_at(layer, self._tiles[0], world)
-        if found is not None and found[0] is None and len(self.shown.wells) == 1:
-            return self.shown.wells[0], found[1]
-        return found
+        image = image_at(layer, self._tiles[0], world)
+        if image is not None and image[0] is None and len(self.shown.wells) == 1:
+            return self.shown.wells[0], image[1]
+        return image
 
     # What a reader has made of the node.
 
@@ -484,22 +484,22 @@ class Display:
     ) -> None:
         """Take over mosaics that are about to become layers; see `Browser.adopt`."""
         joined = self._slots.expect_layers(groups)
-        shown = self.shown
+        fields = self.shown
         if joined and joined[0].acquisition is None:
-            shown = replace(shown, acquisitions=())
+            fields = replace(fields, acquisitions=())
         for group in groups if joined else ():
             if group.labels:
-                shown = replace(shown, labels=group.labels[0].name)
+                fields = replace(fields, labels=group.labels[0].name)
         if joined and str(joined[0].arrangements.screen.node) == str(self._node):
             # What was read there needs not be read again.
             self.resolver.use_arrangements(joined[0].arrangements)
         self._tiles = tuple(joined)
-        shown = replace(shown, wells=tuple(wells or (w.path for w in self._wells)))
+        fields = replace(fields, wells=tuple(wells or (w.path for w in self._wells)))
         image = groups[0].image if len(groups) == 1 and not joined else None
         if image is not None:
             inner = image.node.location.path[len(self._node.location.path) :]
-            shown = replace(shown, position=Position(None, inner.strip("/")))
-        self._state.shown = shown
+            fields = replace(fields, position=Position(None, inner.strip("/")))
+        self._state.shown = fields
         self._stream.connect_wells(joined)
 
     def _on_inserted(self, event: Any) -> None:

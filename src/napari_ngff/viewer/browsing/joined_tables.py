@@ -101,10 +101,10 @@ def color_numbers(
     positive = [v for v in known if v > 0]
     log = bool(positive) and (suits_log(known) if is_log is None else is_log)
     used = positive if log else known
-    found = (min(used), max(used)) if used else (0.0, 1.0)
+    used_limits = (min(used), max(used)) if used else (0.0, 1.0)
     if limits is not None and not (log and limits[0] <= 0):
-        found = limits
-    return Coloring(values, found, title, log)
+        used_limits = limits
+    return Coloring(values, used_limits, title, log)
 
 
 def suits_log(values: Iterable[float]) -> bool:
@@ -134,16 +134,16 @@ def color_categories(
         All texts there are, also in wells that a filter leaves out: colours stay.
     """
     ordered = sorted(set(names), key=natural_key)
-    shown = ordered
+    categories = ordered
     if len(ordered) > MOST_CATEGORIES:
-        shown = [*ordered[: MOST_CATEGORIES - 1]]
-        shown.append(f"other ({len(ordered) - len(shown)})")
-    places = {name: min(i, len(shown) - 1) for i, name in enumerate(ordered)}
+        categories = [*ordered[: MOST_CATEGORIES - 1]]
+        categories.append(f"other ({len(ordered) - len(categories)})")
+    places = {name: min(i, len(categories) - 1) for i, name in enumerate(ordered)}
     values = {
         path: None if text is None else float(places[text])
         for path, text in texts.items()
     }
-    return Coloring(values, (0.0, max(1.0, len(shown) - 1)), title, False, tuple(shown))
+    return Coloring(values, (0.0, max(1.0, len(categories) - 1)), title, False, tuple(categories))
 
 
 def natural_key(text: str) -> tuple[tuple[int, int | str], ...]:
@@ -324,12 +324,12 @@ class JoinedTables:
                 owners.setdefault(name, (offer, name))
         for column, title in self.title_columns().items():
             owners.setdefault(title, (column.offer, column.name))
-        found: dict[TableOffer, tuple[ColumnCondition, ...]] = {}
+        conditions: dict[TableOffer, tuple[ColumnCondition, ...]] = {}
         for test in parse_conditions(" and ".join(tests), tuple(owners)):
             offer, name = owners[test.column]
             renamed = type(test)(name, test.operator, test.value)
-            found[offer] = (*found.get(offer, ()), renamed)
-        return words, found
+            conditions[offer] = (*conditions.get(offer, ()), renamed)
+        return words, conditions
 
     def wells_shown(
         self, text: str, chosen: TableOffer | None, plate: PlateMap
@@ -342,7 +342,7 @@ class JoinedTables:
         met = [matching_wells(plate, word) for word in words]
         wells = [well.path for well in plate.wells]
         met += [self._wells_met(offer, tests[offer], wells) for offer in tests]
-        known = [one for one in met if one is not None]
+        known = [wells_met for wells_met in met if wells_met is not None]
         self._shown = key, frozenset.intersection(*known) if known else None
         return self._shown[1]
 

@@ -147,8 +147,8 @@ class LayerSlots:
         if not isinstance(origin, LayerOrigin) or origin.picture is None:
             return False
         for (group, kind, _), other in self.current_layers(viewer).items():
-            one = other.metadata.get(KEY)
-            same = isinstance(one, LayerOrigin) and one.picture is origin.picture
+            other_origin = other.metadata.get(KEY)
+            same = isinstance(other_origin, LayerOrigin) and other_origin.picture is origin.picture
             if same and kind == "image" and other is not layer:
                 self.take_layer((group, "image", origin.channel or 0), layer)
                 return True
@@ -184,28 +184,28 @@ class LayerSlots:
     def _exchange_layers(
         self, viewer: ViewerModel, prepared: PreparedFields
     ) -> Iterator[None]:
-        here, wanted = self.current_layers(viewer), prepared.layers
-        blank = [slot for slot in here if slot[1] == "image" and slot not in wanted]
+        current, wanted = self.current_layers(viewer), prepared.layers
+        blank = [slot for slot in current if slot[1] == "image" and slot not in wanted]
         template = next((d for s, d in wanted.items() if s[1] == "image"), None)
-        was_active = viewer.layers.selection.active in here.values()
-        for slot in here:
+        was_active = viewer.layers.selection.active in current.values()
+        for slot in current:
             if slot[1] == "labels" and slot not in wanted:
-                self._looks[slot] = _look_of(here[slot])
-                self._keep_visibility(slot, here[slot])
-                viewer.layers.remove(here[slot])
+                self._looks[slot] = _look_of(current[slot])
+                self._keep_visibility(slot, current[slot])
+                viewer.layers.remove(current[slot])
                 del self._layers[slot]
                 yield
         for slot in blank:
             gone = slot[0] >= prepared.groups
-            if gone or (template and not swap_layer(here[slot], _make_empty(template))):
-                viewer.layers.remove(here[slot])
+            if gone or (template and not swap_layer(current[slot], _make_empty(template))):
+                viewer.layers.remove(current[slot])
                 del self._layers[slot]
             elif slot not in self._lacking:
-                self._lacking[slot] = bool(here[slot].visible)
-                here[slot].visible = False
+                self._lacking[slot] = bool(current[slot].visible)
+                current[slot].visible = False
             yield
         for slot, data in wanted.items():
-            self._show_one(viewer, slot, here.get(slot), data)
+            self._show_one(viewer, slot, current.get(slot), data)
             if slot in self._in_use:
                 self._go_on_painting(viewer, slot, was_active)
             yield
@@ -258,7 +258,7 @@ class LayerSlots:
         if not isinstance(layer, OMEZarrLabels) or not layer.editable:
             return
         classes = classes_of_layer(layer)
-        own = classes.items
+        field_classes = classes.items
         if labels.classes:
             classes.keep(labels.classes)
         layer.visible = labels.look.get("visible", True)
@@ -266,17 +266,17 @@ class LayerSlots:
             viewer.layers.selection.active = layer
         _apply_look(layer, labels.look)
         _select_same_class(classes, labels)
-        self._report_other_classes(own, labels.classes)
+        self._report_other_classes(field_classes, labels.classes)
 
     def _report_other_classes(
         self, own: Sequence[LabelClass], in_use: Sequence[LabelClass]
     ) -> None:
         """Show, once, that a label means another class than in the field before."""
-        before = {one.value: one.name for one in in_use}
-        for one in own:
-            name = before.get(one.value, one.name)
-            text = OTHER_CLASSES.format(one.value, one.name, name)
-            if name != one.name and text not in self._reported:
+        before = {label_class.value: label_class.name for label_class in in_use}
+        for label_class in own:
+            name = before.get(label_class.value, label_class.name)
+            text = OTHER_CLASSES.format(label_class.value, label_class.name, name)
+            if name != label_class.name and text not in self._reported:
                 self._reported.add(text)
                 show_warning(text)
                 return
@@ -356,8 +356,8 @@ def _look_of(layer: Layer) -> dict[str, Any]:
 def _select_same_class(classes: Classes, labels: LabelsInUse) -> None:
     """Paint with the class that was in hand, whose label may be another one here."""
     value = labels.look.get("selected_label")
-    names = {one.name for one in labels.classes if one.value == value}
-    same = [one.value for one in classes.items if one.name in names]
+    names = {label_class.name for label_class in labels.classes if label_class.value == value}
+    same = [label_class.value for label_class in classes.items if label_class.name in names]
     if same and value not in same:
         classes.select(same[0])
 
@@ -427,8 +427,8 @@ def _exchange_data(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool
 
 
 def _levels_of(layer: Layer) -> Sequence[Any]:
-    found: Sequence[Any] = layer.data if layer.multiscale else [layer.data]
-    return found
+    levels: Sequence[Any] = layer.data if layer.multiscale else [layer.data]
+    return levels
 
 
 def _size_of(level: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -492,13 +492,13 @@ class FieldExtras:
 
     def show_those_of(self, viewer: ViewerModel, position: Position | None) -> None:
         """Show the layers of a field, and hide those of others."""
-        for layer, own in list(self._positions.items()):
+        for layer, layer_position in list(self._positions.items()):
             if layer not in viewer.layers:
                 continue
-            if own == position and layer in self._hidden:
+            if layer_position == position and layer in self._hidden:
                 layer.visible = True
                 self._hidden.discard(layer)
-            elif own != position and layer.visible:
+            elif layer_position != position and layer.visible:
                 layer.visible = False
                 self._hidden.add(layer)
                 viewer.layers.selection.discard(layer)

@@ -90,14 +90,14 @@ class PinnedFields:
         self, viewer: ViewerModel
     ) -> dict[Position, tuple[float, float]]:
         """Give the first corner, along y and x, of each image that is pinned."""
-        found = {}
+        corners = {}
         for position in self.pinned_positions(viewer):
             layers = [x for x in self._layers[position] if x in viewer.layers]
             lows = [layer.extent.world[0, -2:] for layer in layers]
             if lows:  # else it is about to be there
                 y, x = np.min(lows, axis=0)
-                found[position] = float(y), float(x)
-        return found
+                corners[position] = float(y), float(x)
+        return corners
 
     def cancel_reading(self) -> None:
         """Give up what is being read."""
@@ -117,11 +117,11 @@ class PinnedFields:
             _: TaskTurn,
         ) -> tuple[list[tuple[Position, PreparedFields]], dict[Position, str]]:
             acts, failed = [], {}
-            for one in wanted:
+            for pin in wanted:
                 try:
-                    acts.append(self._prepare_pin(one, runs))
+                    acts.append(self._prepare_pin(pin, runs))
                 except (OMEZarrError, OSError) as error:
-                    failed[Position(one[0], one[1] or "")] = str(error)
+                    failed[Position(pin[0], pin[1] or "")] = str(error)
             return acts, failed
 
         def change_layers(
@@ -210,13 +210,13 @@ class PinnedFields:
 
     def arrange_layers(self, viewer: ViewerModel) -> None:
         """Put all to the right of what is shown now, which may lie elsewhere."""
-        shown = [
+        extents = [
             layer.extent.world[:, -2:]
             for layer in self._display.channel_layers().values()
         ]
-        if not shown:
+        if not extents:
             return
-        top, edge = float(shown[0][0, 0]), max(float(x[1, 1]) for x in shown)
+        top, edge = float(extents[0][0, 0]), max(float(x[1, 1]) for x in extents)
         for position in self.pinned_positions(viewer):
             layers = [x for x in self._layers[position] if x in viewer.layers]
             for layer in layers:
@@ -237,8 +237,8 @@ class PinnedFields:
                 viewer.layers.unlink_layers([layer])
                 viewer.layers.remove(layer)
         if viewer.layers.selection.active is None:
-            own = self._display.image_layers()
-            viewer.layers.selection.active = own[0] if own else None
+            images = self._display.image_layers()
+            viewer.layers.selection.active = images[0] if images else None
 
 
 def move_beside(layer: Layer, top: float, edge: float) -> None:

@@ -132,7 +132,7 @@ def placed_of(
     """
     listed = arrangements.screen.fields(well)
     arranged = [arrangements.of(well, run) for run in runs_of(listed)]
-    return {p.field.path: (one, p) for one in arranged for p in one.fields}
+    return {p.field.path: (arrangement, p) for arrangement in arranged for p in arrangement.fields}
 
 
 def runs_of(fields: Iterable[Field]) -> tuple[int | None, ...]:
@@ -169,11 +169,11 @@ def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
             reason = failed.get(field.path, "It cannot be read.")
             places.append(FieldPlace(position, (0, 0), (0, 0), title, reason))
             continue
-        _, found = placed[field.path]
-        multiscale = found.image.multiscale
+        _, placed_field = placed[field.path]
+        multiscale = placed_field.image.multiscale
         y, x = (abs(scale) for scale in multiscale.levels[0].scale[-2:])
-        height, width = found.size
-        top, left = found.offset
+        height, width = placed_field.size
+        top, left = placed_field.offset
         unit = (multiscale.axes[-1].unit or "") if multiscale.axes else ""
         corner, size = (top * y, left * x), (height * y, width * x)
         places.append(FieldPlace(position, corner, size, title))
@@ -211,9 +211,9 @@ def label_classes(
     At most `WELLS_ASKED` images are looked at, and the sidecars beside them.
     """
     screen = arrangements.screen
-    for place in itertools.islice(places, WELLS_ASKED):
+    for position in itertools.islice(places, WELLS_ASKED):
         try:
-            location = screen.place(place.well, place.field)
+            location = screen.place(position.well, position.field)
             image = read_node(location, screen.node.zarr_format)
             nodes = {label.name: label for label in image.labels().nodes}
             nodes = {**attached(image).labels, **nodes}
@@ -296,8 +296,8 @@ class FieldRoute:
             what = f"no image {field}" if field else "no image"
             msg = f"There is {what} in {self._screen.place(well, '')}."
             raise NodeNotFoundError(msg)
-        found = among[0] if field else self._first_readable(well, among)
-        return Position(well, found.path, found.acquisition)
+        field_found = among[0] if field else self._first_readable(well, among)
+        return Position(well, field_found.path, field_found.acquisition)
 
     def _first_readable(self, well: str | None, among: Sequence[Field]) -> Field:
         """Skip images that cannot be opened, and show once which these are."""
@@ -332,8 +332,8 @@ class FieldRoute:
         if not among:
             return self.find_entry(well, None, ())
         number = [f.path for f in mine].index(here.field)
-        found = among[min(number, len(among) - 1)]
-        return Position(well, found.path, found.acquisition)
+        partner = among[min(number, len(among) - 1)]
+        return Position(well, partner.path, partner.acquisition)
 
     def find_beside(
         self,
@@ -387,8 +387,8 @@ class FieldRoute:
             except (OMEZarrError, OSError):
                 continue
             if fields:
-                found = fields[0 if step > 0 else -1]
-                return Position(well, found.path, found.acquisition)
+                next_field = fields[0 if step > 0 else -1]
+                return Position(well, next_field.path, next_field.acquisition)
         return here
 
     def find_in_run(self, here: Position, runs: Sequence[int]) -> Position:
@@ -401,8 +401,8 @@ class FieldRoute:
         if not among:
             return here
         number = mine.index(here.field) if here.field in mine else 0
-        found = among[min(number, len(among) - 1)]
-        return Position(here.well, found.path, found.acquisition)
+        partner = among[min(number, len(among) - 1)]
+        return Position(here.well, partner.path, partner.acquisition)
 
     def find_partner(self, here: Position, run: int | None) -> Position | None:
         """Find the image of an acquisition at the place of one; None where none is."""

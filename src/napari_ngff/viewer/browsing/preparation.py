@@ -101,7 +101,7 @@ class PreparedFields:
             for slot, data in self.layers.items()
             if slot[1] == "image"
         ]
-        return {str(one.node) for one in origins if isinstance(one, LayerOrigin)}
+        return {str(origin.node) for origin in origins if isinstance(origin, LayerOrigin)}
 
 
 def prepare_layers(
@@ -116,8 +116,8 @@ def prepare_layers(
             continue
         if group.image is not None:
             coarser += missing_levels(group.image)
-        images, labels, left = layers_of(group, estimate=estimate)
-        messages += left
+        images, labels, omitted = layers_of(group, estimate=estimate)
+        messages += omitted
         for data in images:
             layers[(number, "image", data[1]["metadata"][KEY].channel or 0)] = data
         for data in labels:
@@ -130,9 +130,9 @@ def missing_levels(image: Picture) -> list[str]:
     stated = image.node.metadata.image
     if stated is None or is_joined(image):
         return []
-    shown = {level.path for level in image.pyramid.multiscale.levels}
+    readable = {level.path for level in image.pyramid.multiscale.levels}
     finest = stated.multiscales[0].levels[0].path
-    if finest in shown:
+    if finest in readable:
         return []
     where = f"{image.node.location.object_key(finest)}:"
     return [p.text for p in image.pyramid.problems if p.where == where]
@@ -392,18 +392,18 @@ class FieldResolver:
         if named and acquisitions and run is not None and run not in acquisitions:
             acquisitions = (run,)
         wells = () if position.well is None else (position.well,)
-        found = ShownFields(wells, position, acquisitions, wanted.labels)
+        fields = ShownFields(wells, position, acquisitions, wanted.labels)
         if isinstance(last, WellStep | FieldStep) and position == seen.position:
-            return PreparedFields(found)
+            return PreparedFields(fields)
         try:
             key = position, wanted.acquisitions
             prepared = self._ready.pop(key, None) or self._prepare_field(*key)
-            prepared = with_channels(replace(prepared, fields=found), seen.added)
+            prepared = with_channels(replace(prepared, fields=fields), seen.added)
             prefetch_layers(prepared, seen.views, is_newest, seen.canvas)
             return with_labels_in_use(prepared, seen.labels)
         except Exception as error:  # noqa: BLE001
             # Codecs raise whatever they like; the next step goes over this field.
-            return PreparedFields(found, reason=error_text(error))
+            return PreparedFields(fields, reason=error_text(error))
 
     def prefetch_neighbours(
         self,
@@ -417,8 +417,8 @@ class FieldResolver:
                 return
             saves = self._save_count
             try:
-                found = self._find_field(shown.add_move(FieldStep(step)))
-                key = found, shown.acquisitions
+                position = self._find_field(shown.add_move(FieldStep(step)))
+                key = position, shown.acquisitions
                 prepared = self._ready.get(key) or self._prepare_field(*key)
             except (OMEZarrError, OSError):
                 continue  # reported when one goes there

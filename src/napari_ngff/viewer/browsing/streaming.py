@@ -69,9 +69,9 @@ class WellStream:
         self.close()
         # Without worker threads, drawing later would not be drawing elsewhere.
         if not at_once():
-            for one in tiles:
-                one.defer = self._defer_drawing
-                self._tiles.append(weakref.ref(one))
+            for well_cells in tiles:
+                well_cells.defer = self._defer_drawing
+                self._tiles.append(weakref.ref(well_cells))
 
     def close(self) -> None:
         """Stop."""

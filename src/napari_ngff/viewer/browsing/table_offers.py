@@ -107,17 +107,17 @@ def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
     which labels there are numbers.
     """
     node = browser.node
-    found: dict[TableOffer, None] = {}
+    offers: dict[TableOffer, None] = {}
     labels: tuple[str, ...] = ()
     try:
-        found.update(
+        offers.update(
             (TableOffer(TableOrigin.PLATE, name), None) for name in table_names(node)
         )
         labels = browser.label_names()
     except (OMEZarrError, OSError):
         pass  # a damaged list of tables; all else can be used
     with suppress(OMEZarrError, OSError):  # told when a round of annotation begins
-        found.update(
+        offers.update(
             {TableOffer(TableOrigin.STATES, ""): None} if FieldStates(node).has_any else {}
         )
     wells: list[str | None] = [well.path for well in browser.map.wells]
@@ -128,8 +128,8 @@ def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
             names = table_names(node.child(path))
         except (OMEZarrError, OSError, IndexError):
             continue  # the map shows it crossed
-        found.update((TableOffer(TableOrigin.IMAGES, name), None) for name in names)
-    return (*found, *(TableOffer(TableOrigin.COUNT, name) for name in labels))
+        offers.update((TableOffer(TableOrigin.IMAGES, name), None) for name in names)
+    return (*offers, *(TableOffer(TableOrigin.COUNT, name) for name in labels))
 
 
 def read_offer(node: Node, offer: TableOffer) -> Table:
@@ -191,9 +191,9 @@ def _describe_result(offer: TableOffer, found: MeasureResult) -> str:
         TableOrigin.MEASURED: "Labels measured",
     }
     title = what.get(offer.source, "Rows read")
-    told = f"{title}: {count:,} in {found.found:,} of {found.total:,} images."
+    sentence = f"{title}: {count:,} in {found.found:,} of {found.total:,} images."
     lost = len(found.problems)
-    return f"{told} Left out: {lost:,}." if lost else told
+    return f"{sentence} Left out: {lost:,}." if lost else sentence
 
 
 def states_table(node: Node) -> Table:
@@ -215,9 +215,9 @@ def states_table(node: Node) -> Table:
 
     states = FieldStates(node)
     places = places_of(node)
-    keys = ["/".join(p for p in (one.well, one.field) if p) for one in places]
-    state_names = [states.state_of(key) for key in keys]
-    columns = {state: [int(one == state) for one in state_names] for state in CHOSEN}
+    keys = ["/".join(p for p in (place.well, place.field) if p) for place in places]
+    state_names = [states.state(key) for key in keys]
+    columns = {state: [int(place == state) for place in state_names] for state in CHOSEN}
     frame = pd.DataFrame(
         {
             WELL: [place.well or "" for place in places],

@@ -206,8 +206,8 @@ class PlateTables:
         selected
             Paths of wells for `Scope.SELECTED`.
         """
-        here = self.browser.position
-        if scope is MeasureScope.FIELD and here is None:
+        position = self.browser.position
+        if scope is MeasureScope.FIELD and position is None:
             self.told.emit("Show a field first.")
             return
         labels = labels_shown(self._viewer(), self.browser, label)
@@ -215,9 +215,9 @@ class PlateTables:
             None,
             tuple(selected) if scope is MeasureScope.SELECTED else None,
         )
-        if scope is MeasureScope.FIELD and here is not None:
-            shown = (FieldPath(here.well, here.field), *(place for _, place in labels))
-            places = tuple(dict.fromkeys(shown))
+        if scope is MeasureScope.FIELD and position is not None:
+            field_paths = (FieldPath(position.well, position.field), *(place for _, place in labels))
+            places = tuple(dict.fromkeys(field_paths))
         unsaved = any(getattr(layer, "unsaved", False) for layer, _ in labels)
         note = UNSAVED if unsaved else ""
         self._gather_table(TableOffer(TableOrigin.MEASURED, label), places, wells, note)
@@ -355,10 +355,10 @@ class PlateTables:
         column = self.table_column
         if column is None:
             return None
-        found = self._joined.color_wells(column, self.how, self._filter, self.wells)
-        if found.categories:
-            return found
-        return color_numbers(found.values, found.title, self._limits, self.log)
+        coloring = self._joined.color_wells(column, self.how, self._filter, self.wells)
+        if coloring.categories:
+            return coloring
+        return color_numbers(coloring.values, coloring.title, self._limits, self.log)
 
     def filter_wells(self, text: str) -> None:
         """Let a line of text choose wells, and rows of the table.
@@ -369,9 +369,9 @@ class PlateTables:
             Parts joined by "and": tests of columns, which a row of the well has to
             meet, and words as `well_filter.matching` takes them.
         """
-        shown = self.color_map() if self.log is None else None
-        if shown is not None:
-            self.log = shown.is_log  # else fewer rows might have another scale
+        coloring = self.color_map() if self.log is None else None
+        if coloring is not None:
+            self.log = coloring.is_log  # else fewer rows might have another scale
         self._filter = text
         self.changed.emit()
 
@@ -422,8 +422,8 @@ def labels_shown(
     position = browser.position
     if viewer is None or position is None:
         return []
-    found: list[tuple[Labels, FieldPath]] = []
-    root = browser.node.location.join_path(position.well or "").path
+    labels: list[tuple[Labels, FieldPath]] = []
+    root = browser.node.location.joined(position.well or "").path
     for layer in viewer.layers:
         origin = layer.metadata.get(KEY)
         mine = layer._type_string == "labels" and browser.owns_layer(layer)
@@ -433,8 +433,8 @@ def labels_shown(
             image_path = image.node.location.path if image is not None else ""
             field = image_path.removeprefix(root).strip("/") or position.field
             if name in ("", origin.node.name):
-                found.append((layer, FieldPath(position.well, field)))
-    return found
+                labels.append((layer, FieldPath(position.well, field)))
+    return labels
 
 
 def names_shown(viewer: ViewerModel | None, browser: Browser) -> tuple[str, ...]:
@@ -452,10 +452,10 @@ def join_table(
 ) -> None:
     """Show what a table says of the objects of the labels that are shown."""
     is_told = table is not None and LABEL in table.frame.columns
-    for layer, place in labels_shown(viewer, browser):
+    for layer, field_path in labels_shown(viewer, browser):
         part_features(layer)
         origin = layer.metadata[KEY]
         if table is not None and is_told and table.region in ("", origin.node.name):
-            rows = table.of_field(place.well or "", place.field)
+            rows = table.of_field(field_path.well or "", field_path.field)
             if len(rows):
                 join_features(layer, rows)
