@@ -49,7 +49,7 @@ def tables(plate):
     made = PlateTables(viewer, session_of(viewer).browse(open_node(str(plate))))
     made.viewer = viewer
     made.said = []
-    made.told.connect(made.said.append)
+    made.message_sent.connect(made.said.append)
     yield made
     made.close()
 
@@ -269,7 +269,7 @@ def test_tables_that_ngio_left_in_images(plate, tmp_path):
     tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
     tables.viewer = viewer
     said = []
-    tables.told.connect(said.append)
+    tables.message_sent.connect(said.append)
     tables.find_tables()
     tables.browser.show_field("A/2", "0")
     tables.choose_table(TableOffer(TableOrigin.IMAGES, "regionprops"))
@@ -546,7 +546,7 @@ def test_what_is_left_out_is_counted_and_named(plate, tmp_path, monkeypatch):
     viewer = ViewerModel()
     tables = PlateTables(viewer, session_of(viewer).browse(open_node(str(where))))
     said = []
-    tables.told.connect(said.append)
+    tables.message_sent.connect(said.append)
     tables.measure_labels("nuclei", MeasureScope.ALL)
     assert said == ["Labels measured: 1,280 in 5 of 10 images. Left out: 2."]
     assert shown[0].splitlines()[0] == "Left out: 2."

@@ -117,9 +117,13 @@ class AnnotationRound:
             try:
                 places = self.browser.positions_of(well)
             except (OMEZarrError, OSError):
-                continue  # the map shows it crossed
+                continue  # the map shows it crossed out
             positions.update({key_of(position): position for position in places})
-        begun = (position for key, position in positions.items() if self.states.state_of(key) != TODO)
+        begun = (
+            position
+            for key, position in positions.items()
+            if self.states.state_of(key) != TODO
+        )
         return positions, self.browser.label_classes(begun, self.name)
 
     def _on_fields_listed(

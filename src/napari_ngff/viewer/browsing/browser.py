@@ -1,4 +1,4 @@
-"""Walks a plate, a well or a collection of images in one viewer; no Qt.
+"""Browses a plate, a well or a collection of images in one viewer; no Qt.
 
 `session_of(viewer).browse(node)` gives the `Browser`. Methods named as questions
 (`fields_of`, `label_names`) read files: call them through `frontend.run`. Actions read
@@ -92,7 +92,7 @@ class Browser:
         self._whereabouts = NavigationKeys(viewer, self)
 
     def close(self) -> None:
-        """Let the viewer alone; the layers stay."""
+        """Stop acting on the viewer; the layers stay."""
         self._display.close()
         self._pins.cancel_reading()
         self._whereabouts.close()
@@ -126,6 +126,7 @@ class Browser:
 
     @geometry.setter
     def geometry(self, wells: int | None) -> None:
+        # Rows and columns follow from the geometry, so the map is made anew.
         self._geometry, self._map = wells, None
 
     @property
@@ -253,6 +254,7 @@ class Browser:
         """
         if self.kind is Kind.SCENE and self._display.zoom_to_image(path):
             return
+        # Entries of a plain folder may be plates; of which kind shows only a read.
         if self.kind is not Kind.SERIES:
             self.show_field(None, path)
             return
@@ -306,13 +308,13 @@ class Browser:
         self.layers_changed.emit()
 
     def toggle_pin(self, well: str | None, field: str | None = None) -> None:
-        """Show a further image beside what is shown, or take it away if it is there."""
+        """Compare a field with the one on screen, or stop comparing it."""
         viewer = self._viewer()
         if viewer is not None:
             self._pins.toggle_pin(viewer, well, field)
 
     def unpin_all(self) -> None:
-        """Take away all that is shown for comparison."""
+        """Remove all fields that are shown for comparison."""
         viewer = self._viewer()
         if viewer is not None:
             self._pins.remove_all(viewer)
@@ -320,13 +322,14 @@ class Browser:
 
     def zoom_to(self, well: str) -> None:
         """Bring a well of the mosaic in view; shows the plate's mosaic first."""
+        # A camera move alone reads nothing, so wells on screen need no new overview.
         if self.position is None and well in self.shown_wells:
             self._display.fit_well(well)
         else:
             self._display.show_overview(None, zoom_well=well)
 
     def cancel_reading(self) -> None:
-        """Give up what is being read; what is shown stays."""
+        """Stop reading; the layers stay as they are."""
         self._pins.cancel_reading()
         self._display.cancel_reading()
 
@@ -412,7 +415,7 @@ class Browser:
 
 
 class DisplayListener:
-    """Turns what a display tells into the signals of a browser."""
+    """Turns notifications of a display into signals of a browser."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = weakref.ref(browser)
@@ -429,7 +432,7 @@ class DisplayListener:
         self._report_busy("pinned", busy)
 
     def _report_busy(self, what: str, busy: bool) -> None:
-        """Tell of an end when nothing is read any more."""
+        """Report the end of reading once the field and the pins are there."""
         (self._reading.add if busy else self._reading.discard)(what)
         browser = self._browser()
         if browser is not None and (busy or not self._reading):

@@ -43,7 +43,9 @@ def camera_of(viewer: ViewerModel) -> Any:
 
 def place_of(layer: Layer) -> tuple[float, ...]:
     """Return the world coordinate of the first voxel of a layer."""
-    return tuple(float(coordinate) for coordinate in layer.data_to_world((0,) * layer.ndim))
+    return tuple(
+        float(coordinate) for coordinate in layer.data_to_world((0,) * layer.ndim)
+    )
 
 
 def size_of(layer: Layer) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Tells where one is on a plate, and takes the keys that lead elsewhere.
+"""What the canvas shows of a plate and takes from it: names, clicks, keys.
 
 Arrows go to the neighbouring well, ``,`` and ``.`` to the field before and after: keys
 that neither napari (0.8, 0.9) nor painting uses, but for left and right, which move
@@ -49,7 +49,10 @@ LEFT, RIGHT = 1, 2
 
 
 class CanvasClicks:
-    """Watches the mouse on the canvas of a viewer, for one browser."""
+    """Watches the mouse on the canvas: clicks select wells, open fields, ask for menus.
+
+    While a tool of a layer is in hand, clicks are left to it.
+    """
 
     clicked = Signal(object)
     """Emitted with the `Position` in the overview that was clicked."""
@@ -80,7 +83,7 @@ class CanvasClicks:
             doubles[index : index + 1] = self._others
 
     def _find_clicked(self, event: Any) -> Position | None:
-        """Find what is under the mouse; None where a click is not for us."""
+        """Find the field under the mouse; None where napari takes the click."""
         viewer, browser = self._viewer(), self._browser()
         if viewer is None or browser is None or viewer.dims.ndisplay != 2:
             return None
@@ -209,14 +212,14 @@ class NamesDrawing:
         self.update_names()
 
     def update_names(self) -> None:
-        """Write what fits what is shown now."""
+        """Write the names of the wells that are shown now."""
         browser, overlay = self._browser(), self._find_overlay()
         if browser is not None and overlay is not None:
             overlay.names = names_of(browser)
             overlay.visible = True
 
     def close(self) -> None:
-        """Write nothing any more."""
+        """Remove all names."""
         browser = self._browser()
         if browser is not None:
             browser.layers_changed.disconnect(self.update_names, missing_ok=True)
@@ -358,7 +361,7 @@ class NavigationKeys:
         self._write_text(title)
 
     def refresh_status(self) -> None:
-        """Let the status line say what is under the cursor now, though it rests."""
+        """Update the status line, though the cursor rests."""
         viewer = self._viewer()
         if viewer is None:
             return
@@ -385,7 +388,7 @@ class NavigationKeys:
         _place_overlays(viewer)
 
     def _name_under_cursor(self) -> str:
-        """Say what is under the cursor, or else what is shown."""
+        """Name the field under the cursor, or else the one on screen."""
         viewer, browser = self._viewer(), self._browser()
         if viewer is None or browser is None:
             return ""

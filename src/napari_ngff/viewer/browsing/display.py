@@ -1,4 +1,4 @@
-"""What a browser shows in its viewer: a mosaic of wells, or one image."""
+"""Shows the fields of a browser as layers: an overview of wells, or one field."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Display:
         return self._state.shown
 
     def close(self) -> None:
-        """Let the viewer alone, from now on; the layers stay."""
+        """Stop acting on the viewer; the layers stay."""
         self._is_closed = True
         self._task.cancel()
         self._stream.close()
@@ -128,7 +128,7 @@ class Display:
             viewer.layers.events.inserted.disconnect(self._on_inserted)
 
     def cancel_reading(self) -> None:
-        """Give up what is being read; what is shown stays."""
+        """Stop reading; the layers stay as they are."""
         self._task.cancel()
         self._state.forget_wanted()
         self._observer.on_busy(False)
@@ -143,6 +143,7 @@ class Display:
 
     def _on_busy(self, busy: bool) -> None:
         if not busy:
+            # Nothing is read any more, so what is still wanted was not found.
             if self._state.wanted is not None:
                 self._state.fail_wanted(None)
             self._observer.on_problems()
@@ -228,8 +229,10 @@ class Display:
 
     def _show_fields(self, asked: ShownFields) -> None:
         """Resolve fields in a worker, then apply what was prepared."""
+        # A worker may ask for a wider overview after the browser was closed.
         if self._is_closed:
             return
+        # Before `wanted` is set: it tells whether something else is on its way.
         seen, wanted = self._look_at_layers(), self._state.with_choices(asked)
         self._state.wanted = wanted
         saves_before = len(self._saved_images)
@@ -308,6 +311,7 @@ class Display:
         if viewer is None:
             return
         position = prepared.fields.position
+        # Before the layers change: the camera stays relative to what is seen now.
         look = self._plan_camera(wanted)
         # Labels and channels may have been added while this was read.
         in_use = self._labels_in_use()
@@ -322,6 +326,7 @@ class Display:
         self._state.set_shown(wanted, prepared.fields)
         self._tiles = prepared.tiles
         self._show_extras()
+        # Within the same drawn frame as the layers.
         look()
         if position is None:
             self._redraw_wells()
@@ -396,7 +401,7 @@ class Display:
         self._observer.on_problems()
 
     def _make_room(self) -> None:
-        """Make room where wells were found that do not fit."""
+        """Show the overview again, with room for wells that were found to be larger."""
         self._observer.on_problems()
         # What was asked for meanwhile will not be given up for it.
         if self._state.wanted is None and self._misfits.try_new(self._tiles):
@@ -535,7 +540,7 @@ class Display:
         return False
 
     def keep_layers(self, layers: Iterable[Layer]) -> None:
-        """Count layers as part of fields on screen, and follow the saves of labels."""
+        """Take layers as part of the fields on screen, and note saves of labels."""
         for layer in layers:
             self._extras.forget_layers([layer])
             saver = getattr(layer, "saver", None)

@@ -247,7 +247,7 @@ class AnnotationStates:
             return self._states
 
     def read_soon(self) -> None:
-        """Read the states in a worker; whoever needs them first is told of errors."""
+        """Read the states in a worker; errors are reported when a state is set."""
         states = weakref.ref(self)
 
         def find_any_state() -> bool:
@@ -255,7 +255,7 @@ class AnnotationStates:
             try:
                 return known is not None and known.read_states().has_any
             except (OMEZarrError, OSError):
-                return False  # whoever sets a state is told
+                return False  # reported when a state is set
 
         def report_states(any_known: bool) -> None:
             known = states()

@@ -143,7 +143,9 @@ def color_categories(
         path: None if text is None else float(places[text])
         for path, text in texts.items()
     }
-    return Coloring(values, (0.0, max(1.0, len(categories) - 1)), title, False, tuple(categories))
+    return Coloring(
+        values, (0.0, max(1.0, len(categories) - 1)), title, False, tuple(categories)
+    )
 
 
 def natural_key(text: str) -> tuple[tuple[int, int | str], ...]:

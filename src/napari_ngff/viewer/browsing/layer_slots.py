@@ -138,7 +138,7 @@ class LayerSlots:
         return dict(self._in_use)
 
     def take_layer(self, slot: Slot, layer: Layer) -> None:
-        """Count a layer as one of ours."""
+        """Take a layer into a slot."""
         self._layers[slot], self._names[slot] = layer, layer.name
 
     def take_channel(self, viewer: ViewerModel, layer: Layer) -> bool:
@@ -148,7 +148,10 @@ class LayerSlots:
             return False
         for (group, kind, _), other in self.current_layers(viewer).items():
             other_origin = other.metadata.get(KEY)
-            same = isinstance(other_origin, LayerOrigin) and other_origin.picture is origin.picture
+            same = (
+                isinstance(other_origin, LayerOrigin)
+                and other_origin.picture is origin.picture
+            )
             if same and kind == "image" and other is not layer:
                 self.take_layer((group, "image", origin.channel or 0), layer)
                 return True
@@ -165,7 +168,7 @@ class LayerSlots:
     def show_prepared(
         self, viewer: ViewerModel, prepared: PreparedFields
     ) -> Iterator[None]:
-        """Show something else, a step at a time, each short.
+        """Let the layers show prepared fields, in short steps.
 
         The layers stay the same, unless the number of axes changes, or labels are
         being saved: then new ones take their places and looks. Channels that are
@@ -173,6 +176,7 @@ class LayerSlots:
         """
         self._expected.clear()
         painted = [x for x in self.current_layers(viewer).values() if is_painted(x)]
+        # A stroke that begins now would land in a field that is half exchanged.
         for layer in painted:
             layer.is_exchanging = True
         try:
@@ -189,6 +193,7 @@ class LayerSlots:
         template = next((d for s, d in wanted.items() if s[1] == "image"), None)
         was_active = viewer.layers.selection.active in current.values()
         for slot in current:
+            # Labels of the next field may have other names, so these layers go.
             if slot[1] == "labels" and slot not in wanted:
                 self._looks[slot] = _look_of(current[slot])
                 self._keep_visibility(slot, current[slot])
@@ -197,9 +202,12 @@ class LayerSlots:
                 yield
         for slot in blank:
             gone = slot[0] >= prepared.groups
-            if gone or (template and not swap_layer(current[slot], _make_empty(template))):
+            if gone or (
+                template and not swap_layer(current[slot], _make_empty(template))
+            ):
                 viewer.layers.remove(current[slot])
                 del self._layers[slot]
+            # An empty channel keeps its contrast and colour for fields that have it.
             elif slot not in self._lacking:
                 self._lacking[slot] = bool(current[slot].visible)
                 current[slot].visible = False
@@ -282,7 +290,7 @@ class LayerSlots:
                 return
 
     def _rename_layer(self, slot: Slot, layer: Layer, data: LayerData) -> None:
-        """Call a layer by what it shows next, if its name tells of what it showed."""
+        """Rename a layer for the next field, unless the user has renamed it."""
         name = data[1].get("name")
         if name and layer.name == self._names.get(slot) != name:
             layer.name = name
@@ -356,8 +364,12 @@ def _look_of(layer: Layer) -> dict[str, Any]:
 def _select_same_class(classes: Classes, labels: LabelsInUse) -> None:
     """Paint with the class that was in hand, whose label may be another one here."""
     value = labels.look.get("selected_label")
-    names = {label_class.name for label_class in labels.classes if label_class.value == value}
-    same = [label_class.value for label_class in classes.items if label_class.name in names]
+    names = {
+        label_class.name for label_class in labels.classes if label_class.value == value
+    }
+    same = [
+        label_class.value for label_class in classes.items if label_class.name in names
+    ]
     if same and value not in same:
         classes.select(same[0])
 
@@ -390,6 +402,8 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
     What is as large is shown in the part and at the level of what was there before:
     napari begins with the coarsest level each time, and draws twice.
     """
+    # `_block_refresh` and the names of `NEEDLESS` are private names of napari 0.9;
+    # without them this is only slower.
     levels, keywords, _ = data
     levels = levels if isinstance(levels, list) else [levels]
     if layer.ndim != levels[0].ndim or (not layer.multiscale and len(levels) > 1):
@@ -436,7 +450,7 @@ def _size_of(level: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _block_needless(layer: Layer) -> ExitStack:
-    """Let nobody do what is needless when the data of a layer change."""
+    """Block the needless reactions of napari to new data of a layer."""
     changed = layer.events.data
     stack = ExitStack()
     for callback in changed.callbacks:
@@ -448,7 +462,7 @@ def _block_needless(layer: Layer) -> ExitStack:
 
 
 def _place_layer(layer: Layer, keywords: dict[str, Any]) -> bool:
-    """Put a layer where it belongs; tells whether it was elsewhere."""
+    """Place a layer in the world, and tell whether it was elsewhere."""
     moved = False
     for name in PLACEMENT:
         value = keywords.get(name)

@@ -1,4 +1,4 @@
-"""Images shown beside others for comparison."""
+"""Fields that are shown beside the one on screen, for comparison."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PinnedFields:
         self._fitted: CameraView | None = None
 
     def pinned_positions(self, viewer: ViewerModel) -> tuple[Position, ...]:
-        """Return what is pinned, in the order in which it was."""
+        """Return the pinned fields, in the order in which they were pinned."""
         there = set(viewer.layers)
         for position, layers in list(self._layers.items()):
             if layers and not there.intersection(layers):
@@ -100,7 +100,7 @@ class PinnedFields:
         return corners
 
     def cancel_reading(self) -> None:
-        """Give up what is being read."""
+        """Stop reading; pinned fields stay."""
         self._wanted.clear()
         self._task.cancel()
         self._busy(False)
@@ -201,7 +201,7 @@ class PinnedFields:
             active = viewer.layers.selection.active
             viewer.layers.append(layer)
             if active is not None:
-                viewer.layers.selection.active = active  # keys go on walking from there
+                viewer.layers.selection.active = active  # keys go on from there
             made.append(layer)
             self._display.keep_layers([layer])
             if kind == "image":
@@ -224,7 +224,7 @@ class PinnedFields:
             edge = max(float(layer.extent.world[1, -1]) for layer in layers)
 
     def remove_all(self, viewer: ViewerModel) -> None:
-        """Take all away."""
+        """Remove all pinned fields."""
         for position in self.pinned_positions(viewer):
             self._remove_layers(viewer, position)
         self._return_camera(viewer)

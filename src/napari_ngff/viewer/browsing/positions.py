@@ -132,7 +132,11 @@ def placed_of(
     """
     listed = arrangements.screen.fields(well)
     arranged = [arrangements.of(well, run) for run in runs_of(listed)]
-    return {p.field.path: (arrangement, p) for arrangement in arranged for p in arrangement.fields}
+    return {
+        p.field.path: (arrangement, p)
+        for arrangement in arranged
+        for p in arrangement.fields
+    }
 
 
 def runs_of(fields: Iterable[Field]) -> tuple[int | None, ...]:

@@ -101,7 +101,9 @@ class PreparedFields:
             for slot, data in self.layers.items()
             if slot[1] == "image"
         ]
-        return {str(origin.node) for origin in origins if isinstance(origin, LayerOrigin)}
+        return {
+            str(origin.node) for origin in origins if isinstance(origin, LayerOrigin)
+        }
 
 
 def prepare_layers(
@@ -226,6 +228,9 @@ def prefetch_layers(
 ) -> None:
     """Decode what will be seen of images where others are seen now; in a worker.
 
+    napari 0.9 slices in the main thread: a chunk that has to come from a disk or over
+    a network then would block the window. Decoded chunks stay in memory.
+
     Parameters
     ----------
     prepared
@@ -253,7 +258,7 @@ def prefetch_layers(
                 index = _part_in_view(view, levels, number, whole)
                 size = math.prod(part.stop - part.start for part in index)
                 if size * levels[number].dtype.itemsize <= MOST_BYTES:
-                    # napari meets the same error, and tells it.
+                    # napari meets the same error, and reports it.
                     with suppress(OMEZarrError, OSError):
                         np.asarray(levels[number][index])
 
@@ -431,6 +436,7 @@ class FieldResolver:
 
     def forget_field(self, address: str) -> None:
         """Prepare a field anew next time: labels of it were saved."""
+        # Workers that prepare this field now will see that their result is old.
         self._save_count += 1
         for key, prepared in list(self._ready.items()):
             if address in prepared.image_addresses:
@@ -489,6 +495,7 @@ class FieldResolver:
     ) -> tuple[Group, list[WellCells]]:
         """Join wells, and labels of them; raises where none can be read."""
         arrangements = self.arrangements
+        # A server may answer now for wells that failed before.
         arrangements.retry()
         joined = open_mosaic(arrangements, wells, WellChoice(run), self._on_error)
         labels: list[tuple[str, Mosaic]] = []
@@ -512,6 +519,7 @@ class FieldResolver:
         for run in wanted:
             partner = self.route.find_partner(position, run)
             title = self._title_of(run, runs)
+            # A place keeps its slot, so that layers of acquisitions stay apart.
             groups += [None] if partner is None else self.open_field(title, partner)
         # Acquisitions that this well lacks are chosen still.
         groups += [None] * (len(runs) - len(groups))

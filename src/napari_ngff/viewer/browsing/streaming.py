@@ -193,19 +193,19 @@ Misfit = tuple[int | None, str, str | None]
 
 
 class OversizedWells:
-    """Remembers for which wells room was made; once for each."""
+    """Remembers for which wells room was made: once each, so that it ends."""
 
     def __init__(self) -> None:
         self._tried: set[Misfit] = set()
 
     def try_new(self, mosaics: Sequence[WellCells]) -> bool:
-        """Tell whether room has to be made for wells, which count as tried then."""
+        """Tell whether wells need room for the first time; they count as tried then."""
         new = {misfit for misfit, _ in _misfits_of(mosaics)} - self._tried
         self._tried |= new
         return bool(new)
 
     def list_problems(self, mosaics: Sequence[WellCells]) -> dict[str | None, str]:
-        """Tell why wells are not shown whole that there still is no room for."""
+        """Give the reasons why wells are not shown whole, though room was made."""
         misfits = _misfits_of(mosaics)
         return {misfit[2]: why for misfit, why in misfits if misfit in self._tried}
 

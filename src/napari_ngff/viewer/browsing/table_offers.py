@@ -1,4 +1,4 @@
-"""Which tables there are of what a browser walks, and what can be made into one."""
+"""Finds the tables of a plate or collection, and makes tables of its images."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
         labels = browser.label_names()
     except (OMEZarrError, OSError):
         pass  # a damaged list of tables; all else can be used
-    with suppress(OMEZarrError, OSError):  # told when a round of annotation begins
+    with suppress(OMEZarrError, OSError):  # reported when a round of annotation begins
         offers.update(
             {TableOffer(TableOrigin.STATES, ""): None} if FieldStates(node).has_any else {}
         )
@@ -151,14 +151,14 @@ class GatheredTable:
 
     Attributes
     ----------
-    told
+    summary
         How much was found, and in how many images: a sentence for the user.
     problems
         Why images are left out.
     """
 
     table: Table
-    told: str
+    summary: str
     problems: tuple[str, ...]
 
 
@@ -217,7 +217,9 @@ def states_table(node: Node) -> Table:
     places = places_of(node)
     keys = ["/".join(p for p in (place.well, place.field) if p) for place in places]
     state_names = [states.state(key) for key in keys]
-    columns = {state: [int(place == state) for place in state_names] for state in CHOSEN}
+    columns = {
+        state: [int(place == state) for place in state_names] for state in CHOSEN
+    }
     frame = pd.DataFrame(
         {
             WELL: [place.well or "" for place in places],

@@ -1,4 +1,4 @@
-"""Tables of what a browser walks: they colour the map, filter it, join features.
+"""Tables of a plate or collection: they colour the map, filter it, join features.
 
 Everything that reads runs in a worker, a few fields at a time; of two such jobs only
 the later one counts.
@@ -76,7 +76,7 @@ class PlateTables:
 
     changed = Signal()
     """Emitted when there is something else to show."""
-    told = Signal(str)
+    message_sent = Signal(str)
     """Emitted with a sentence for the user."""
     progressed = Signal(int, int)
     """Emitted with how many of how many fields are done; the same number twice at the
@@ -208,7 +208,7 @@ class PlateTables:
         """
         position = self.browser.position
         if scope is MeasureScope.FIELD and position is None:
-            self.told.emit("Show a field first.")
+            self.message_sent.emit("Show a field first.")
             return
         labels = labels_shown(self._viewer(), self.browser, label)
         places, wells = (
@@ -216,7 +216,10 @@ class PlateTables:
             tuple(selected) if scope is MeasureScope.SELECTED else None,
         )
         if scope is MeasureScope.FIELD and position is not None:
-            field_paths = (FieldPath(position.well, position.field), *(place for _, place in labels))
+            field_paths = (
+                FieldPath(position.well, position.field),
+                *(place for _, place in labels),
+            )
             places = tuple(dict.fromkeys(field_paths))
         unsaved = any(getattr(layer, "unsaved", False) for layer, _ in labels)
         note = UNSAVED if unsaved else ""
@@ -229,7 +232,7 @@ class PlateTables:
             frame = self._name_wells(table.frame)
             self._start_task(
                 lambda _: write_frame(frame, path),
-                lambda _: self.told.emit(f"{len(frame):,} rows are in {path}."),
+                lambda _: self.message_sent.emit(f"{len(frame):,} rows are in {path}."),
             )
 
     def _name_wells(self, frame: Any) -> Any:
@@ -251,13 +254,13 @@ class PlateTables:
         wells: tuple[str, ...] | None = None,
         note: str = "",
     ) -> None:
-        """Look at each image in a worker; a note is told at once, and in the end."""
+        """Read each image in a worker; a note is shown at once, and in the end."""
         node = self.browser.node
 
         def show_gathered(found: GatheredTable | None) -> None:
             if found is not None:
                 self._take_table(offer, found.table)
-                self.told.emit(f"{note} {found.told}".strip())
+                self.message_sent.emit(f"{note} {found.summary}".strip())
                 if found.problems:
                     # napari shows the first line, and the rest on a click.
                     count = f"Left out: {len(found.problems):,}."
@@ -282,16 +285,16 @@ class PlateTables:
 
         def report_failure(reason: str) -> None:
             self.progressed.emit(1, 1)
-            self.told.emit(reason)
+            self.message_sent.emit(reason)
             self.changed.emit()
 
         self.progressed.emit(0, 0)
         if note:
-            self.told.emit(note)
+            self.message_sent.emit(note)
         self._task.start(work, finish_task, report_failure)
 
     def cancel_task(self) -> None:
-        """Give up what goes on in a worker, and say so."""
+        """Stop the worker, and show that it was stopped."""
         self.give_up()
         self.progressed.emit(1, 1)
         self.changed.emit()
@@ -309,7 +312,9 @@ class PlateTables:
         if strangers and self.wells:
             wells = "1 well" if strangers == 1 else f"{strangers:,} wells"
             verb = "is" if strangers == 1 else "are"
-            self.told.emit(f"{wells} in {offer.title} {verb} not on this plate.")
+            self.message_sent.emit(
+                f"{wells} in {offer.title} {verb} not on this plate."
+            )
         self._show_table(offer)
 
     def _show_table(self, offer: TableOffer | None) -> None:

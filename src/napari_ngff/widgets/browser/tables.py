@@ -183,14 +183,14 @@ class TableBar(QWidget):
         tables, self._tables = self._tables, None
         if tables is not None:
             tables.changed.disconnect(self._show, missing_ok=True)
-            tables.told.disconnect(self._say, missing_ok=True)
+            tables.message_sent.disconnect(self._say, missing_ok=True)
             tables.progressed.disconnect(self._on_progress, missing_ok=True)
             self.destroyed.disconnect(tables.give_up)
             tables.close()
         if browser is not None:
             self._tables = PlateTables(viewer, browser)
             self._tables.changed.connect(self._show)
-            self._tables.told.connect(self._say)
+            self._tables.message_sent.connect(self._say)
             self._tables.progressed.connect(self._on_progress)
             self.destroyed.connect(self._tables.give_up)
             self._tables.find_tables()
