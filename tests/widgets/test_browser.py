@@ -56,7 +56,7 @@ def opened(viewer, plate):
     until(lambda: dock_of(viewer) is not None)
     found = dock_of(viewer)
     until(found.map.isVisible)
-    until(lambda: found._mode() is CanvasMode.PLATE)
+    until(lambda: found._canvas_mode() is CanvasMode.PLATE)
     return found
 
 
@@ -176,13 +176,13 @@ def test_a_double_click_shows_the_whole_picture_there(viewer, dock):
     before = list(viewer.layers)
     click(dock, "B/2", double=True)
     pump(dock._click.interval() + 300)
-    assert dock._mode() is CanvasMode.PLATE
+    assert dock._canvas_mode() is CanvasMode.PLATE
     assert list(viewer.layers) == before
 
     click(dock, "A/1")
     at(dock, "A/1", "0")
     click(dock, "D/5", double=True)
-    until(lambda: dock._mode() is CanvasMode.PLATE)
+    until(lambda: dock._canvas_mode() is CanvasMode.PLATE)
 
     def seen():
         center = viewer.scene.camera.center[-2:]
@@ -199,7 +199,7 @@ def test_wells_are_selected_filtered_and_laid_out(viewer, dock, qtbot):
     until(lambda: set(dock.browser().shown_wells) == {"A/1", "A/2", "B/1"})
     until(lambda: dock.controls.buttons[CanvasMode.SELECTED].isChecked())
     QTest.mouseClick(dock.controls.buttons[CanvasMode.PLATE], LEFT)
-    until(lambda: dock._mode() is CanvasMode.PLATE)
+    until(lambda: dock._canvas_mode() is CanvasMode.PLATE)
     # The filter dims, and Enter selects.
     qtbot.keyClicks(dock.controls.filter, "B, 4")
     assert dock.map._state.shown == {
@@ -310,7 +310,7 @@ def test_the_wells_of_a_row_of_its_own_are_selected(viewer, plate):
     drop_on_canvas(viewer, plate / "B")
     until(lambda: dock_of(viewer) is not None)
     dock = dock_of(viewer)
-    until(lambda: dock._mode() is CanvasMode.SELECTED)
+    until(lambda: dock._canvas_mode() is CanvasMode.SELECTED)
     assert dock.map.selected() == tuple(f"B/{i}" for i in range(1, 7))
     assert dock.controls.buttons[CanvasMode.SELECTED].isEnabled()
 

@@ -106,13 +106,13 @@ def test_wells_stay_selected_until_another_is_gone_to(dock, qtbot):
 @pytest.mark.long
 def test_arrows_frame_the_well_of_a_mosaic_that_they_lead_to(dock, qtbot):
     dock.browser().show_mosaic()
-    qtbot.waitUntil(lambda: dock._mode() is CanvasMode.PLATE, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: dock._canvas_mode() is CanvasMode.PLATE, timeout=PATIENCE)
     QTest.mouseDClick(dock.map.viewport(), LEFT, pos=dock.map.rectOf("B/2").center())
     for key, well in ((Qt.Key.Key_Right, "B/3"), (Qt.Key.Key_Up, "A/3")):
         QTest.keyClick(dock.map, key)
         assert dock.map.current() == well
         qtbot.waitUntil(lambda w=well: dock._listed == w, timeout=PATIENCE)
-        assert dock._mode() is CanvasMode.PLATE
+        assert dock._canvas_mode() is CanvasMode.PLATE
 
 
 @pytest.mark.long
@@ -273,7 +273,7 @@ def test_a_click_gives_way_to_what_is_done_after_it(dock, qtbot):
     assert dock._click.isActive()  # a second click may follow
     QTest.mouseClick(dock.controls.buttons[CanvasMode.PLATE], LEFT)
     qtbot.wait(dock._click.interval() + 100)
-    qtbot.waitUntil(lambda: dock._mode() is CanvasMode.PLATE, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: dock._canvas_mode() is CanvasMode.PLATE, timeout=PATIENCE)
     assert dock.browser().position is None
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Acquisition
     from napari_ngff.viewer.browsing.browser import Browser
 
-__all__ = ["BrowserControls", "CanvasMode", "WaitingClick", "caption", "mode_of"]
+__all__ = ["BrowserControls", "CanvasMode", "WaitingClick", "make_caption", "mode_of"]
 
 
 class CanvasMode(StrEnum):
@@ -41,7 +41,7 @@ class CanvasMode(StrEnum):
     FIELD = "Field"
 
 
-def caption(text: str, widget: QWidget, parent: QWidget) -> QLabel:
+def make_caption(text: str, widget: QWidget, parent: QWidget) -> QLabel:
     """Make the caption of a box, to stand before it."""
     label = QLabel(text, parent)
     label.setBuddy(widget)
@@ -127,16 +127,16 @@ class BrowserControls(QWidget):
         # A click does not take the keys that walk.
         for widget in (*self.buttons.values(), self.geometry_box, self.labels):
             widget.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self._arrange(modes)
+        self._build_layout(modes)
         self.setLabels((), None)
 
-    def _arrange(self, modes: QHBoxLayout) -> None:
+    def _build_layout(self, modes: QHBoxLayout) -> None:
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(modes)
-        self.geometry_caption = caption("Layout:", self.geometry_box, self)
-        self.run_caption = caption("Acquisition:", self.acquisitions, self)
-        self.labels_caption = caption("Labels:", self.labels, self)
+        self.geometry_caption = make_caption("Layout:", self.geometry_box, self)
+        self.run_caption = make_caption("Acquisition:", self.acquisitions, self)
+        self.labels_caption = make_caption("Labels:", self.labels, self)
         for row in (
             (self.filter, self.geometry_caption, self.geometry_box),
             (

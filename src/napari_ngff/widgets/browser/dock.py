@@ -72,12 +72,12 @@ class BrowserDock(BrowserPanel):
         self._menu = WellMenu(self)
         TableDrops(napari_viewer, self.tables)
         QShortcut(QKeySequence(MAP_KEY), self).activated.connect(self.focusMap)
-        self._connect()
-        self._follow()
+        self._connect_signals()
+        self._follow_viewer()
         Docking(self)
         Look(self, napari_viewer, self.setColors)
 
-    def _connect(self) -> None:
+    def _connect_signals(self) -> None:
         self._session.browsing.connect(self._on_browsing)
         self._click.over.connect(self._show_clicked)
         self.dropped.connect(self.showPath)
@@ -114,12 +114,12 @@ class BrowserDock(BrowserPanel):
         """Walk another plate, well or collection."""
         if browser is self._browser:
             return
-        self._leave()
+        self._leave_browser()
         self._browser = browser
         node = browser.node
         browser.position_changed.connect(self._on_position)
         browser.layers_changed.connect(self._on_layers)
-        browser.approached.connect(self._select)
+        browser.approached.connect(self._select_well)
         browser.canvas_clicks.clicked.connect(self._on_canvas_click)
         browser.canvas_clicks.menu_wanted.connect(self._on_menu)
         browser.wells_changed.connect(self._show_problems)
@@ -151,13 +151,13 @@ class BrowserDock(BrowserPanel):
         self.status.setText("Opening…")
         self._tasks.start("opened", lambda: find_images(path), self._on_found)
 
-    def _leave(self) -> None:
+    def _leave_browser(self) -> None:
         browser, self._browser = self._browser, None
         if browser is not None:
             for signal, slot in (
                 (browser.position_changed, self._on_position),
                 (browser.layers_changed, self._on_layers),
-                (browser.approached, self._select),
+                (browser.approached, self._select_well),
                 (browser.canvas_clicks.clicked, self._on_canvas_click),
                 (browser.canvas_clicks.menu_wanted, self._on_menu),
                 (browser.wells_changed, self._show_problems),
@@ -172,7 +172,7 @@ class BrowserDock(BrowserPanel):
         self.tables.setBrowser(self._viewer, None)
         self.clear()
 
-    def _follow(self) -> None:
+    def _follow_viewer(self) -> None:
         """Begin with what is walked already, or what the active layer belongs to."""
         if self._session.browser is not None:
             self.setBrowser(self._session.browser)
@@ -189,8 +189,8 @@ class BrowserDock(BrowserPanel):
         self._clicked = path
         # The frame stays at a field on screen until another one is there.
         if self._browser is None or self._browser.position is None:
-            self._frame(path)
-        if self._mode() is CanvasMode.FIELD:
+            self._mark_well(path)
+        if self._canvas_mode() is CanvasMode.FIELD:
             self._show_clicked(path)
         else:
             # The second click of two wants the whole picture to stay.
@@ -200,7 +200,7 @@ class BrowserDock(BrowserPanel):
         """Bring a well of the mosaic in view."""
         self._click.stop()
         if self._browser is not None:
-            self._frame(path)
+            self._mark_well(path)
             self._browser.zoom_to(path)
 
     def goToField(self, field: str) -> None:
@@ -269,7 +269,7 @@ class BrowserDock(BrowserPanel):
 
     def _on_canvas_click(self, place: Position) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
-            self._select(place.well)
+            self._select_well(place.well)
 
     def _on_map_menu(self, path: str) -> None:
         self._on_menu(Position(path, ""))
@@ -282,7 +282,7 @@ class BrowserDock(BrowserPanel):
         self._asked = place
         labels = tables.labels if tables is not None and place.well else ()
         compared = any(self._is_asked(one) for one in browser.pinned_fields)
-        self._menu.offer(browser.name_field(place), labels, is_compared=compared)
+        self._menu.show_actions(browser.name_field(place), labels, is_compared=compared)
 
     def _is_asked(self, other: Position) -> bool:
         asked = self._asked
@@ -332,7 +332,7 @@ class BrowserDock(BrowserPanel):
     def _show_clicked(self, path: str) -> None:
         if self._browser is None:
             return
-        if self._mode() in (CanvasMode.WELL, CanvasMode.SELECTED):
+        if self._canvas_mode() in (CanvasMode.WELL, CanvasMode.SELECTED):
             self._browser.show_mosaic([path])
         else:
             self._browser.show_field(path)
@@ -356,27 +356,27 @@ class BrowserDock(BrowserPanel):
         self.well.setCurrent(None)
         if position is None:
             self.status.setText("")
-            if self._mode() is CanvasMode.WELL and browser.shown_wells:
-                self._frame(browser.shown_wells[0])
-            elif self._mode() is CanvasMode.SELECTED and not self.map.selected():
+            if self._canvas_mode() is CanvasMode.WELL and browser.shown_wells:
+                self._mark_well(browser.shown_wells[0])
+            elif self._canvas_mode() is CanvasMode.SELECTED and not self.map.selected():
                 self.map.setSelected(browser.shown_wells)
             return
         self.status.setText(browser.name_field(position))
         if position.well not in (None, self.map.current()):
             self.map.setSelected([position.well])
-        self._frame(position.well)
+        self._mark_well(position.well)
         self.well.setCurrent(position.field)
         self.images.list.setCurrent(position.field)
 
-    def _frame(self, well: str | None) -> None:
+    def _mark_well(self, well: str | None) -> None:
         self.map.setCurrent(well)
         self._show_well(well)
 
-    def _select(self, well: str | None) -> None:
+    def _select_well(self, well: str | None) -> None:
         """Select a well on the map, and list its fields."""
         if well is not None:
             self.map.setSelected([well])
-        self._frame(well)
+        self._mark_well(well)
 
     def _on_layers(self) -> None:
         browser = self._browser
@@ -486,14 +486,16 @@ class BrowserDock(BrowserPanel):
 
     # --- what is seen
 
-    def _mode(self) -> CanvasMode | None:
+    def _canvas_mode(self) -> CanvasMode | None:
         return None if self._browser is None else mode_of(self._browser)
 
     def _show_mode(self) -> None:
         browser = self._browser
         if browser is not None:
             has_plate = browser.kind is Kind.PLATE
-            self.controls.setMode(self._mode(), bool(self.map.selected()), has_plate)
+            self.controls.setMode(
+                self._canvas_mode(), bool(self.map.selected()), has_plate
+            )
 
     def _on_hovered(self, path: str) -> None:
         well = self.map.wellOf(path)

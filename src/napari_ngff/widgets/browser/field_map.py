@@ -9,7 +9,11 @@ from qtpy.QtGui import QIcon, QPainter, QPixmap
 from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem, QToolTip, QWidget
 
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
-from napari_ngff.widgets.browser.map_painting import cross, fitted, outline
+from napari_ngff.widgets.browser.map_painting import (
+    draw_cross,
+    draw_outline,
+    fit_picture,
+)
 from napari_ngff.widgets.colors import ThemeColors
 
 if TYPE_CHECKING:
@@ -71,10 +75,12 @@ class FieldMap(QWidget):
 
     def rectOf(self, field: str) -> QRect:
         """Where a field is drawn, in pixels; empty if it is none."""
-        rects = (rect for place, rect in self._rects() if place.position.field == field)
+        rects = (
+            rect for place, rect in self._field_rects() if place.position.field == field
+        )
         return next(rects, QRect())
 
-    def _rects(self) -> list[tuple[FieldPlace, QRect]]:
+    def _field_rects(self) -> list[tuple[FieldPlace, QRect]]:
         fields = self._fields
         if not fields:
             return []
@@ -97,7 +103,7 @@ class FieldMap(QWidget):
         return rects
 
     def _field_at(self, point: QPoint) -> FieldPlace | None:
-        hit = [field for field, rect in self._rects() if rect.contains(point)]
+        hit = [field for field, rect in self._field_rects() if rect.contains(point)]
         return hit[-1] if hit else None
 
     def paintEvent(self, event: QPaintEvent | None) -> None:
@@ -105,22 +111,22 @@ class FieldMap(QWidget):
         painter = QPainter(self)
         painter.fillRect(self.rect(), self._colors.gap)
         current = None
-        for field, rect in self._rects():
+        for field, rect in self._field_rects():
             picture = self._pictures.get(field.position.field)
             if picture is not None:
-                painter.drawImage(fitted(picture, rect), picture)
+                painter.drawImage(fit_picture(picture, rect), picture)
             else:
                 painter.fillRect(rect, self._colors.well)
-                outline(painter, rect.adjusted(1, 1, -1, -1), self._colors.line, 1)
+                draw_outline(painter, rect.adjusted(1, 1, -1, -1), self._colors.line, 1)
             if field.problem:
-                cross(painter, rect, self._colors.broken, self._colors)
+                draw_cross(painter, rect, self._colors.broken, self._colors)
             paint_name(painter, rect, field.position.field, self._colors)
             painter.setPen(self._colors.background)
             painter.drawRect(rect.adjusted(0, 0, -1, -1))
             if field.position.field == self._current:
                 current = rect
         if current is not None:
-            outline(painter, current, self._colors.chosen, 2, self._colors.shade)
+            draw_outline(painter, current, self._colors.chosen, 2, self._colors.shade)
         painter.end()
 
     def mousePressEvent(self, event: QMouseEvent | None) -> None:
@@ -199,7 +205,7 @@ class ImageStrip(QListWidget):
                 pixmap = QPixmap(ICON, ICON)
                 pixmap.fill(Qt.GlobalColor.black)
                 painter = QPainter(pixmap)
-                painter.drawImage(fitted(picture, pixmap.rect()), picture)
+                painter.drawImage(fit_picture(picture, pixmap.rect()), picture)
                 painter.end()
                 icon = QIcon(pixmap)
                 icon.addPixmap(pixmap, QIcon.Mode.Selected)  # else it is tinted

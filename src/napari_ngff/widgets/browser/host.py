@@ -62,18 +62,18 @@ class ViewRefitting(QObject):
         super().__init__(dock)
         self._viewer = viewer
         viewer.canvas.events.size.connect(self._on_resized)
-        QTimer.singleShot(0, self._fit)
-        QTimer.singleShot(SETTLING, self._end)
+        QTimer.singleShot(0, self._fit_view)
+        QTimer.singleShot(SETTLING, self._end_refitting)
 
     def _on_resized(self) -> None:
         # Later, as the camera learns of the size after those who listen.
-        QTimer.singleShot(0, self._fit)
+        QTimer.singleShot(0, self._fit_view)
 
-    def _fit(self) -> None:
+    def _fit_view(self) -> None:
         if window_alive(self._viewer) and is_fitted(self._viewer):
             self._viewer.reset_view(margin=margin_of(self._viewer))
 
-    def _end(self) -> None:
+    def _end_refitting(self) -> None:
         self._viewer.canvas.events.size.disconnect(self._on_resized)
         self.deleteLater()
 

@@ -69,8 +69,8 @@ class LegendWatcher(QObject):
         mouse: QMouseEvent = event  # type: ignore[assignment]
         point = mouse.position().toPoint()
         if event.type() == kinds.MouseMove:
-            return self._move(point)
-        if not self._holds(point) or mouse.button() != Qt.MouseButton.LeftButton:
+            return self._move_limit(point)
+        if not self._holds_point(point) or mouse.button() != Qt.MouseButton.LeftButton:
             return False
         if event.type() == kinds.MouseButtonDblClick:
             self._pulled = None
@@ -80,16 +80,16 @@ class LegendWatcher(QObject):
             self._pulled = point.x(), self._scale.limits, lower
         return True
 
-    def _holds(self, point: QPoint) -> bool:
+    def _holds_point(self, point: QPoint) -> bool:
         if self._scale is None:
             return False
         metrics, width = self._port.fontMetrics(), self._port.width()
         high = legend_height(metrics, self._scale, width)
         return point.y() >= self._port.height() - high
 
-    def _move(self, point: QPoint) -> bool:
+    def _move_limit(self, point: QPoint) -> bool:
         if self._pulled is None or self._scale is None:
-            if self._holds(point):
+            if self._holds_point(point):
                 self._port.setCursor(Qt.CursorShape.SizeHorCursor)
             else:
                 self._port.unsetCursor()

@@ -55,12 +55,12 @@ class ColorScale:
     title: str = ""
     is_log: bool = False
 
-    def color(self, value: float) -> QColor:
+    def color_of(self, value: float) -> QColor:
         """Colour of a value; beyond the limits that of the nearer one."""
-        step = round(self.place(value) * (len(self.colors) - 1))
+        step = round(self.position_of(value) * (len(self.colors) - 1))
         return QColor(*(int(c) for c in self.colors[step][:3]))
 
-    def place(self, value: float) -> float:
+    def position_of(self, value: float) -> float:
         """Where on the scale a value is, 0-1."""
         low, high = self.limits
         if self.is_log:
@@ -71,15 +71,15 @@ class ColorScale:
             return 0.5
         return min(max((value - low) / (high - low), 0.0), 1.0)
 
-    def paint(self, painter: QPainter, rect: QRect, value: float) -> None:
+    def paint_value(self, painter: QPainter, rect: QRect, value: float) -> None:
         """Fill a rectangle with the colour of a value."""
-        painter.fillRect(rect, self.color(value))
+        painter.fillRect(rect, self.color_of(value))
 
-    def text(self, value: float) -> str:
+    def format_value(self, value: float) -> str:
         """Write a value for people."""
         return f"{value:.6g}"
 
-    def ticks(self) -> tuple[float, ...]:
+    def tick_values(self) -> tuple[float, ...]:
         """Powers of ten inside the limits of a logarithmic scale."""
         if not self.is_log:
             return ()
@@ -104,7 +104,7 @@ class CategoryScale:
     names: tuple[str, ...]
     title: str = ""
 
-    def paint(self, painter: QPainter, rect: QRect, value: float) -> None:
+    def paint_value(self, painter: QPainter, rect: QRect, value: float) -> None:
         """Fill a rectangle with the colour and the pattern of a category."""
         turn, place = divmod(round(value), len(CATEGORY_COLORS))
         painter.fillRect(rect, QColor(*CATEGORY_COLORS[place]))
@@ -112,7 +112,7 @@ class CategoryScale:
             style = PATTERNS[min(turn, len(PATTERNS) - 1)]
             painter.fillRect(rect, QBrush(Qt.GlobalColor.black, style))
 
-    def text(self, value: float) -> str:
+    def format_value(self, value: float) -> str:
         """Name a category."""
         return self.names[round(value)]
 
@@ -180,7 +180,7 @@ def paint_category_legend(
     for row, line in enumerate(lines, 1):
         for place, number in enumerate(line):
             left, y = rect.left() + PAD + place * column, top + row * (high + PAD)
-            scale.paint(painter, QRect(left, y + 1, high - 2, high - 2), number)
+            scale.paint_value(painter, QRect(left, y + 1, high - 2, high - 2), number)
             painter.setPen(colors.text)
             beside = QRect(left + high + PAD, y, column - high - 3 * PAD, high)
             name = metrics.elidedText(scale.names[number], elide, beside.width())
@@ -198,8 +198,8 @@ def paint_number_legend(
         step = i * (count - 1) // max(1, bar.width() - 1)
         color = QColor(*(int(c) for c in scale.colors[step][:3]))
         painter.fillRect(bar.left() + i, bar.top(), 1, bar.height(), color)
-    for tick in scale.ticks():
-        x = bar.left() + round(scale.place(tick) * (bar.width() - 1))
+    for tick in scale.tick_values():
+        x = bar.left() + round(scale.position_of(tick) * (bar.width() - 1))
         painter.fillRect(x, bar.top(), 1, bar.height() // 2, colors.background)
     below = QRect(
         bar.left(), bar.bottom() + 1, bar.width(), rect.bottom() - bar.bottom()

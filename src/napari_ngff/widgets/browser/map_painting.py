@@ -49,7 +49,7 @@ class CellGrid:
     x: int = 0
     y: int = 0
 
-    def cell(self, row: int, column: int) -> QRect:
+    def cell_rect(self, row: int, column: int) -> QRect:
         """Square of a cell, its gap to the next one left out."""
         gap = 1 if self.side > 4 else 0
         return QRect(
@@ -59,16 +59,16 @@ class CellGrid:
             self.side - gap,
         )
 
-    def at(self, x: float, y: float) -> tuple[int, int]:
+    def cell_at(self, x: float, y: float) -> tuple[int, int]:
         """Row and column of a point; -1 in a header, and beyond the last outside."""
         row = -1 if y < self.top else int(y - self.top + self.y) // self.side
         column = -1 if x < self.left else int(x - self.left + self.x) // self.side
         return row, column
 
-    def within(self, rect: QRect) -> tuple[range, range]:
+    def cells_within(self, rect: QRect) -> tuple[range, range]:
         """Rows and columns of the cells that a rectangle touches."""
-        top, left = self.at(max(rect.left(), self.left), max(rect.top(), self.top))
-        bottom, right = self.at(
+        top, left = self.cell_at(max(rect.left(), self.left), max(rect.top(), self.top))
+        bottom, right = self.cell_at(
             max(rect.right(), self.left), max(rect.bottom(), self.top)
         )
         return (
@@ -105,7 +105,7 @@ class MapState:
     scale: ColorScale | CategoryScale | None = None
     states: Mapping[str, WellStates] = field(default_factory=dict)
 
-    def value(self, path: str) -> float | None:
+    def value_of(self, path: str) -> float | None:
         """Value of a well; None where it is missing or no number."""
         value = self.values.get(path)
         return None if value is None or math.isnan(value) else value
@@ -118,11 +118,11 @@ def paint_plate(
     painter.fillRect(area, colors.background)
     if not state.map.rows:
         return
-    rows, columns = grid.within(area)
+    rows, columns = grid.cells_within(area)
     for row in rows:
         for column in columns:
             well = state.wells.get((row, column))
-            rect = grid.cell(row, column)
+            rect = grid.cell_rect(row, column)
             if well is None:
                 painter.fillRect(rect, colors.gap)
             else:
@@ -140,20 +140,20 @@ def paint_well(
         painter.setOpacity(0.25)
     picture = state.pictures.get(path)
     if scale is not None:
-        value = state.value(path)
+        value = state.value_of(path)
         if value is None:
             paint_missing(painter, rect, colors)
         else:
-            scale.paint(painter, rect, value)
+            scale.paint_value(painter, rect, value)
     elif picture is not None and picture.width() == picture.height():
         painter.drawImage(rect, picture)  # by far the most, and there may be 1536
     elif picture is not None:
         painter.fillRect(rect, Qt.GlobalColor.black)
-        painter.drawImage(fitted(picture, rect), picture)
+        painter.drawImage(fit_picture(picture, rect), picture)
     else:
         paint_empty(painter, rect, colors)
     if path in state.problems:
-        cross(painter, rect, colors.broken, colors)
+        draw_cross(painter, rect, colors.broken, colors)
     painter.setOpacity(1)
     paint_marks(painter, state, path, rect, colors)
     paint_states(painter, state.states.get(path), rect, colors)
@@ -172,7 +172,7 @@ def paint_empty(painter: QPainter, rect: QRect, colors: ThemeColors) -> None:
     """Draw a well without a picture."""
     painter.fillRect(rect, colors.well)
     if rect.width() >= ROOMY:
-        outline(painter, rect, colors.line, 1)
+        draw_outline(painter, rect, colors.line, 1)
 
 
 def paint_states(
@@ -217,9 +217,9 @@ def paint_marks(
     """Draw which wells are chosen, under the mouse, or pinned."""
     if path in state.selected or path == state.current:
         width = min(3, max(1, rect.width() // 8)) if path == state.current else 1
-        outline(painter, rect, colors.chosen, width, colors.shade)
+        draw_outline(painter, rect, colors.chosen, width, colors.shade)
     elif path == state.hovered:
-        outline(painter, rect, colors.text, 1, colors.shade)
+        draw_outline(painter, rect, colors.text, 1, colors.shade)
     if path in state.pinned:
         dot = max(3, rect.width() // 4)
         roomy = rect.width() >= ROOMY
@@ -228,7 +228,7 @@ def paint_marks(
         painter.drawEllipse(rect.right() - dot, rect.top() + 1, dot, dot)
 
 
-def fitted(picture: QImage, rect: QRect) -> QRect:
+def fit_picture(picture: QImage, rect: QRect) -> QRect:
     """Largest rectangle of a picture's proportions in the middle of another."""
     size = picture.size().scaled(rect.size(), Qt.AspectRatioMode.KeepAspectRatio)
     fitting = QRect(0, 0, max(1, size.width()), max(1, size.height()))
@@ -236,7 +236,7 @@ def fitted(picture: QImage, rect: QRect) -> QRect:
     return fitting
 
 
-def outline(
+def draw_outline(
     painter: QPainter,
     rect: QRect,
     color: QColor,
@@ -253,7 +253,9 @@ def outline(
         painter.drawRect(rect.adjusted(i, i, -1 - i, -1 - i))
 
 
-def cross(painter: QPainter, rect: QRect, color: QColor, colors: ThemeColors) -> None:
+def draw_cross(
+    painter: QPainter, rect: QRect, color: QColor, colors: ThemeColors
+) -> None:
     """Cross a rectangle out, so that it is seen on a picture of any colour."""
     width = max(1, rect.width() // 14)
     pens = [QPen(color, width)]
@@ -280,7 +282,7 @@ def paint_headers(
         wide = max(metrics.horizontalAdvance(name) for name in plate.columns) + 4
         step = -(-wide // grid.side)
         for i in range(0, grid.columns, step):
-            x = grid.cell(0, i).x()
+            x = grid.cell_rect(0, i).x()
             if x + grid.side > grid.left:
                 rect = QRect(x, 0, grid.side * step, grid.top)
                 rect.setWidth(grid.side if step == 1 else wide)
@@ -289,7 +291,7 @@ def paint_headers(
         painter.fillRect(0, area.top(), grid.left, area.height(), colors.background)
         step = -(-metrics.height() // grid.side)
         for i in range(0, grid.rows, step):
-            y = grid.cell(i, 0).y()
+            y = grid.cell_rect(i, 0).y()
             if y + grid.side > grid.top:
                 high = max(grid.side, metrics.height())
                 y -= (high - grid.side) // 2

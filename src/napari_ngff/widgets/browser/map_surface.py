@@ -17,7 +17,7 @@ from napari_ngff.widgets.browser.legend_painting import (
 from napari_ngff.widgets.browser.map_painting import (
     CellGrid,
     MapState,
-    outline,
+    draw_outline,
     paint_plate,
 )
 from napari_ngff.widgets.colors import ThemeColors
@@ -76,13 +76,13 @@ class MapSurface(QAbstractScrollArea):
         self._state.map = plate
         self._state.wells = {(w.row, w.column): w for w in plate.wells}
         self._state.selected &= known
-        self._arrange()
+        self._set_scroll_bars()
 
     def clear(self) -> None:
         """Show nothing."""
         self._state = MapState()
         self._zoom = 1.0
-        self._arrange()
+        self._set_scroll_bars()
 
     def setColors(self, colors: ThemeColors) -> None:
         """Follow the theme."""
@@ -92,7 +92,7 @@ class MapSurface(QAbstractScrollArea):
     def setPictures(self, pictures: Mapping[str, QImage]) -> None:
         """Draw thumbnails in wells, by path; others keep theirs."""
         self._state.pictures.update(pictures)
-        self._redraw(pictures)
+        self._redraw_wells(pictures)
 
     def setProblems(self, problems: Mapping[str, str]) -> None:
         """Cross the wells that are broken; the tool tip says why."""
@@ -102,16 +102,16 @@ class MapSurface(QAbstractScrollArea):
     def setCurrent(self, path: str | None) -> None:
         """Frame the well that is shown, and bring it in view."""
         before, self._state.current = self._state.current, path
-        self._redraw(p for p in (before, path) if p is not None)
+        self._redraw_wells(p for p in (before, path) if p is not None)
         well = self.wellOf(path)
         if well is not None:
-            self._reveal(well)
+            self._scroll_to(well)
 
     def setSelected(self, paths: Iterable[str]) -> None:
         """Select wells."""
         selected = frozenset(paths)
         if selected != self._state.selected:
-            self._redraw(selected ^ self._state.selected)
+            self._redraw_wells(selected ^ self._state.selected)
             self._state.selected = selected
             self.picked.emit()
 
@@ -142,7 +142,7 @@ class MapSurface(QAbstractScrollArea):
         """
         self._state.values = {} if values is None else dict(values)
         self._state.scale = None if values is None else scale
-        self._arrange()
+        self._set_scroll_bars()
 
     def setStates(self, states: Mapping[str, WellStates]) -> None:
         """Draw a bar in wells, by path: how far their annotation is."""
@@ -192,7 +192,11 @@ class MapSurface(QAbstractScrollArea):
     def rectOf(self, path: str) -> QRect:
         """Where a well is drawn, in pixels of the viewport; empty if it is none."""
         well = self.wellOf(path)
-        return QRect() if well is None else self._grid().cell(well.row, well.column)
+        return (
+            QRect()
+            if well is None
+            else self._cell_grid().cell_rect(well.row, well.column)
+        )
 
     def sizeHint(self) -> QSize:
         """Wide enough for 24 columns of small pictures."""
@@ -204,51 +208,51 @@ class MapSurface(QAbstractScrollArea):
 
     # --- where things are
 
-    def _headers(self) -> tuple[int, int]:
+    def _header_sizes(self) -> tuple[int, int]:
         metrics = self.fontMetrics()
         names = self._state.map.rows or ("A",)
         header_width = max(metrics.horizontalAdvance(name) for name in names) + 8
         return header_width, metrics.height() + 4
 
-    def _legend(self) -> int:
+    def _legend_height(self) -> int:
         scale, width = self._state.scale, self._port.width()
         return 0 if scale is None else legend_height(self.fontMetrics(), scale, width)
 
-    def _side(self) -> int:
+    def _cell_side(self) -> int:
         rows, columns = self._state.map.shape
-        left, top = self._headers()
+        left, top = self._header_sizes()
         size = self._port.size()
         fit = min(
             (size.width() - left) // max(1, columns),
-            (size.height() - top - self._legend()) // max(1, rows),
+            (size.height() - top - self._legend_height()) // max(1, rows),
         )
         return min(max(int(max(fit, LEAST_SIDE) * self._zoom), LEAST_SIDE), MOST_SIDE)
 
-    def _grid(self) -> CellGrid:
+    def _cell_grid(self) -> CellGrid:
         rows, columns = self._state.map.shape
-        left, top = self._headers()
+        left, top = self._header_sizes()
         x, y = self._across.value(), self._down.value()
-        return CellGrid(rows, columns, self._side(), left, top, x, y)
+        return CellGrid(rows, columns, self._cell_side(), left, top, x, y)
 
     def _cells_area(self) -> QRect:
-        left, top = self._headers()
-        return self._port.rect().adjusted(left, top, 0, -self._legend())
+        left, top = self._header_sizes()
+        return self._port.rect().adjusted(left, top, 0, -self._legend_height())
 
     def _wells_in(self, area: QRect) -> list[MapWell]:
-        rows, columns = self._grid().within(area)
+        rows, columns = self._cell_grid().cells_within(area)
         wells = self._state.wells
         return [wells[r, c] for r in rows for c in columns if (r, c) in wells]
 
     def _well_at(self, point: QPoint) -> MapWell | None:
         if not self._cells_area().contains(point):
             return None
-        return self._state.wells.get(self._grid().at(point.x(), point.y()))
+        return self._state.wells.get(self._cell_grid().cell_at(point.x(), point.y()))
 
-    def _arrange(self) -> None:
+    def _set_scroll_bars(self) -> None:
         """Set the scroll bars to what is there, and take no more room than that."""
-        grid, area = self._grid(), self._cells_area()
+        grid, area = self._cell_grid(), self._cells_area()
         fit = (self.width() - grid.left) // max(1, grid.columns)
-        most = grid.top + grid.rows * min(fit, MOST_SIDE) + self._legend()
+        most = grid.top + grid.rows * min(fit, MOST_SIDE) + self._legend_height()
         self.setMaximumHeight(max(most, self.minimumSizeHint().height()))
         for bar, count, room in (
             (self._across, grid.columns, area.width()),
@@ -260,8 +264,11 @@ class MapSurface(QAbstractScrollArea):
         self._port.update()
         self.scrolled.emit()
 
-    def _reveal(self, well: MapWell) -> None:
-        rect, area = self._grid().cell(well.row, well.column), self._cells_area()
+    def _scroll_to(self, well: MapWell) -> None:
+        rect, area = (
+            self._cell_grid().cell_rect(well.row, well.column),
+            self._cells_area(),
+        )
         for bar, low, high in (
             (
                 self._across,
@@ -276,40 +283,40 @@ class MapSurface(QAbstractScrollArea):
         ):
             bar.setValue(bar.value() + (min(low, 0) or max(high, 0)))
 
-    def _redraw(self, paths: Iterable[str]) -> None:
+    def _redraw_wells(self, paths: Iterable[str]) -> None:
         some = set(paths)
-        grid = self._grid()
+        grid = self._cell_grid()
         if len(some) > FEW:
             self._port.update()
             return
         for well in self._state.map.wells:
             if well.path in some:
-                self._port.update(grid.cell(well.row, well.column))
+                self._port.update(grid.cell_rect(well.row, well.column))
 
     def paintEvent(self, event: QPaintEvent | None) -> None:
         """Draw what has to be drawn anew."""
         painter = QPainter(self._port)
         area = event.rect() if event is not None else self._port.rect()
         # Smooth scaling takes three times as long, and is not seen at this size.
-        paint_plate(painter, self._state, self._grid(), self._colors, area)
+        paint_plate(painter, self._state, self._cell_grid(), self._colors, area)
         scale = self._state.scale
         if scale is not None:
             room = self._port.rect()
-            room.setTop(room.bottom() - self._legend() + 1)
+            room.setTop(room.bottom() - self._legend_height() + 1)
             paint_legend(painter, scale, room, self._colors)
         if self.hasFocus():
-            outline(painter, self._port.rect(), self._colors.chosen, 2)
+            draw_outline(painter, self._port.rect(), self._colors.chosen, 2)
         painter.end()
 
     def resizeEvent(self, event: QResizeEvent | None) -> None:
         """Fit the map into the room there is."""
-        self._arrange()
+        self._set_scroll_bars()
 
     def changeEvent(self, event: QEvent | None) -> None:
         """Follow the size of letters, which headers and the legend are of."""
         super().changeEvent(event)
         if event is not None and event.type() == event.Type.FontChange:
-            self._arrange()
+            self._set_scroll_bars()
 
     def wheelEvent(self, event: QWheelEvent | None) -> None:
         """Make cells larger or smaller with Ctrl, else scroll."""
@@ -318,7 +325,7 @@ class MapSurface(QAbstractScrollArea):
             return
         factor = ZOOM_STEP if event.angleDelta().y() > 0 else 1 / ZOOM_STEP
         self._zoom = min(max(1.0, self._zoom * factor), MOST_SIDE)
-        self._arrange()
+        self._set_scroll_bars()
         event.accept()
 
     def _on_scrolled(self) -> None:

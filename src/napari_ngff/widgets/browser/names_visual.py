@@ -68,7 +68,7 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
         self._on_names()
         self._on_visible_change()
 
-    def _text(self, across: str, down: str) -> Text:
+    def _make_text(self, across: str, down: str) -> Text:
         return Text(
             text=[""],
             pos=np.zeros((1, 2)),
@@ -78,7 +78,7 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
             anchor_y=down,
         )
 
-    def _texts(self) -> tuple[Text, ...]:
+    def _all_texts(self) -> tuple[Text, ...]:
         return self.rows, self.columns, *self.shades, self.wells, self.images
 
     def _should_be_visible(self) -> bool:
@@ -100,11 +100,11 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
         self.gaps.visible = bool(len(names.lines))
         if len(names.lines):
             self.gaps.set_data(pos=names.lines.reshape(-1, 2), color=(*other[:3], 1))
-        write(self.images, names.images)
+        write_names(self.images, names.images)
         self._drawn = ()
         self._on_zoom()
 
-    def _names(self) -> OverviewNames:
+    def _current_names(self) -> OverviewNames:
         names = self.overlay.names
         return names if isinstance(names, OverviewNames) else OverviewNames()
 
@@ -117,11 +117,11 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
         if drawn == self._drawn:
             return
         self._drawn = drawn
-        write(self.rows, rows)
-        write(self.columns, columns)
+        write_names(self.rows, rows)
+        write_names(self.columns, columns)
         wells = [PlacedName(f" {n.text}", n.y, n.x) for n in names.wells]
         for text in (*self.shades, self.wells):
-            write(text, wells if roomy else ())
+            write_names(text, wells if roomy else ())
 
     def close(self) -> None:
         """Let go of the viewer."""
@@ -131,7 +131,7 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
         super().close()
 
 
-def write(text: Text, names: Sequence[PlacedName]) -> None:
+def write_names(text: Text, names: Sequence[PlacedName]) -> None:
     """Show other names."""
     text.visible = bool(names)
     if names:

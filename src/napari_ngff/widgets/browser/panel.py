@@ -162,16 +162,16 @@ class BrowserPanel(DropTarget):
     def showEvent(self, event: QShowEvent | None) -> None:
         """Get the thumbnails that are missing."""
         super().showEvent(event)
-        self.feed.want()
+        self.feed.want_pictures()
 
     def hideEvent(self, event: QHideEvent | None) -> None:
         """Get no thumbnails that nobody sees."""
         super().hideEvent(event)
-        self.feed.want()
+        self.feed.want_pictures()
 
     def takeDrop(self, path: str) -> None:
         """Show a table on the map, and tell of all else."""
         if is_table(path) and self.tables.tables() is not None:
-            self.tables.load(path)
+            self.tables.load_file(path)
         else:
             super().takeDrop(path)

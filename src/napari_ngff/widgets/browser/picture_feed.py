@@ -42,10 +42,10 @@ class PictureFeed(QObject):
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.setInterval(0)
-        self._soon.timeout.connect(self._want)
-        plate.scrolled.connect(self.want)
-        well.scrolled.connect(self.want)
-        images.list.scrolled.connect(self.want)
+        self._soon.timeout.connect(self._want_missing)
+        plate.scrolled.connect(self.want_pictures)
+        well.scrolled.connect(self.want_pictures)
+        images.list.scrolled.connect(self.want_pictures)
 
     def setReader(self, reader: PreviewReader | None, root: str = "") -> None:
         """Take thumbnails from another hierarchy; paths are relative to `root`."""
@@ -61,34 +61,36 @@ class PictureFeed(QObject):
         """Take the fields that are shown, without thumbnails, as those of a well."""
         self._well = well
         self._done = {p for p in self._done if p.well}
-        self.want()
+        self.want_pictures()
 
-    def want(self) -> None:
+    def want_pictures(self) -> None:
         """Ask for what is in view and not there yet; nothing while all is hidden."""
         self._soon.start()
 
-    def _want(self) -> None:
+    def _want_missing(self) -> None:
         if self._loader is None:
             return
         places: list[PreviewPlace] = []
         if self._fields.isVisible():
             paths = self._fields.strip.visibleImages()
-            places += [PreviewPlace(self._joined(self._well, path)) for path in paths]
+            places += [
+                PreviewPlace(self._join_path(self._well, path)) for path in paths
+            ]
         if self._images.isVisible():
             paths = self._images.list.visibleImages()
-            places += [PreviewPlace(self._joined(None, path)) for path in paths]
+            places += [PreviewPlace(self._join_path(None, path)) for path in paths]
         if self._map.isVisible():
             paths = self._map.visibleWells()
             places += [
-                PreviewPlace(self._joined(None, path), well=True) for path in paths
+                PreviewPlace(self._join_path(None, path), well=True) for path in paths
             ]
-        self._loader.want(place for place in places if place not in self._done)
+        self._loader.want_wells(place for place in places if place not in self._done)
 
-    def _joined(self, well: str | None, path: str) -> str:
+    def _join_path(self, well: str | None, path: str) -> str:
         return "/".join(part for part in (self._root, well or "", path) if part)
 
-    def _prefix(self, well: str | None) -> str:
-        above = self._joined(well, "")
+    def _path_prefix(self, well: str | None) -> str:
+        above = self._join_path(well, "")
         return f"{above}/" if above else ""
 
     def _on_arrived(self, found: dict[PreviewPlace, WellThumbnail]) -> None:
@@ -102,7 +104,7 @@ class PictureFeed(QObject):
         wells: dict[str, QImage] = {}
         fields: dict[str, QImage] = {}
         told: dict[str, str] = {}
-        here, root = self._prefix(self._well), self._prefix(None)
+        here, root = self._path_prefix(self._well), self._path_prefix(None)
         for place, thumbnail in found.items():
             if not thumbnail.passing:
                 self._done.add(place)  # others are asked for again with the next ones
@@ -122,9 +124,9 @@ class PictureFeed(QObject):
             self._map.setPictures(wells)
         if fields:
             self._fields.setPictures(fields)
-        self._tell(told)
+        self._report_failed(told)
 
-    def _tell(self, told: dict[str, str]) -> None:
+    def _report_failed(self, told: dict[str, str]) -> None:
         """Tell of wells that failed, and of those that failed and are there now."""
         new = {p: why for p, why in told.items() if why != self._failed.get(p, "")}
         if new:

@@ -70,9 +70,9 @@ class PlateMapView(MapSurface):
         if event is None or event.button() != LEFT:
             return
         point = event.position().toPoint()
-        row, column = self._grid().at(point.x(), point.y())
+        row, column = self._cell_grid().cell_at(point.x(), point.y())
         if row < 0 or column < 0:
-            self._add(
+            self._add_selected(
                 [
                     w.path
                     for w in self._state.map.wells
@@ -89,7 +89,7 @@ class PlateMapView(MapSurface):
             return
         point = event.position().toPoint()
         if self._pressed is None:
-            self._hover(self._well_at(point))
+            self._hover_well(self._well_at(point))
             return
         if self._band is None:
             distance = (point - self._pressed).manhattanLength()
@@ -111,7 +111,7 @@ class PlateMapView(MapSurface):
             self._band.deleteLater()
             self._band = None
             wells = self._wells_in(area & self._cells_area())
-            self._add([well.path for well in wells], event.modifiers())
+            self._add_selected([well.path for well in wells], event.modifiers())
             return
         well = self._well_at(point)
         if well is None:
@@ -142,7 +142,7 @@ class PlateMapView(MapSurface):
 
     def leaveEvent(self, event: QEvent | None) -> None:
         """Leave the well that was under the mouse."""
-        self._hover(None)
+        self._hover_well(None)
 
     def keyPressEvent(self, event: QKeyEvent | None) -> None:
         """Step with the arrows; all else is left to the dock."""
@@ -179,9 +179,9 @@ class PlateMapView(MapSurface):
             lines.append(self._state.states[well.path].text)
         value_text = ""
         if scale is not None:
-            value = self._state.value(well.path)
-            text = "no value" if value is None else scale.text(value)
-            value_text = f"{scale.title}: {text}"
+            value = self._state.value_of(well.path)
+            format_value = "no value" if value is None else scale.format_value(value)
+            value_text = f"{scale.title}: {format_value}"
             lines.append(value_text)
         details = self._details(well.path) if self._details is not None else ()
         for title, columns in details:
@@ -193,13 +193,13 @@ class PlateMapView(MapSurface):
                 lines.append(f"and {len(columns) - MOST_TOLD:,} more columns")
         return "\n".join(lines)
 
-    def _add(self, paths: list[str], modifiers: Qt.KeyboardModifier) -> None:
+    def _add_selected(self, paths: list[str], modifiers: Qt.KeyboardModifier) -> None:
         before = self._state.selected if modifiers & CONTROL else frozenset()
         self.setSelected(before | set(paths))
 
-    def _hover(self, well: MapWell | None) -> None:
+    def _hover_well(self, well: MapWell | None) -> None:
         path = None if well is None else well.path
         if path != self._state.hovered:
             before, self._state.hovered = self._state.hovered, path
-            self._redraw(p for p in (before, path) if p is not None)
+            self._redraw_wells(p for p in (before, path) if p is not None)
             self.hovered.emit(path or "")

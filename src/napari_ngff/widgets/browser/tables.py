@@ -29,7 +29,7 @@ from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.browsing.tables import PlateTables
 from napari_ngff.viewer.napari_private import qt_viewer_of
 from napari_ngff.widgets.browser.choice_box import ChoiceBox
-from napari_ngff.widgets.browser.controls import caption
+from napari_ngff.widgets.browser.controls import make_caption
 from napari_ngff.widgets.browser.legend import LegendWatcher
 from napari_ngff.widgets.browser.legend_painting import CategoryScale, ColorScale
 from napari_ngff.widgets.dialogs import ask_table_file
@@ -85,12 +85,12 @@ class TableBar(QWidget):
         self.progress = QProgressBar(self)
         self.cancel = QPushButton("Cancel", self)
         self.note = QLabel(self)
-        self._dress()
+        self._name_controls()
         self._lay_out()
-        self._connect()
-        self._show()
+        self._connect_signals()
+        self._show_tables()
 
-    def _dress(self) -> None:
+    def _name_controls(self) -> None:
         self.table.setAccessibleName("Table")
         self.table.setToolTip("Tables that were loaded or found; numbers of labels")
         self.load_button.setToolTip(
@@ -122,8 +122,8 @@ class TableBar(QWidget):
     def _lay_out(self) -> None:
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        self.table_caption = caption("Table:", self.table, self)
-        self.column_caption = caption("Colour:", self.column, self)
+        self.table_caption = make_caption("Table:", self.table, self)
+        self.column_caption = make_caption("Colour:", self.column, self)
         for row, stretched in (
             (
                 (
@@ -156,7 +156,7 @@ class TableBar(QWidget):
         ):
             widget.hide()  # else a new dock would be as wide as all of them
 
-    def _connect(self) -> None:
+    def _connect_signals(self) -> None:
         # Methods: lambdas that hold a widget keep it for ever.
         self.table.activated.connect(self._on_table)
         self.column.activated.connect(self._on_column)
@@ -182,22 +182,22 @@ class TableBar(QWidget):
         """Show the tables of what is walked; None for none."""
         tables, self._tables = self._tables, None
         if tables is not None:
-            tables.changed.disconnect(self._show, missing_ok=True)
-            tables.message_sent.disconnect(self._say, missing_ok=True)
+            tables.changed.disconnect(self._show_tables, missing_ok=True)
+            tables.message_sent.disconnect(self._show_message, missing_ok=True)
             tables.progressed.disconnect(self._on_progress, missing_ok=True)
             self.destroyed.disconnect(tables.give_up)
             tables.close()
         if browser is not None:
             self._tables = PlateTables(viewer, browser)
-            self._tables.changed.connect(self._show)
-            self._tables.message_sent.connect(self._say)
+            self._tables.changed.connect(self._show_tables)
+            self._tables.message_sent.connect(self._show_message)
             self._tables.progressed.connect(self._on_progress)
             self.destroyed.connect(self._tables.give_up)
             self._tables.find_tables()
         self._on_progress(1, 1)
-        self._show()
+        self._show_tables()
 
-    def load(self, path: str) -> None:
+    def load_file(self, path: str) -> None:
         """Read a table from a file and colour the map by it."""
         if self._tables is not None:
             self._tables.load_file(path)
@@ -221,7 +221,7 @@ class TableBar(QWidget):
     def _on_load(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Load table", "", FILES)
         if path:
-            self.load(path)
+            self.load_file(path)
 
     def _on_save(self) -> None:
         path = ask_table_file(self)
@@ -279,9 +279,9 @@ class TableBar(QWidget):
         self.progress.setRange(0, total)
         self.progress.setValue(done)
         if not total:  # it begins
-            self._say("")
+            self._show_message("")
 
-    def _say(self, text: str) -> None:
+    def _show_message(self, text: str) -> None:
         """Show a sentence, or what is wrong with the filter; no sentence shows none."""
         if isalive(self):  # type: ignore[no-untyped-call]
             self._message = text
@@ -289,13 +289,13 @@ class TableBar(QWidget):
             self.note.setText(wrong or text)
             self.note.setVisible(bool(wrong or text))
 
-    def _show(self) -> None:
+    def _show_tables(self) -> None:
         """Show what there is, and what of it is chosen."""
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
         tables = self._tables
         self.setVisible(tables is not None)
-        self._say(self._message if tables is not None else "")
+        self._show_message(self._message if tables is not None else "")
         if tables is None:
             self._map.setShown(None)
             self._map.setValues(None)
@@ -399,5 +399,5 @@ class TableDrops(QObject):
             return False
         dropped.acceptProposedAction()
         for path in paths:
-            self._tables.load(path)
+            self._tables.load_file(path)
         return True

@@ -29,11 +29,11 @@ class ThumbnailLoader(QObject):
 
     def __init__(self, reader: PreviewReader, parent: QObject) -> None:
         super().__init__(parent)
-        calls, key, deliver = main_calls(), object(), _deliverer(self)
+        calls, key, deliver = main_calls(), object(), _make_deliverer(self)
         self._queue = PreviewQueue(reader, lambda: calls.tell(key, deliver))
         self.destroyed.connect(self._queue.close)
 
-    def want(self, places: Iterable[PreviewPlace]) -> None:
+    def want_wells(self, places: Iterable[PreviewPlace]) -> None:
         """Ask for thumbnails, the most urgent first, instead of those asked before."""
         self._queue.want(places)
 
@@ -42,21 +42,21 @@ class ThumbnailLoader(QObject):
         self._queue.close()
         self.deleteLater()
 
-    def deliver(self) -> None:
+    def deliver_ready(self) -> None:
         """Hand out what was made since."""
         found: dict[PreviewPlace, WellThumbnail] = self._queue.take()
         if found:
             self.arrived.emit(found)
 
 
-def _deliverer(loader: ThumbnailLoader) -> Callable[[], None]:
+def _make_deliverer(loader: ThumbnailLoader) -> Callable[[], None]:
     """Make a function that has a loader deliver, if it is still there."""
     reference = weakref.ref(loader)
 
     def deliver() -> None:
         loader = reference()
         if loader is not None and isalive(loader):  # type: ignore[no-untyped-call]
-            loader.deliver()
+            loader.deliver_ready()
 
     return deliver
 

@@ -29,7 +29,9 @@ class WellMenu(QMenu):
         self._measure = QMenu("Measure", self)
         self.triggered.connect(self._on_triggered)
 
-    def offer(self, name: str, labels: Sequence[str], *, is_compared: bool) -> None:
+    def show_actions(
+        self, name: str, labels: Sequence[str], *, is_compared: bool
+    ) -> None:
         """Open the menu at the mouse.
 
         Parameters
@@ -43,19 +45,19 @@ class WellMenu(QMenu):
         """
         self.clear()
         self._measure.clear()
-        self._add(f"Open {name}", "open")
-        self._add("Stop comparing" if is_compared else "Compare", "compare")
+        self._add_action(f"Open {name}", "open")
+        self._add_action("Stop comparing" if is_compared else "Compare", "compare")
         for label in labels:
             action = QAction(label, self._measure)
             action.setData(("measure", label))
             self._measure.addAction(action)
         if labels:
             self.addMenu(self._measure)
-        self._add("Inspect", "inspect")
-        self._add("Copy name", "copy")
+        self._add_action("Inspect", "inspect")
+        self._add_action("Copy name", "copy")
         self.popup(QCursor.pos())
 
-    def _add(self, text: str, what: str) -> None:
+    def _add_action(self, text: str, what: str) -> None:
         action = QAction(text, self)
         action.setData((what, ""))
         self.addAction(action)

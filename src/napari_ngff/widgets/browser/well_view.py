@@ -105,9 +105,9 @@ class WellView(QWidget):
     def setFields(self, fields: WellFields) -> None:
         """Show the fields of another well."""
         self._all, self._pictures = fields, {}
-        self._show()
+        self._show_fields()
 
-    def _show(self) -> None:
+    def _show_fields(self) -> None:
         fields = self.fields()
         self.map.setFields(fields)
         self.strip.setImages(
@@ -123,7 +123,7 @@ class WellView(QWidget):
         if tuple(runs) != self._runs:
             self._runs = tuple(runs)
             if not self.hint.isVisible():
-                self._show()
+                self._show_fields()
                 self.scrolled.emit()
 
     def setPictures(self, pictures: Mapping[str, QImage]) -> None:
