@@ -118,7 +118,9 @@ def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
         pass  # a damaged list of tables; all else can be used
     with suppress(OMEZarrError, OSError):  # reported when a round of annotation begins
         offers.update(
-            {TableOffer(TableOrigin.STATES, ""): None} if FieldStates(node).has_any else {}
+            {TableOffer(TableOrigin.STATES, ""): None}
+            if FieldStates(node).has_any
+            else {}
         )
     wells: list[str | None] = [well.path for well in browser.map.wells]
     for well in wells[:WELLS_ASKED] or [None]:
@@ -216,7 +218,7 @@ def states_table(node: Node) -> Table:
     states = FieldStates(node)
     places = places_of(node)
     keys = ["/".join(p for p in (place.well, place.field) if p) for place in places]
-    state_names = [states.state(key) for key in keys]
+    state_names = [states.state_of(key) for key in keys]
     columns = {
         state: [int(place == state) for place in state_names] for state in CHOSEN
     }
