@@ -47,16 +47,16 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
     def __init__(self, **keywords: Any) -> None:
         super().__init__(node=Node(), **keywords)
         self.gaps = Line(pos=np.zeros((2, 2)), connect="segments", width=GAP)
-        self.rows = self._text("right", "center")
+        self.rows = self._make_text("right", "center")
         # Anchors are upside down here: y of the canvas points down.
-        self.columns = self._text("center", "top")
+        self.columns = self._make_text("center", "top")
         # Seen on dark and on light images.
-        self.shades = tuple(self._text("left", "bottom") for _ in ASIDE)
-        self.wells = self._text("left", "bottom")
-        self.images = self._text("left", "top")
+        self.shades = tuple(self._make_text("left", "bottom") for _ in ASIDE)
+        self.wells = self._make_text("left", "bottom")
+        self.images = self._make_text("left", "top")
         for shade in self.shades:
             shade.transform = STTransform()
-        for child in (self.gaps, *self._texts()):
+        for child in (self.gaps, *self._all_texts()):
             child.set_gl_state(**MODE)
             child.parent = self.node
         self._drawn: tuple[Any, ...] = ()
@@ -88,7 +88,7 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
         """Blend as it was made; nodes without a drawing of their own have no state."""
 
     def _on_names(self) -> None:
-        names = self._names()
+        names = self._current_names()
         ground = self.viewer.canvas.background_color
         light = float(np.mean(ground[:3])) > 0.5
         ink, other = (BLACK, WHITE) if light else (WHITE, BLACK)
@@ -109,7 +109,7 @@ class NamesVisual(VispySceneOverlay):  # type: ignore[misc]
         return names if isinstance(names, OverviewNames) else OverviewNames()
 
     def _on_zoom(self) -> None:
-        names = self._names()
+        names = self._current_names()
         rows, columns, roomy = names.seen_at(self._camera.zoom)
         for shade, (x, y) in zip(self.shades, ASIDE, strict=True):
             shade.transform.translate = x / self._camera.zoom, y / self._camera.zoom
