@@ -207,6 +207,7 @@ class AnnotationRound:
         if viewer is None or position is None:
             self.changed.emit()
             return
+        # In memory: nothing is written in a field before somebody paints there.
         layer = self.layer or self._make_labels(viewer)
         if layer is not None:
             layer.visible = True
@@ -221,6 +222,7 @@ class AnnotationRound:
         if layer is None:
             return
         classes = classes_of_layer(layer)
+        # Classes that a field has already are those its pixels mean.
         if not classes.items and self._classes:
             classes.keep(self._classes)
         if classes.items and classes.selected is None:

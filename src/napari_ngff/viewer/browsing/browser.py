@@ -254,7 +254,7 @@ class Browser:
         """
         if self.kind is Kind.SCENE and self._display.zoom_to_image(path):
             return
-        # Entries of a plain folder may be plates; of which kind shows only a read.
+        # Only reading shows whether an entry of a plain folder is a plate.
         if self.kind is not Kind.SERIES:
             self.show_field(None, path)
             return

@@ -88,6 +88,7 @@ class CanvasClicks:
         if viewer is None or browser is None or viewer.dims.ndisplay != 2:
             return None
         active = viewer.layers.selection.active
+        # Clicks with a modifier, or with a tool in hand, belong to napari.
         if event.modifiers or (active is not None and active.mode != "pan_zoom"):
             return None
         return browser.position_at(event.position)
@@ -105,6 +106,7 @@ class CanvasClicks:
         start, button = tuple(event.pos), event.button
         yield
         while event.type == "mouse_move":
+            # A drag moves the camera, and is no click.
             moved = (abs(a - b) for a, b in zip(event.pos, start, strict=True))
             if max(moved) > STILL:
                 return
@@ -415,6 +417,7 @@ class NavigationKeys:
         if browser is None:
             return
         active = viewer.layers.selection.active
+        # Left and right move napari's slider while a layer of others is selected.
         if active is not None and not browser.owns_layer(active):
             if columns:
                 axis = viewer.dims.last_used

@@ -392,10 +392,12 @@ class Display:
             visible = [
                 layer for layer in self._layers_by_slot().values() if layer.visible
             ]
+            # Keys and tools act on the active layer, which must not be a hidden one.
             if visible and (active is None or not active.visible):
                 viewer.layers.selection.active = visible[-1]
 
     def _redraw_wells(self) -> None:
+        # Only wells of an overview come in here; remote fields have their own stream.
         for layer in self._layers_by_slot().values() if self._tiles else ():
             reread_layer(layer)
         self._observer.on_problems()
@@ -427,6 +429,7 @@ class Display:
 
     def fit_well(self, well: str) -> None:
         """Bring a well of the mosaic in view; one that did not come is read again."""
+        # Its server may answer now.
         if self.resolver.arrangements.retry([well]):
             self._redraw_wells()
         viewer, corners = self._viewer(), self._well_corners(well)
@@ -448,6 +451,7 @@ class Display:
             after = self._well_corners(well)
             if viewer is None or before is None or after is None:
                 return
+            # The well has not moved, so the camera is right already.
             if before[0] == after[0]:
                 return
             if whole:
@@ -487,7 +491,7 @@ class Display:
     def adopt_mosaics(
         self, groups: Sequence[Group], wells: Sequence[str] | None = None
     ) -> None:
-        """Take over mosaics that are about to become layers; see `Browser.adopt`."""
+        """Take over mosaics that will become layers; see `Browser.adopt_mosaics`."""
         joined = self._slots.expect_layers(groups)
         fields = self.shown
         if joined and joined[0].acquisition is None:
@@ -515,6 +519,7 @@ class Display:
             self.keep_layers([layer])
             if self.shown.position is not None and len(self._layers_by_slot()) == 1:
                 self._observer.on_shown()
+        # Anything else lies on the field that is on screen, and is hidden with it.
         elif not (self._take_channel(layer) or self._take_labels(layer)):
             self._extras.add_layer(layer, self.shown.position)
 
@@ -546,6 +551,7 @@ class Display:
             saver = getattr(layer, "saver", None)
             if saver is not None and saver not in self._followed:
                 self._followed.add(saver)
+                # The signal must not keep alive a layer that the user removes.
                 report = partial(self._on_saved, weakref.ref(layer))
                 saver.saved.connect(report)
 
@@ -554,6 +560,7 @@ class Display:
         if labels is None or outcome is None or not outcome.blocks:
             return
         address, root = image_address(labels), str(self._node)
+        # A field that is being read now may have been read before this save.
         self._saved_images.append(address)
         self.resolver.forget_field(address)
         if address.startswith(root):

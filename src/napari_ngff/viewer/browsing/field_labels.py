@@ -119,6 +119,7 @@ def labels_in_use(
         return None
     is_active = viewer.layers.selection.active is layer
     target = layer.metadata.get(TARGET)
+    # Labels that were only looked at stay with their field.
     is_painted = target is not None or layer.canvas.log.end > 0
     if not is_painted and not (is_active and layer.mode in PAINTING):
         return None
@@ -181,6 +182,7 @@ def save_before_leaving(
         else:
             answer(frontend.settle(viewer, layers))
 
+    # Quietly: a failure is asked about below, and needs no second message.
     for saver in (layer.saver for layer in unsaved):
         saver.save(quiet=True)
     call_after_saves(savers, check_saved)

@@ -388,11 +388,13 @@ class JoinedTables:
         table, name = self.tables[column.offer], column.name
         if how == CATEGORY:
             texts = rows.categories(wells, name)
+            # Of all rows, so that colours stay while a filter leaves out rows.
             names = set(table.texts(name))
             if len(names) > MOST_CATEGORIES:  # most of them are of no well
                 known = (*table.categories(wells, name).values(), *texts.values())
                 names = {text for text in known if text is not None}
             return color_categories(texts, names, name)
+        # One row per well needs no word about how rows become one value.
         alone = table.frame[WELL].is_unique and how != "count"
         if column.offer.source is TableOrigin.COUNT:
             name = column.offer.title

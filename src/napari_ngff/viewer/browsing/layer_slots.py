@@ -67,7 +67,9 @@ class LayerSlots:
 
     def __init__(self) -> None:
         self._layers: dict[Slot, Layer] = {}
+        # Of labels that are gone, for the next field that has labels of this name.
         self._looks: dict[Slot, dict[str, Any]] = {}
+        # As this class set them: another name was given by the user.
         self._names: dict[Slot, str] = {}
         self._in_use: dict[Slot, LabelsInUse] = {}
         self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
@@ -231,9 +233,11 @@ class LayerSlots:
         visible = (
             self._decide_visibility(slot, old, data) if slot[1] == "labels" else None
         )
+        # A layer whose number of axes changes cannot be kept.
         if old is None or not swap_layer(old, data):
             self.take_layer(slot, self._replace_layer(viewer, slot, old, data))
         elif slot[1] == "labels":
+            # The layer has another saver now, which a window has to follow.
             frontend.welcome(viewer, old)
         if slot in self._lacking:
             visible = self._lacking.pop(slot)
@@ -266,6 +270,7 @@ class LayerSlots:
         if not isinstance(layer, OMEZarrLabels) or not layer.editable:
             return
         classes = classes_of_layer(layer)
+        # Before those of the other field are added.
         field_classes = classes.items
         if labels.classes:
             classes.keep(labels.classes)
@@ -301,6 +306,7 @@ class LayerSlots:
     ) -> Layer:
         levels, keywords, kind = data
         levels = levels if isinstance(levels, list) else [levels]
+        # A layer of one level would take no field of several later.
         keywords = {**keywords, "multiscale": True}
         look = _look_of(old) if old is not None else self._looks.pop(slot, {})
         made: dict[str, Any] = {
@@ -315,6 +321,7 @@ class LayerSlots:
             viewer.layers.remove(old)
             viewer.layers.insert(index, new)
         _apply_look(new, look)
+        # napari selects a layer that is inserted.
         if not selected and old is not None:
             viewer.layers.selection.discard(new)
         elif selected:
@@ -352,6 +359,7 @@ def _make_empty(data: LayerData) -> LayerData:
         for level in levels
     ]
     origin = keywords["metadata"][KEY]
+    # Without a picture: nothing of it can be saved, measured or labelled.
     metadata = {KEY: LayerOrigin(origin.node)}
     return blanks, {**keywords, "metadata": metadata}, kind
 
@@ -377,6 +385,7 @@ def _select_same_class(classes: Classes, labels: LabelsInUse) -> None:
 def _apply_look(layer: Layer, look: dict[str, Any]) -> None:
     """Give labels the tools that were in hand before, and channels their contrast."""
     for name in (*LOOK[4:], *CONTRAST):
+        # Each assignment draws the layer again.
         if name not in look or getattr(layer, name, None) == look[name]:
             continue
         if name == "mode" and not layer.editable:
@@ -466,6 +475,7 @@ def _place_layer(layer: Layer, keywords: dict[str, Any]) -> bool:
     moved = False
     for name in PLACEMENT:
         value = keywords.get(name)
+        # Each assignment makes napari look for the extent of all layers again.
         if value is not None and not _are_equal(getattr(layer, name), value):
             setattr(layer, name, value)
             moved = True

@@ -127,11 +127,13 @@ class PinnedFields:
         def change_layers(
             found: tuple[list[tuple[Position, PreparedFields]], dict[Position, str]],
         ) -> Iterator[None]:
+            # Pins that were asked for meanwhile wait for the next task.
             del self._wanted[: len(wanted)]
             before, view = self.pinned_positions(viewer), self._note_view(viewer)
             for position, prepared in found[0]:
                 yield from self._toggle_layers(viewer, position, prepared)
             if set(self.pinned_positions(viewer)).difference(before):
+                # Of several pins only the first changes a view the user has chosen.
                 self._before = self._before if before else view
                 self._fit_camera(viewer)
             elif before:
@@ -163,6 +165,7 @@ class PinnedFields:
         images = self._display.image_layers()
         if self._before is None or not images or self.pinned_positions(viewer):
             return
+        # A camera that the user has moved since stays.
         if self._note_view(viewer) == self._fitted:
             self._before.apply_to(viewer, images[0])
         self._before = self._fitted = None

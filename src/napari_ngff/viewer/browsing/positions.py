@@ -335,6 +335,7 @@ class FieldRoute:
         mine = _fields_of_run(self._screen.fields(here.well), runs)
         if not among:
             return self.find_entry(well, None, ())
+        # Wells may differ in their number of fields; the last stands for those missing.
         number = [f.path for f in mine].index(here.field)
         partner = among[min(number, len(among) - 1)]
         return Position(well, partner.path, partner.acquisition)
@@ -356,6 +357,7 @@ class FieldRoute:
                 if well is not None:
                     return self.find_alike(well.path, here, chosen)
             except (OMEZarrError, OSError) as error:
+                # The nearest well is the one that was meant: its reason is shown.
                 failed = failed or error
         if failed is not None:
             raise failed
@@ -379,6 +381,7 @@ class FieldRoute:
         runs
             Acquisitions to stay in; the first of them counts.
         """
+        # A field of another acquisition comes before the first of the chosen one.
         among = [f.path for f in _fields_of_run(self._screen.fields(here.well), runs)]
         number = among.index(here.field) if here.field in among else -1
         if 0 <= number + step < len(among):
@@ -389,7 +392,7 @@ class FieldRoute:
             try:
                 fields = _fields_of_run(self._screen.fields(well), runs)
             except (OMEZarrError, OSError):
-                continue
+                continue  # the map shows the well crossed out
             if fields:
                 next_field = fields[0 if step > 0 else -1]
                 return Position(well, next_field.path, next_field.acquisition)

@@ -243,6 +243,7 @@ def prefetch_layers(
         Its height and width in pixels, where the images will be brought in view whole.
     """
     for slot, (data, _, _) in prepared.layers.items():
+        # Of a hidden layer napari reads nothing.
         view = views.get(slot)
         levels = data if isinstance(data, list) else [data]
         alike = view is not None and len(view.point) == levels[0].ndim

@@ -106,6 +106,7 @@ class WellStream:
 
     def _draw_wells(self) -> None:
         end = self._end
+        # A turn ends early enough that wells appear one after the other.
         while time.monotonic() < end:
             first = next(iter(list(self._wanted.items())), None)
             if first is None:

@@ -161,10 +161,9 @@ class PlateTables:
 
     def load_file(self, path: str) -> None:
         """Read a table from a file, and choose it."""
-        offer, alone = (
-            TableOffer(TableOrigin.FILE, os.path.basename(path)),
-            not self.wells,
-        )
+        offer = TableOffer(TableOrigin.FILE, os.path.basename(path))
+        # Where there are no wells, rows need no column of wells.
+        alone = not self.wells
         self._start_task(
             lambda _: read_table(path, alone=alone), partial(self._take_table, offer)
         )
@@ -204,22 +203,19 @@ class PlateTables:
         scope
             Of what.
         selected
-            Paths of wells for `Scope.SELECTED`.
+            Paths of wells for `MeasureScope.SELECTED`.
         """
         position = self.browser.position
         if scope is MeasureScope.FIELD and position is None:
             self.message_sent.emit("Show a field first.")
             return
         labels = labels_shown(self._viewer(), self.browser, label)
-        places, wells = (
-            None,
-            tuple(selected) if scope is MeasureScope.SELECTED else None,
-        )
+        places: tuple[FieldPath, ...] | None = None
+        wells = tuple(selected) if scope is MeasureScope.SELECTED else None
         if scope is MeasureScope.FIELD and position is not None:
-            field_paths = (
-                FieldPath(position.well, position.field),
-                *(place for _, place in labels),
-            )
+            # Several acquisitions are on screen together, each a field of its own.
+            field_path = FieldPath(position.well, position.field)
+            field_paths = (field_path, *(path for _, path in labels))
             places = tuple(dict.fromkeys(field_paths))
         unsaved = any(getattr(layer, "unsaved", False) for layer, _ in labels)
         note = UNSAVED if unsaved else ""
