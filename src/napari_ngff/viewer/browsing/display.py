@@ -419,7 +419,7 @@ class Display:
 
     def zoom_to_image(self, path: str) -> bool:
         """Bring an image in view that is on screen with others; False without one."""
-        viewer, address = self._viewer(), str(self._node.location.joined(path))
+        viewer, address = self._viewer(), str(self._node.location.join_path(path))
         for layer in self.image_layers():
             if viewer is not None and image_address(layer) == address:
                 fit_camera(viewer, *layer.extent.world[:, -2:])

@@ -424,7 +424,7 @@ def labels_shown(
     if viewer is None or position is None:
         return []
     labels: list[tuple[Labels, FieldPath]] = []
-    root = browser.node.location.joined(position.well or "").path
+    root = browser.node.location.join_path(position.well or "").path
     for layer in viewer.layers:
         origin = layer.metadata.get(KEY)
         mine = layer._type_string == "labels" and browser.owns_layer(layer)
