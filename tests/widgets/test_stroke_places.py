@@ -390,7 +390,7 @@ def test_a_stroke_while_fields_are_exchanged_is_refused_aloud(
         drag(viewer, [low + (high - low) * at for at in (0.5, 0.6)], pause=0)
         yield from steps
 
-    monkeypatch.setattr(layer_slots.LayerSlots, "_exchange", exchange_and_paint)
+    monkeypatch.setattr(layer_slots.LayerSlots, "_exchange_layers", exchange_and_paint)
     browser.show_field("C/3", "0")
     walker.settle()
     monkeypatch.undo()

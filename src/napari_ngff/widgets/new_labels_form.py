@@ -267,7 +267,8 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             return name
         location = image.metadata[KEY].node.location
         is_on_screen = is_shown(
-            self._viewer.layers, (location.source.name, location.key(f"labels/{name}"))
+            self._viewer.layers,
+            (location.source.name, location.object_key(f"labels/{name}")),
         )
         others = [layer.name for layer in self._viewer.layers]
         free = free_name(image, others, name)
