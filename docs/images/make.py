@@ -371,7 +371,7 @@ def browser(folder: Path) -> None:
 
 def tables(folder: Path) -> None:
     """Draw a plate coloured by what was measured, in the light theme."""
-    from napari_ngff.viewer.browsing.table_offers import Scope
+    from napari_ngff.viewer.browsing.table_offers import MeasureScope
     from napari_ngff.viewer.samples import write_plate
     from napari_ngff.widgets.browser.host import show_browser
 
@@ -382,7 +382,7 @@ def tables(folder: Path) -> None:
     while len(dock.map.pictures()) < 22 or not dock.tables.tables().labels:
         wait(0.1)
     found = dock.tables.tables()
-    found.measure("nuclei", Scope.ALL)
+    found.measure_labels("nuclei", MeasureScope.ALL)
     while found.table is None:
         wait(0.1)
     found.color_by("area", "mean")

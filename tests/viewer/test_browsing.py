@@ -53,7 +53,7 @@ def told(monkeypatch):
     monkeypatch.setattr(
         frontend,
         "show",
-        lambda found, result: messages.add_edits([result, *found] if found else []),
+        lambda found, result: messages.extend([result, *found] if found else []),
     )
     return messages
 
