@@ -36,7 +36,7 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
-from napari_ngff.store.check.repair import put_back, repair
+from napari_ngff.store.check.repair import put_back, repair_problems
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.save_transform import save_transform
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -44,7 +44,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from saving import describe, edit, levels_of, write_group, write_image, write_levels
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def prepare_interpolated(root):
 
 def prepare_repaired(root):
     prepare_interpolated(root)
-    repair(open_node(root), "label-levels-interpolated")
+    repair_problems(open_node(root), "label-levels-interpolated")
 
 
 def prepare_unlisted(root):
@@ -309,11 +309,11 @@ def save_place(place):
 
 
 def rebuild(place):
-    repair(place.node(), "label-levels-interpolated")
+    repair_problems(place.node(), "label-levels-interpolated")
 
 
 def fix(place):
-    repair(place.node(), "label-unlisted")
+    repair_problems(place.node(), "label-unlisted")
 
 
 def undo_repair(place):
@@ -333,7 +333,9 @@ def write_layers(place):
 
 
 def pack_folder(place):
-    pack(place.files / "image.zarr", place.files / "packed.ozx", overwrite=True)
+    pack_hierarchy(
+        place.files / "image.zarr", place.files / "packed.ozx", overwrite=True
+    )
 
 
 def write_table(place):

@@ -132,14 +132,14 @@ class Steps:
         self.watch(os, "open", made)
         for name in ("fsync", "write", "pwrite", "sendfile", "ftruncate"):
             self.watch(os, name, opened)
-        rename = exchange._rename
+        rename = exchange._call_rename
 
         def renamed(one, other, way):
             name = "swap" if way == exchange.SWAP else "rename to free"
             call = partial(rename, one, other, way)
             return self.step(name, os.fsdecode(other), call)
 
-        exchange._rename = renamed
+        exchange._call_rename = renamed
         self.watch_files()
         self.watch_bucket()
 
@@ -213,7 +213,7 @@ def relative(path_of):
 
 def run(job: dict) -> None:
     if not job.get("swaps", True):
-        exchange._rename = lambda *_: errno.ENOSYS
+        exchange._call_rename = lambda *_: errno.ENOSYS
     folder = Path(job["folder"])
     os.environ.update(job["environment"], XDG_DATA_HOME=str(folder / "data"))
     tempfile.tempdir = str(folder / "tmp")

@@ -69,13 +69,13 @@ def copied(folder: Path, copy: Path) -> None:
 
 def packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """Folder -> archive, and folder -> folder, in the system's cache."""
-    from napari_ngff.store.write.zip_packing import pack
+    from napari_ngff.store.write.zip_packing import pack_hierarchy
 
     name = f"packed-{kibibytes}-{megabytes}"
     folder = write_folder(data / name, int(kibibytes), int(megabytes))
     file, copy = data / f"{name}.ozx", data / f"{name}.copy"
     ways: dict[str, tuple[Callable[[], Any], Path]] = {
-        "napari-ngff": (lambda: pack(folder, file, flush=False), file),
+        "napari-ngff": (lambda: pack_hierarchy(folder, file, flush=False), file),
         "shutil": (lambda: shutil.copytree(folder, copy), copy),
         "`cp -r`": (lambda: copied(folder, copy), copy),
     }
@@ -84,7 +84,7 @@ def packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
 
 def flushed_packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """The same until all is on the disk."""
-    from napari_ngff.store.write.zip_packing import pack
+    from napari_ngff.store.write.zip_packing import pack_hierarchy
 
     name = f"packed-{kibibytes}-{megabytes}"
     folder = write_folder(data / name, int(kibibytes), int(megabytes))
@@ -95,7 +95,7 @@ def flushed_packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> 
         subprocess.run(["sync", "-f", str(copy)], check=True)
 
     ways: dict[str, tuple[Callable[[], Any], Path]] = {
-        "napari-ngff": (lambda: pack(folder, file), file),
+        "napari-ngff": (lambda: pack_hierarchy(folder, file), file),
         "`cp -r`": (flushed, copy),
     }
     return {"time": alternate(ways, rounds)}
@@ -105,12 +105,12 @@ def resaving(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """Change one chunk of an archive; copy the archive. Until all is on the disk."""
     from napari_ngff.store.sources.zip_source import ZipSource
     from napari_ngff.store.write.begin import begin_transaction
-    from napari_ngff.store.write.zip_packing import pack
+    from napari_ngff.store.write.zip_packing import pack_hierarchy
 
     name = f"packed-{kibibytes}-{megabytes}"
     folder = write_folder(data / name, int(kibibytes), int(megabytes))
     file, copy, nothing = data / f"{name}.ozx", data / "copy.ozx", data / "nothing"
-    pack(folder, file, overwrite=True)
+    pack_hierarchy(folder, file, overwrite=True)
     transaction = begin_transaction(ZipSource(file))
 
     def save() -> None:

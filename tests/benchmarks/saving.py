@@ -111,7 +111,7 @@ def by_levels(
     from napari_ngff.metadata.model import Axis
     from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
     from napari_ngff.store.pyramids.pyramid_writer import PyramidWriter
-    from napari_ngff.store.write.new_hierarchy import Draft
+    from napari_ngff.store.write.new_hierarchy import NewHierarchy
     from napari_ngff.viewer.composing.array_source import PlainSource
 
     axes = PICTURES[name][0]
@@ -122,7 +122,7 @@ def by_levels(
         (LevelReduction.between_shapes(fine, coarse, method, step), step)
         for fine, coarse, step in outline.steps
     ]
-    with Draft(folder / "new.zarr") as draft:
+    with NewHierarchy(folder / "new.zarr") as draft:
         arrays = [
             (path, coded(new, codec))
             for path, new in outline.arrays(pixels.dtype, tuple(axes), shuffle=False)

@@ -160,13 +160,13 @@ def test_what_another_program_wrote_meanwhile_is_not_lost(label):
 def test_a_save_and_the_ticker_can_begin_a_journal_at_once(label, monkeypatch):
     canvas = open_canvas(label, 4)
     journal = Journal(str(label), "", canvas)
-    hold, failed = module.hold, []
+    hold, failed = module.hold_file, []
 
     def slowly(folder):
         time.sleep(0.1)
         return hold(folder)
 
-    monkeypatch.setattr(module, "hold", slowly)
+    monkeypatch.setattr(module, "hold_file", slowly)
     canvas.begin_step()
     canvas.add_edit(edit(0, 1, SHAPES[0]))
     canvas.close_step()

@@ -9,7 +9,7 @@ from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.label_metadata import read_label_info, write_label_info
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image
 
 VERSIONS = ["0.4", "0.5", "0.6"]
@@ -114,7 +114,7 @@ def test_a_broken_document_stays_as_it_is(folder):
 
 def test_archives_are_written_too(tmp_path):
     write_image(tmp_path / "cells.ome.zarr", shape=(1, 32, 32))
-    pack(tmp_path / "cells.ome.zarr", tmp_path / "cells.ozx")
+    pack_hierarchy(tmp_path / "cells.ome.zarr", tmp_path / "cells.ozx")
     place = str(tmp_path / "cells.ozx" / "labels" / "nuclei")
     assert write_label_info(open_node(place), LabelInfo({1: RED}))
     assert read_label_info(open_node(place)).colors == {1: RED}

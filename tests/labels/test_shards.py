@@ -16,7 +16,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import open_zip
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from saving import describe, levels_of, write_levels
 
 SHAPES = ((1024, 1024), (512, 512))
@@ -40,7 +40,7 @@ def make_source(request, tmp_path, pixels):
         describe(folder, len(levels), label=LabelInfo())
         if request.param == "folder":
             return FolderSource(str(folder))
-        pack(folder, tmp_path / "sharded.ozx")
+        pack_hierarchy(folder, tmp_path / "sharded.ozx")
         return open_zip(tmp_path / "sharded.ozx")
 
     return make

@@ -357,10 +357,10 @@ def test_a_well_that_appears_later_is_seen(plate, cache):
 
 
 def test_archives_are_kept_too(samples, tmp_path, cache):
-    from napari_ngff.store.write.zip_packing import pack
+    from napari_ngff.store.write.zip_packing import pack_hierarchy
 
     archive = tmp_path / "plate.ozx"
-    pack(samples / "0.5.ome.zarr", archive)
+    pack_hierarchy(samples / "0.5.ome.zarr", archive)
     read_all(archive, cache)
     assert len(list(cache.folder.iterdir())) == len(WELLS)
 

@@ -14,7 +14,7 @@ import zarr
 
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.summary import summarize_node
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.reader import get_reader, read
 from napari_ngff.viewer.samples import write_image, write_plate
 
@@ -67,7 +67,7 @@ def make_tree(top, version):
     shutil.copytree(base / "image.zarr/labels/cells", label)
     (base / "link.zarr").symlink_to(base / "image.zarr")
     if zarr_format == 3:
-        pack(base / "image.zarr", base / "image.ozx")
+        pack_hierarchy(base / "image.zarr", base / "image.ozx")
     else:
         shutil.make_archive(str(base / "image.ome.zarr"), "zip", base / "image.zarr")
     return top, base, version

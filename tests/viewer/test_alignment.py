@@ -308,7 +308,7 @@ def test_a_kill_leaves_the_old_document(tmp_path, monkeypatch):
     def killed(*paths):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(write_file, "exchange", killed)
+    monkeypatch.setattr(write_file, "exchange_paths", killed)
     with pytest.raises(KeyboardInterrupt):
         save_alignment(layer, "aligned")
     assert (folder / "zarr.json").read_bytes() == before

@@ -7,7 +7,7 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
@@ -123,7 +123,7 @@ def test_a_large_archive_is_left_alone_and_that_is_told_once(
     tmp_path, viewer, folder, told, monkeypatch, new
 ):
     path = tmp_path / "cells.ozx"
-    pack(folder, path)
+    pack_hierarchy(folder, path)
     model = ViewerModel()
     for one in get_reader(str(path))(str(path)):
         model.add_layer(as_layer(one) if isinstance(one, tuple) else one)

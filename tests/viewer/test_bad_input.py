@@ -20,7 +20,7 @@ from napari.utils.notifications import notification_manager
 
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.bridge.work import work_here
 from napari_ngff.viewer.painting.painted import as_layer
 from napari_ngff.viewer.reader import get_reader, read
@@ -350,7 +350,7 @@ def archive(tmp_path):
     for name in ("cells", "nuclei"):
         levels = pixels(32, 32), pixels(16, 16)
         write_image(root / "labels" / name, *levels, **{"image-label": {}})
-    return pack(root, tmp_path / "a.ozx")
+    return pack_hierarchy(root, tmp_path / "a.ozx")
 
 
 def test_one_encrypted_chunk_leaves_the_rest_of_an_archive(archive, notes, capsys):

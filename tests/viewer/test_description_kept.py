@@ -11,7 +11,7 @@ from napari_ngff.metadata.dump import usual_color
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.label_colors import recolored
 from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.samples import write_image
@@ -112,7 +112,7 @@ def test_rows_are_labels_where_nothing_says_otherwise():
 
 def test_colours_go_into_archives_too(folder, tmp_path):
     archive = tmp_path / "cells.ozx"
-    pack(folder, archive)
+    pack_hierarchy(folder, archive)
     layer = opened(archive)
     layer.paint((0, 20, 20), 77)
     layer.colormap = DirectLabelColormap(color_dict={None: "gray", 9: "red"})

@@ -80,7 +80,7 @@ def test_an_array_in_a_folder_of_its_own_belongs_to_its_image(tmp_path):
 
 def test_what_cannot_be_read_is_told(image):
     whole = entry_of(image)
-    gone = Entry(whole.location.joined("gone"), whole.zarr_format, "gone", "label")
+    gone = Entry(whole.location.join_path("gone"), whole.zarr_format, "gone", "label")
     details = describe(gone)
     assert "gone" in details.error
     assert details.error in report(details)

@@ -10,7 +10,7 @@ import zarr
 
 from napari_ngff.labels.journal import find_journals, journal_home
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -195,7 +195,7 @@ def test_new_labels_in_a_sidecar(cells, user, monkeypatch, tmp_path, folder):
 
 def test_labels_in_an_archive(cells, user, monkeypatch, tmp_path):
     file = tmp_path / "cells.ozx"
-    pack(str(cells), str(file))
+    pack_hierarchy(str(cells), str(file))
     pixels = painted_new(opened(file, monkeypatch))
     user.answer = frontend.RESTORE
     viewer = opened(file, monkeypatch)

@@ -9,7 +9,7 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.label_colors import recolored
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
@@ -36,7 +36,7 @@ def layer(request, folder, tmp_path):
     if request.param == "folder":
         return opened(folder)
     archive = tmp_path / "cells.ozx"
-    pack(folder, archive)
+    pack_hierarchy(folder, archive)
     return opened(archive)
 
 
@@ -146,7 +146,7 @@ def test_an_archive_has_no_block_of_a_cancelled_save_and_all_of_the_next(
     folder, tmp_path
 ):
     archive = tmp_path / "cells.ozx"
-    pack(folder, archive)
+    pack_hierarchy(folder, archive)
     layer = opened(archive)
     paint(layer, (5, 5), (5, 1000), (1000, 5))
     saver, plain = layer.saver, layer.saver._progress

@@ -20,7 +20,7 @@ from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
@@ -296,7 +296,7 @@ def test_removing_the_layer_stops_the_copy(server, told, monkeypatch):
 
 
 def test_an_archive_and_a_field_of_a_plate(samples, tmp_path, told):
-    pack(samples / "0.5.ome.zarr", tmp_path / "cells.ozx")
+    pack_hierarchy(samples / "0.5.ome.zarr", tmp_path / "cells.ozx")
     layer = painted(tmp_path / "cells.ozx", sidecar=True)
     assert (tmp_path / "cells.ozx.labels.ome.zarr" / "mine").is_dir()
     again = opened(tmp_path / "cells.ozx").layers["mine"]

@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QDialog, QPushButton
 from mouse import drop, pump, until
 from napari_ngff import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.inspector import dock
@@ -289,7 +289,7 @@ def test_why_an_archive_is_not_repaired_is_told(
     viewer, inspector, folder, tmp_path, monkeypatch
 ):
     ome(folder / "labels", lambda home: home.update(labels=["nuclei"]))
-    pack(folder, tmp_path / "cells.ozx")
+    pack_hierarchy(folder, tmp_path / "cells.ozx")
     monkeypatch.setattr(dock, "ask", lambda *_: "Repair")
     inspector.showPath(str(tmp_path / "cells.ozx"))
     settle(inspector)

@@ -21,7 +21,7 @@ from napari_ngff.errors import (
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.parse import parse
 from napari_ngff.metadata.rules import check_attributes
-from napari_ngff.store.check.repair import REPAIRS, repair
+from napari_ngff.store.check.repair import REPAIRS, repair_problems
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import open_node
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.check.repair import Repaired
+    from napari_ngff.store.check.repair import RepairedFile
     from napari_ngff.store.check.visit_groups import Finding
 
 __all__ = ["add_check"]
@@ -101,18 +101,18 @@ def run(options: argparse.Namespace) -> int:
 
 def inspect(
     path: str, options: argparse.Namespace
-) -> tuple[list[Finding], list[Repaired]]:
+) -> tuple[list[Finding], list[RepairedFile]]:
     """Repair what is asked for, and check; what passes needs no way back."""
     file = Path(path)
     if file.suffix == ".json" and file.name not in METADATA_NAMES and file.is_file():
         return [("", problem) for problem in check_document(file)], []
-    repaired: list[Repaired] = []
+    repaired: list[RepairedFile] = []
     for code in options.fix:
-        repaired += repair(open_node(path), code)
+        repaired += repair_problems(open_node(path), code)
     findings = list(check_hierarchy(open_node(path), pixels=options.pixels))
     if not any(map(is_error, findings)):
         for replaced in repaired:
-            replaced.settle()
+            replaced.delete_old()
     return findings, repaired
 
 
@@ -160,7 +160,7 @@ def message(findings: Sequence[Finding]) -> str | None:
 
 
 def report(
-    path: str, findings: list[Finding], valid: bool, repaired: list[Repaired]
+    path: str, findings: list[Finding], valid: bool, repaired: list[RepairedFile]
 ) -> list[str]:
     """Describe what was found, place by place, and what was repaired."""
     lines = [path]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
-    from napari_ngff.store.write.transaction import Transaction, Tree
+    from napari_ngff.store.write.transaction import NewTree, Transaction
 
 __all__ = ["METHOD", "NewLabels", "create_labels", "level_factors"]
 
@@ -70,7 +70,7 @@ class NewLabels:
     name: str
     multiscale: Multiscale
     arrays: tuple[ChunkedArray, ...]
-    tree: Tree
+    tree: NewTree
 
     @property
     def ratios(self) -> list[list[float]]:
@@ -319,7 +319,7 @@ def change_list(
     """
     document = ".zattrs" if home.zarr_format == 2 else "zarr.json"
     key = join_key(home.group, document)
-    with transaction.alone():
+    with transaction.take_turn():
         _change_list(transaction, home, key, change)
 
 

@@ -36,7 +36,7 @@ from napari_ngff.labels.saving.journal_records import (
 from napari_ngff.labels.saving.save_run import in_common
 from napari_ngff.store.workers import go_on_after_error
 from napari_ngff.store.write.append_log import AppendLog
-from napari_ngff.store.write.file_lock import hold
+from napari_ngff.store.write.file_lock import hold_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -148,7 +148,7 @@ class Journal:
 
     def _hold(self) -> None:
         if self._lock is None:
-            self._lock = self._open.enter_context(hold(self.folder / LOCK))
+            self._lock = self._open.enter_context(hold_file(self.folder / LOCK))
 
     def _begin(self) -> None:
         if self._file is None:
@@ -319,7 +319,7 @@ def find_journals(store: str, path: str) -> list[Path]:
             # Else it is of a window that is open.
             with contextlib.suppress(OSError):
                 if read_journal(folder).count:
-                    hold(folder / LOCK).close()
+                    hold_file(folder / LOCK).close()
                     found.append(folder)
                 else:
                     discard(folder)
@@ -334,7 +334,7 @@ def discard(folder: Path) -> Recovered:
     BlockingIOError
         Where somebody holds it.
     """
-    with hold(folder / LOCK):
+    with hold_file(folder / LOCK):
         found = read_journal(folder)
         # Of what is open, Windows deletes nothing; others begin no new one meanwhile.
         shutil.rmtree(folder, ignore_errors=True)

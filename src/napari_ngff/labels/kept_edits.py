@@ -16,7 +16,7 @@ from napari_ngff.labels.places.sidecar import (
 )
 from napari_ngff.labels.saving.journal_records import EDITS, read_head, read_journal
 from napari_ngff.store.hierarchy.location import is_url
-from napari_ngff.store.write.file_lock import hold
+from napari_ngff.store.write.file_lock import hold_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -148,7 +148,7 @@ def _journals(home: Path) -> Iterator[Path]:
 
 
 def _kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdits]:
-    hold(folder / LOCK).close()  # else it is of a window that is open
+    hold_file(folder / LOCK).close()  # else it is of a window that is open
     count = read_journal(folder).count
     if count:
         time = (folder / EDITS).stat().st_mtime

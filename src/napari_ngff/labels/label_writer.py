@@ -227,7 +227,7 @@ class LabelWriter:
     def sweep(self, dead: Sequence[str]) -> None:
         """Remove what a process that is gone left aside; see `Transaction.sweep`."""
         for one in self.arrays:
-            self.transaction.sweep(one.path, dead)
+            self.transaction.remove_leftovers(one.path, dead)
 
     def save(
         self,

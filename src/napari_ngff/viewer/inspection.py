@@ -16,7 +16,7 @@ from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.metadata.model import Consequence, Kind, Problem, Severity
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.check.repair import REPAIRS, put_back, repair
+from napari_ngff.store.check.repair import REPAIRS, put_back, repair_problems
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
@@ -360,12 +360,12 @@ def fix(entry: Entry, code: str) -> Details:
     OMEZarrError, OSError
         As of `napari_ngff.store.check.repair.repair`.
     """
-    repaired = repair(entry.read(), code)
+    repaired = repair_problems(entry.read(), code)
     findings = tuple(check_hierarchy(entry.read()))
     invalid = any(problem.severity is Severity.ERROR for _, problem in findings)
     if not invalid:
         for one in repaired:
-            one.settle()
+            one.delete_old()
     kept = tuple(one.kept for one in repaired) if invalid else ()
     return replace(describe(entry), findings=findings, kept=kept)
 

@@ -22,7 +22,7 @@ from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
-from napari_ngff.store.write.new_hierarchy import SINGLE, Draft
+from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.viewer.composing.composition import compose
 from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.settings import shards_to_write, version_to_write
@@ -114,7 +114,7 @@ def write(
     version, sharded = _form(target, version, shards)
     name = re.sub(r"(\.ome)?\.\w+$", "", target.name, flags=re.IGNORECASE)
     writing = _PlannedWrite(compose(tuples, name), version, sharded=sharded)
-    with Draft(target, overwrite=overwrite) as draft:
+    with NewHierarchy(target, overwrite=overwrite) as draft:
         writing.write(draft, progress, cancel)
     return target
 
@@ -270,7 +270,7 @@ class _PlannedWrite:
 
     def write(
         self,
-        draft: Draft,
+        draft: NewHierarchy,
         progress: Progress | None,
         cancel: Callable[[], bool] | None,
     ) -> None:
@@ -296,7 +296,7 @@ class _PlannedWrite:
 
 
 def _cascade(
-    draft: Draft, path: str, part: LayerPart, outline: PyramidPlan, version: str
+    draft: NewHierarchy, path: str, part: LayerPart, outline: PyramidPlan, version: str
 ) -> PyramidWriter:
     is_label = part.label is not None
     names = tuple(axis.name for axis in part.axes)

@@ -30,7 +30,7 @@ from napari_ngff.labels.places.sidecar import (
     sidecar_home,
 )
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image, write_plate
 
 VERSIONS = ["0.4", "0.5", "0.6"]
@@ -173,7 +173,7 @@ def test_what_was_merged_is_removed_where_that_is_asked_for(copy, tmp_path):
 def test_archives_old_versions_and_urls_are_refused_clearly(copy, tmp_path):
     path = copy("0.5.ome.zarr")
     archive = tmp_path / "cells.ozx"
-    pack(path, archive)
+    pack_hierarchy(path, archive)
     sidecar = annotate(archive)
     with pytest.raises(UnsupportedError, match="into a folder only"):
         merge(sidecar)
@@ -225,7 +225,7 @@ def test_labels_of_another_size_are_refused(copy, tmp_path):
 def test_a_sidecar_in_an_archive_is_merged_too(copy, tmp_path):
     path = copy("0.5.ome.zarr")
     sidecar = annotate(path)
-    pack(sidecar, tmp_path / "sent.ozx")
+    pack_hierarchy(sidecar, tmp_path / "sent.ozx")
     merge(tmp_path / "sent.ozx", path)
     assert same(levels(path, "labels/mine"), levels(sidecar, "mine"))
 
@@ -376,7 +376,7 @@ def test_two_processes_do_not_merge_the_same_at_once(copy, tmp_path, dies):
     assert not list(path.rglob("*.aside"))
 
 
-@pytest.mark.parametrize("step", ["exchange", "rename", "add_to_list", "rmtree"])
+@pytest.mark.parametrize("step", ["exchange_paths", "rename", "add_to_list", "rmtree"])
 def test_a_merge_that_is_interrupted_leaves_the_old_or_the_new(copy, monkeypatch, step):
     from napari_ngff.labels.places import merge_sidecar
     from napari_ngff.store.write import replace_tree
@@ -392,14 +392,14 @@ def test_a_merge_that_is_interrupted_leaves_the_old_or_the_new(copy, monkeypatch
         raise KeyboardInterrupt
 
     if step == "rename":
-        monkeypatch.setattr(replace_tree, "exchange", lambda *_: False)
+        monkeypatch.setattr(replace_tree, "exchange_paths", lambda *_: False)
     module = {"add_to_list": merge_sidecar, "rmtree": shutil, "rename": replace_tree.os}
     monkeypatch.setattr(module.get(step, replace_tree), step, interrupted)
     with pytest.raises(KeyboardInterrupt):
         merge(sidecar, overwrite=True)
     assert main(["check", str(path)]) == 0
     now = levels(path, "labels/mine")
-    assert same(now, old if step in ("exchange", "rename") else new)
+    assert same(now, old if step in ("exchange_paths", "rename") else new)
     merge(sidecar, overwrite=True)
     assert same(levels(path, "labels/mine"), new)
     assert main(["check", str(path)]) == 0

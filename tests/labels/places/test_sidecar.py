@@ -25,7 +25,7 @@ from napari_ngff.labels.places.sidecar import (
     why_elsewhere,
 )
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image, write_plate
 
 VERSIONS = ["0.1", "0.3", "0.4", "0.5", "0.6"]
@@ -103,7 +103,7 @@ def test_the_fields_of_a_plate_share_one(copy):
 def test_an_archive_gets_one_beside_it(copy):
     path = copy("0.5.ome.zarr")
     archive = path.parent / "cells.ozx"
-    pack(path, archive)
+    pack_hierarchy(path, archive)
     image = open_node(archive)
     assert why_elsewhere(open_node(path)) == ""
     home = make(image)

@@ -249,7 +249,7 @@ def test_failure_leaves_the_old_object_and_can_be_made_good(tmp_path, monkeypatc
     transaction.put("deep/er/object", b"new")
     with pytest.raises(OSError, match="No space left"):
         transaction.commit()
-    transaction.clear("nothing")
+    transaction.remove_below("nothing")
     monkeypatch.undo()
     assert (tmp_path / "deep/er/object").read_bytes() == b"old"
     monkeypatch.setattr(os, "write", full)
@@ -278,10 +278,10 @@ def test_litter_of_a_killed_writer_is_swept(tmp_path):
     transaction.commit()
     litter = tmp_path / f"a/.0.0123abcd-0{SUFFIX}"
     litter.write_bytes(b"half")
-    transaction.sweep("a")
+    transaction.remove_leftovers("a")
     assert litter.exists()  # somebody may be writing it
     os.utime(litter, (1, 1))
-    transaction.sweep("a")
+    transaction.remove_leftovers("a")
     assert files(tmp_path).keys() == {"a/0"}
 
 
@@ -290,6 +290,6 @@ def test_litter_of_a_writer_that_is_known_to_be_dead_is_swept_at_once(tmp_path):
     (tmp_path / "c/0").mkdir(parents=True)
     for transaction in (dead, alive):
         write_aside(f"{tmp_path}/c/0/1", b"half", transaction.token, flush=False)
-    FolderTransaction(str(tmp_path)).sweep("c", [dead.token])
+    FolderTransaction(str(tmp_path)).remove_leftovers("c", [dead.token])
     (left,) = files(tmp_path)
     assert alive.token in left

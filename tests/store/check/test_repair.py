@@ -13,10 +13,10 @@ import zarr
 from napari_ngff import UnsupportedError, open_node
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.rebuild_level import count_strangers
-from napari_ngff.store.check.repair import REPAIRS, repair
+from napari_ngff.store.check.repair import REPAIRS, repair_problems
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image, write_plate
 
 
@@ -127,16 +127,16 @@ def test_a_repair_makes_it_valid_and_can_be_undone(sample, code, version):
     harm(path)
     harmed = files_of(path)
     assert codes_of(path) == {code}
-    (done,) = repair(open_node(path), code)
+    (done,) = repair_problems(open_node(path), code)
     assert codes_of(path) == set()
     assert Path(done.kept).exists()
     assert codes_of(path) == set()  # what is kept is in nobody's way
-    done.undo()
+    done.undo_repair()
     assert files_of(path) == harmed
-    (done,) = repair(open_node(path), code)
-    done.settle()
+    (done,) = repair_problems(open_node(path), code)
+    done.delete_old()
     assert files_of(path).keys() == whole.keys()
-    assert repair(open_node(path), code) == ()
+    assert repair_problems(open_node(path), code) == ()
 
 
 def test_every_repair_is_tested():
@@ -150,7 +150,7 @@ def test_unknown_keys_and_the_form_of_the_text_are_kept(sample):
     )
     file = path / "labels" / "zarr.json"
     before = file.read_text()
-    repair(open_node(path), "label-unlisted")
+    repair_problems(open_node(path), "label-unlisted")
     after = file.read_text()
     added = after.replace('\t\t\t\t"nuclei",\n\t\t\t\t"cells"', '\t\t\t\t"nuclei"')
     assert added == before != after
@@ -160,7 +160,7 @@ def test_only_what_is_not_there_is_dropped(sample):
     path = sample("image", "0.5")
     edit(path / "labels", lambda c: c["labels"].append("ghost"))
     (path / "labels" / "cells" / "zarr.json").write_text("{")
-    repair(open_node(path), "label-missing")
+    repair_problems(open_node(path), "label-missing")
     assert home_of(path / "labels")["labels"] == ["nuclei", "cells"]
 
 
@@ -168,7 +168,7 @@ def test_wells_whose_path_says_nothing_stay(sample):
     path = sample("plate", "0.5")
     wells = [{"path": "B/2"}, {"path": "Z/9"}]
     edit(path, lambda c: c["plate"].update(wells=wells))
-    repair(open_node(path), "well-index-missing")
+    repair_problems(open_node(path), "well-index-missing")
     assert home_of(path)["plate"]["wells"] == [
         {"path": "B/2", "rowIndex": 1, "columnIndex": 1},
         {"path": "Z/9"},
@@ -179,25 +179,25 @@ def test_what_is_broken_beside_does_not_matter(sample):
     path = sample("plate", "0.5")
     wells = [{"path": "B/2", "rowIndex": None}, 7, {"path": None}]
     edit(path, lambda c: c["plate"].update(rows=["A", {"name": "B"}], wells=wells))
-    repair(open_node(path), "well-index-missing")
+    repair_problems(open_node(path), "well-index-missing")
     fixed = {"path": "B/2", "rowIndex": 1, "columnIndex": 1}
     assert home_of(path)["plate"]["wells"] == [fixed, 7, {"path": None}]
     edit(path, lambda c: c["plate"].update(rows=None, wells=wells))
-    assert repair(open_node(path), "well-index-missing") == ()
+    assert repair_problems(open_node(path), "well-index-missing") == ()
     edit(path, lambda c: c.update(plate=[]))
-    assert repair(open_node(path), "well-index-missing") == ()
+    assert repair_problems(open_node(path), "well-index-missing") == ()
 
 
 def test_the_oldest_version_is_kept(sample):
     path = sample("image", "0.5")
     edit(path / "labels", lambda c: c.update(labels=["ghost"]))
     before = (path / "labels" / "zarr.json").read_bytes()
-    (first,) = repair(open_node(path), "label-missing")
-    (second,) = repair(open_node(path), "label-unlisted")
+    (first,) = repair_problems(open_node(path), "label-missing")
+    (second,) = repair_problems(open_node(path), "label-unlisted")
     assert first.kept == second.kept
     assert Path(first.kept).read_bytes() == before
-    second.undo()
-    first.undo()
+    second.undo_repair()
+    first.undo_repair()
     assert (path / "labels" / "zarr.json").read_bytes() == before
 
 
@@ -207,8 +207,8 @@ def test_consolidated_metadata_is_brought_along(sample, version):
     path = sample("image", version)
     edit(path / "labels", lambda c: c["labels"].remove("cells"))
     zarr.consolidate_metadata(str(path))
-    for done in repair(open_node(path), "label-unlisted"):
-        done.settle()
+    for done in repair_problems(open_node(path), "label-unlisted"):
+        done.delete_old()
     group = zarr.open_consolidated(str(path), mode="r")["labels"]
     attributes = dict(group.attrs)
     listed = attributes.get("ome", attributes)["labels"]
@@ -218,13 +218,13 @@ def test_consolidated_metadata_is_brought_along(sample, version):
 def test_archives_and_unknown_repairs_are_refused(sample, tmp_path):
     path = sample("image", "0.5")
     edit(path / "labels", lambda c: c["labels"].remove("cells"))
-    archive = pack(path, tmp_path / "a.ozx")
+    archive = pack_hierarchy(path, tmp_path / "a.ozx")
     before = archive.read_bytes()
     with pytest.raises(UnsupportedError, match="unpack it"):
-        repair(open_node(archive), "label-unlisted")
+        repair_problems(open_node(archive), "label-unlisted")
     assert archive.read_bytes() == before
     with pytest.raises(UnsupportedError, match="label-unlisted"):
-        repair(open_node(path), "axes-order")
+        repair_problems(open_node(path), "axes-order")
 
 
 def test_nothing_is_left_behind_where_writing_fails(sample, monkeypatch):
@@ -237,7 +237,7 @@ def test_nothing_is_left_behind_where_writing_fails(sample, monkeypatch):
 
     monkeypatch.setattr("napari_ngff.store.write.write_file.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        repair(open_node(path), "label-unlisted")
+        repair_problems(open_node(path), "label-unlisted")
     assert files_of(path) == before
 
 
@@ -264,17 +264,17 @@ def test_interpolated_labels_are_made_again(sample, version):
     harmed = files_of(path)
     assert codes_of(path) == set()
     assert codes_of(path, pixels=True) == {"label-levels-interpolated"}
-    done = repair(open_node(path), "label-levels-interpolated")
+    done = repair_problems(open_node(path), "label-levels-interpolated")
     assert [Path(replaced.path).name for replaced in done] == ["1", "2"]
     assert codes_of(path, pixels=True) == set()
     fine, coarse = levels_of(path)
     np.testing.assert_array_equal(coarse[:], fine[..., ::2, ::2])
     assert (coarse.chunks, coarse.dtype) == levels_kind(path)
     for replaced in done:
-        replaced.undo()
+        replaced.undo_repair()
     assert files_of(path) == harmed
-    for replaced in repair(open_node(path), "label-levels-interpolated"):
-        replaced.settle()
+    for replaced in repair_problems(open_node(path), "label-levels-interpolated"):
+        replaced.delete_old()
     names = {f.name for f in (path / "labels/cells").iterdir() if f.is_dir()}
     assert names == {"0", "1", "2"}
 

@@ -22,7 +22,7 @@ from napari_ngff.metadata.model import Severity
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image, write_plate
 
 ROOT = Path(__file__).parents[3]
@@ -355,7 +355,7 @@ def test_any_place_can_be_the_beginning(sample):
 
 def test_an_archive_is_judged_by_rfc_9_too(sample, tmp_path):
     folder = sample("image", "0.5")
-    good = found_in(pack(folder, tmp_path / "good.ozx"))
+    good = found_in(pack_hierarchy(folder, tmp_path / "good.ozx"))
     assert [item for item in good if item[1] != "ozx-not-sharded"] == []
     bad = shutil.make_archive(str(tmp_path / "bad"), "zip", folder)
     codes = {code for where, code in found_in(bad) if where == ""}
@@ -388,7 +388,7 @@ def test_many_chunks_in_an_archive_should_be_in_shards(sample, tmp_path):
             shards=shards,
             dimension_names=list("tcyx"),
         )[:] = pixels
-        found = found_in(pack(folder, tmp_path / f"{name}.ozx"))
+        found = found_in(pack_hierarchy(folder, tmp_path / f"{name}.ozx"))
         assert (("0", "ozx-not-sharded") in found) is (name == "plain")
 
 

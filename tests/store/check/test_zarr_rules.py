@@ -18,7 +18,7 @@ from napari_ngff.plate.screen import Screen
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from plates import write_plate
 
 
@@ -84,7 +84,7 @@ def test_retired_names_of_codecs(folder, name):
 
 def test_what_is_beside_the_hierarchy_of_an_archive(folder, tmp_path):
     packed = tmp_path / "a.ozx"
-    pack(folder, packed)
+    pack_hierarchy(folder, packed)
     before = {code for _, code in errors(packed)}
     assert not before & {"ozx-embedded", "ozx-second-hierarchy"}
     with zipfile.ZipFile(packed, "a") as archive:
@@ -96,7 +96,7 @@ def test_what_is_beside_the_hierarchy_of_an_archive(folder, tmp_path):
 
 def test_groups_of_zarr_2_in_an_archive_are_another_hierarchy(folder, tmp_path):
     packed = tmp_path / "a.ozx"
-    pack(folder, packed)
+    pack_hierarchy(folder, packed)
     with zipfile.ZipFile(packed, "a") as archive:
         archive.writestr("old/.zgroup", '{"zarr_format": 2}')
     assert ("", "ozx-second-hierarchy") in errors(packed)
@@ -106,7 +106,7 @@ def test_an_archive_in_a_folder_of_a_hierarchy(folder, tmp_path):
     group(folder / "labels", {"labels": ["n"]})
     image(folder / "labels/n")
     before = errors(folder)
-    pack(folder, tmp_path / "a.ozx")
+    pack_hierarchy(folder, tmp_path / "a.ozx")
     (tmp_path / "a.ozx").rename(folder / "labels/a.ozx")
     assert errors(folder) - before == {("labels", "ozx-embedded")}
 
@@ -122,7 +122,7 @@ def test_a_folder_between_labels_and_a_label_is_no_problem(folder, tmp_path, bet
     nested_label(folder, between)
     found = {code for _, code in errors(folder)}
     assert not found & {"labels-between", "label-missing"}
-    pack(folder, tmp_path / "a.ozx")
+    pack_hierarchy(folder, tmp_path / "a.ozx")
     assert "ozx-second-hierarchy" not in {
         code for _, code in errors(tmp_path / "a.ozx")
     }
@@ -147,7 +147,7 @@ def test_metadata_of_a_group_between_labels_and_a_label(folder, place, attribute
 def test_an_implicit_group_that_is_opened_itself(folder, tmp_path, capsys, archived):
     nested_label(folder)
     if archived:
-        pack(folder, tmp_path / "a.ozx")
+        pack_hierarchy(folder, tmp_path / "a.ozx")
         folder = tmp_path / "a.ozx"
     place = f"{folder}/labels/original"
     assert main(["check", place]) == 1

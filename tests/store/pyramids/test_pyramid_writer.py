@@ -21,7 +21,7 @@ from napari_ngff.store.pyramids.pyramid_writer import (
     PyramidWriter,
     coarser_shape,
 )
-from napari_ngff.store.write.new_hierarchy import Draft
+from napari_ngff.store.write.new_hierarchy import NewHierarchy
 
 ZYX = (Axis("z", "space"), Axis("y", "space"), Axis("x", "space"))
 
@@ -70,7 +70,7 @@ def write(path, pixels, factors, chunks, reducer, *, version="0.5", **options):
             itertools.pairwise(shapes), factors, strict=True
         )
     ]
-    with Draft(path) as draft:
+    with NewHierarchy(path) as draft:
         cascade = PyramidWriter(draft, arrays, reducers, version, tile)
         cascade.write(Pixels(pixels), concurrency=concurrency)
         assert all(not level.partial and not level.shards for level in cascade._levels)
@@ -162,7 +162,7 @@ def test_source_is_read_once_in_its_own_chunks(tmp_path):
     pixels = np.ones((8, 600, 600), np.uint8)
     outline = PyramidPlan.choose_shapes(pixels.shape, ZYX, (1, 1, 1), (4, 300, 300))
     source = Pixels(pixels)
-    with Draft(tmp_path / "new") as draft:
+    with NewHierarchy(tmp_path / "new") as draft:
         arrays = outline.arrays(pixels.dtype, ("z", "y", "x"), shuffle=False)
         reducers = [(MeanReducer(step), step) for _, _, step in outline.steps]
         PyramidWriter(draft, arrays, reducers, "0.5", outline.tile).write(source)
@@ -185,7 +185,7 @@ def test_memory_does_not_grow_with_the_image(tmp_path, size):
         (LevelReduction.between_shapes(fine, coarse, "mode", step), step)
         for fine, coarse, step in outline.steps
     ]
-    with Draft(tmp_path / "new") as draft:
+    with NewHierarchy(tmp_path / "new") as draft:
         cascade = PyramidWriter(draft, arrays, reducers, "0.5", outline.tile)
         tracemalloc.start()
         cascade.write(source, concurrency=2)
@@ -201,7 +201,7 @@ def test_an_error_of_the_source_ends_it(tmp_path):
 
     outline = PyramidPlan.choose_shapes((600, 600), ZYX[1:], (1, 1), (1, 1))
     arrays = outline.arrays(np.dtype("uint8"), ("y", "x"), shuffle=False)
-    with pytest.raises(OSError, match="gone"), Draft(tmp_path / "new") as draft:
+    with pytest.raises(OSError, match="gone"), NewHierarchy(tmp_path / "new") as draft:
         PyramidWriter(
             draft, arrays, [(MeanReducer((2, 2)), (2, 2))] * 2, "0.5", (512, 512)
         ).write(Broken(np.zeros((600, 600), np.uint8)))

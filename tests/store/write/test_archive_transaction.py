@@ -27,7 +27,7 @@ from napari_ngff.store.write import zip_rewriting as rewriting
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.writer_token import SUFFIX
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 ROOT = {"zarr_format": 3, "node_type": "group"}
 
@@ -522,7 +522,7 @@ def test_litter_of_a_killed_writer_is_swept_and_that_of_another_is_not(path):
     transaction = begin_transaction(ZipSource(path))
     with busy.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        transaction.sweep("")
+        transaction.remove_leftovers("")
         assert not litter.exists()
         assert busy.exists()
     assert others.exists()
@@ -550,7 +550,7 @@ def test_zarr_writes_through_the_sink(tmp_path):
         str(tmp_path / "in"), attributes={"ome": {"version": "0.5"}}
     )
     root.create_array("0", data=np.arange(12).reshape(3, 4), chunks=(2, 2))
-    path = pack(tmp_path / "in", tmp_path / "a.ozx")
+    path = pack_hierarchy(tmp_path / "in", tmp_path / "a.ozx")
     transaction = begin_transaction(ZipSource(path))
     array = zarr.open_array(TransactionStore(transaction), path="0", mode="r+")
     array[0] = 7
@@ -571,7 +571,7 @@ def test_more_than_four_gibibytes(tmp_path):
     with (first / "large").open("wb") as file:
         file.truncate(large)
     (first / "zz").write_bytes(b"behind")
-    pack(first, path)
+    pack_hierarchy(first, path)
     transaction = begin_transaction(ZipSource(path))
     transaction.put("0", b"new")
     assert transaction.commit()

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from napari_ngff.store.write import exchange as module
-from napari_ngff.store.write.exchange import exchange, rename_to_free
+from napari_ngff.store.write.exchange import exchange_paths, rename_to_free
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 
@@ -18,17 +18,17 @@ def folders(tmp_path):
 
 
 def test_folders_are_swapped(folders):
-    if not exchange(str(folders / "old"), str(folders / "new")):
+    if not exchange_paths(str(folders / "old"), str(folders / "new")):
         pytest.skip("this system cannot")
     assert (folders / "old/who").read_text() == "new"
     assert (folders / "new/who").read_text() == "old"
 
 
 def test_a_missing_folder_is_refused(folders):
-    if not exchange(str(folders / "old"), str(folders / "new")):
+    if not exchange_paths(str(folders / "old"), str(folders / "new")):
         pytest.skip("this system cannot")
     with pytest.raises(FileNotFoundError, match="nothing"):
-        exchange(str(folders / "old"), str(folders / "nothing"))
+        exchange_paths(str(folders / "old"), str(folders / "nothing"))
 
 
 def test_a_name_that_is_taken_is_not_renamed_to(tmp_path):
@@ -45,7 +45,7 @@ def test_a_name_that_is_taken_is_not_renamed_to(tmp_path):
 @pytest.mark.parametrize("swaps", [True, False])
 def test_a_folder_takes_the_place_of_another(folders, monkeypatch, swaps):
     if not swaps:
-        monkeypatch.setattr(module, "_rename", lambda *_: module.errno.ENOSYS)
+        monkeypatch.setattr(module, "_call_rename", lambda *_: module.errno.ENOSYS)
     with FolderTransaction(str(folders)).replace_tree("old") as tree:
         os.rename(folders / "new", tree.new)
         tree.commit()

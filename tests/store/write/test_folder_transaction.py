@@ -134,9 +134,9 @@ def test_folders_that_are_new_are_flushed_in_theirs(folder, transaction, monkeyp
     assert seen == below | {str(folder)}
 
 
-@pytest.mark.parametrize("limit", ["MOST", "LONGEST"])
+@pytest.mark.parametrize("limit", ["MOST_WAITING", "LONGEST_WAIT"])
 def test_much_and_long_waiting_is_named_sooner(folder, transaction, monkeypatch, limit):
-    monkeypatch.setattr(module, limit, {"MOST": 5, "LONGEST": -1.0}[limit])
+    monkeypatch.setattr(module, limit, {"MOST_WAITING": 5, "LONGEST_WAIT": -1.0}[limit])
     for number in range(7):
         transaction.put(f"b/{number}", b"x")
     named = [name for name in names(folder / "b") if "." not in name]
@@ -146,7 +146,7 @@ def test_much_and_long_waiting_is_named_sooner(folder, transaction, monkeypatch,
 
 
 def test_many_threads_put_and_settle(folder, transaction, monkeypatch):
-    monkeypatch.setattr(module, "MOST", 8)
+    monkeypatch.setattr(module, "MOST_WAITING", 8)
 
     def put(first):
         for number in range(first, 200, 4):
@@ -183,6 +183,6 @@ def test_the_mode_of_a_file_is_kept(folder, transaction):
 def test_a_folder_that_is_cleared_takes_what_waits_along(folder, transaction):
     transaction.put("a/new", b"x")
     transaction.put("b/new", b"x")
-    transaction.clear("a")
+    transaction.remove_below("a")
     transaction.commit()
     assert names(folder) == ["new"]

@@ -7,22 +7,22 @@ import threading
 import pytest
 
 from napari_ngff.store.write import fsync as module
-from napari_ngff.store.write.fsync import FLUSHERS, Flushing
+from napari_ngff.store.write.fsync import FLUSHERS, FlushQueue
 
 
 def started():
-    flushing = Flushing()
-    flushing.start()
+    flushing = FlushQueue()
+    flushing.start_threads()
     return flushing
 
 
 def test_a_file_that_is_gone_is_an_error(tmp_path):
     flushing = started()
-    flushing.add(str(tmp_path / "none"))
+    flushing.add_file(str(tmp_path / "none"))
     with pytest.raises(FileNotFoundError):
-        flushing.finish()
+        flushing.finish_flushing()
     with pytest.raises(FileNotFoundError):
-        flushing.add(str(tmp_path / "other"))
+        flushing.add_file(str(tmp_path / "other"))
 
 
 def test_many_files_wait_no_more_than_so_many(monkeypatch):
@@ -38,7 +38,7 @@ def test_many_files_wait_no_more_than_so_many(monkeypatch):
 
     def add():
         for i in range(99):
-            flushing.add(str(i))
+            flushing.add_file(str(i))
             added.append(i)
 
     writer = threading.Thread(target=add)
@@ -47,7 +47,7 @@ def test_many_files_wait_no_more_than_so_many(monkeypatch):
     assert len(added) <= 20 + FLUSHERS
     go.set()
     writer.join()
-    flushing.finish()
+    flushing.finish_flushing()
     assert sorted(begun, key=int) == [str(i) for i in range(99)]
 
 
@@ -61,8 +61,8 @@ def test_what_nobody_began_with_is_forgotten(monkeypatch):
     monkeypatch.setattr(module, "flush_file", slow)
     flushing = started()
     for i in range(100):
-        flushing.add(str(i))
-    stopping = threading.Thread(target=flushing.stop)
+        flushing.add_file(str(i))
+    stopping = threading.Thread(target=flushing.stop_flushing)
     stopping.start()
     stopping.join(0.2)
     go.set()

@@ -43,7 +43,7 @@ from napari_ngff.metadata.model import Severity
 from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.visit_groups import check_hierarchy
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="no such processes here"
@@ -141,7 +141,7 @@ class Trials:
             self.files.pipe(dict(zip(keys, contents, strict=True)))
             self.files.invalidate_cache()
         elif self.kind == ARCHIVE:
-            pack(image, self.place.root, flush=False)
+            pack_hierarchy(image, self.place.root, flush=False)
         if self.kind != FOLDER:
             shutil.rmtree(image)
 

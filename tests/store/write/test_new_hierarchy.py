@@ -14,13 +14,13 @@ import pytest
 from napari_ngff.errors import AccessError, ConflictError
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.write import fsync, replace_tree
-from napari_ngff.store.write.new_hierarchy import Draft
+from napari_ngff.store.write.new_hierarchy import NewHierarchy
 
 GROUP = group_documents({"ome": {"version": "0.5"}}, "0.5")["zarr.json"]
 
 
 def write(target, content=b"x", **options):
-    with Draft(target, **options) as draft:
+    with NewHierarchy(target, **options) as draft:
         draft.put("zarr.json", GROUP)
         draft.put("0/c/0", content)
         assert not target.exists() or options
@@ -42,7 +42,7 @@ def test_everything_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fsync, "flush_file", flush)
     monkeypatch.setattr(replace_tree, "flush_folder", flush)
-    with Draft(tmp_path / "new.zarr") as draft:
+    with NewHierarchy(tmp_path / "new.zarr") as draft:
         draft.put("zarr.json", GROUP)
         draft.put("0/c/3/4", b"x")  # alone in 3, while 0 and c hold but folders
     names = "", "/0", "/0/c", "/0/c/3", "/0/c/3/4", "/zarr.json"
@@ -75,7 +75,7 @@ def test_single_file(tmp_path):
 
 def test_an_error_leaves_nothing(tmp_path):
     def fail():
-        with Draft(tmp_path / "new.zarr") as draft:
+        with NewHierarchy(tmp_path / "new.zarr") as draft:
             draft.put("zarr.json", GROUP)
             raise ZeroDivisionError
 
@@ -104,7 +104,7 @@ def test_a_folder_that_is_no_zarr_is_never_replaced(tmp_path):
 
 def test_somebody_else_was_faster(tmp_path):
     def late():
-        with Draft(tmp_path / "new.zarr") as draft:
+        with NewHierarchy(tmp_path / "new.zarr") as draft:
             draft.put("zarr.json", b"mine")
             (tmp_path / "new.zarr").mkdir()
             (tmp_path / "new.zarr" / "zarr.json").write_text("theirs")
@@ -138,8 +138,8 @@ def rename(*names):
 
 os.rename = rename
 if sys.argv[2] == "no":
-    replace_tree.exchange = lambda *_: False
-with module.Draft(sys.argv[1], overwrite=True) as draft:
+    replace_tree.exchange_paths = lambda *_: False
+with module.NewHierarchy(sys.argv[1], overwrite=True) as draft:
     draft.put("zarr.json", b"{}")
     draft.put("0/c/0", b"y")
 """
@@ -153,7 +153,7 @@ def test_killed_while_it_takes_the_place_nothing_is_lost(tmp_path, swaps):
     died = subprocess.run(command).returncode != 0
     assert died == (swaps == "no")
     if died:
-        with pytest.raises(ZeroDivisionError), Draft(target, overwrite=True):
+        with pytest.raises(ZeroDivisionError), NewHierarchy(target, overwrite=True):
             raise ZeroDivisionError
     chunk = target / "0" / "c" / "0"
     assert chunk.read_bytes() == b"y"
@@ -172,7 +172,7 @@ def test_a_place_that_cannot_be_taken_nor_given_back_loses_nothing(
             raise OSError("The disk is gone.")
         plain(*names)
 
-    monkeypatch.setattr(replace_tree, "exchange", lambda *_: False)
+    monkeypatch.setattr(replace_tree, "exchange_paths", lambda *_: False)
     monkeypatch.setattr(os, "rename", rename)
     with pytest.raises(OSError, match="The disk is gone"):
         write(target, b"y", overwrite=True)
@@ -200,8 +200,8 @@ def test_what_a_link_leads_to_is_replaced(tmp_path, name):
 
 KILLED = """
 import os, sys
-from napari_ngff.store.write.new_hierarchy import Draft
-with Draft(sys.argv[1], overwrite=True) as draft:
+from napari_ngff.store.write.new_hierarchy import NewHierarchy
+with NewHierarchy(sys.argv[1], overwrite=True) as draft:
     draft.put("zarr.json", b"{}")
     for i in range(10**6):
         draft.put(f"0/c/{i}", os.urandom(99))
@@ -230,7 +230,7 @@ def test_a_process_that_is_killed_leaves_the_old_one(tmp_path):
 
 
 def test_what_somebody_is_at_work_on_is_left_alone(tmp_path):
-    with Draft(tmp_path / "new.zarr") as draft:
+    with NewHierarchy(tmp_path / "new.zarr") as draft:
         draft.put("zarr.json", GROUP)
         with pytest.raises(ConflictError, match="by another window"):
             write(tmp_path / "new.zarr")

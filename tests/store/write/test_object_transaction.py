@@ -41,7 +41,8 @@ def add(writer, corner, size, label):
 
 def open_labels(label):
     arrays = [
-        open_array(label.location.source, label.location.key(str(n))) for n in range(3)
+        open_array(label.location.source, label.location.object_key(str(n)))
+        for n in range(3)
     ]
     canvas = Canvas([LevelSource(array) for array in arrays])
     return LabelWriter(canvas, Retained(), "nearest")
@@ -158,7 +159,7 @@ def test_the_revision_stays_when_an_object_is_put(transaction):
     before = transaction.find_revision("a")
     transaction.commit()
     assert transaction.find_revision("a") == before
-    transaction.expect("a", before)
+    transaction.expect_revision("a", before)
     transaction.put("a", b"newer")
     assert transaction.commit()
 
@@ -243,12 +244,12 @@ import os, signal, sys
 from napari_ngff.store.write import object_transaction
 sys.path[:0] = {path!r}
 import test_object_transaction as tests
-call, count = object_transaction.Bucket._put, iter(range(1000))
+call, count = object_transaction.ObjectBucket._put_once, iter(range(1000))
 def put(*given):
     if next(count) == {at}:
         os.kill(os.getpid(), signal.SIGKILL)
     return call(*given)
-object_transaction.Bucket._put = put
+object_transaction.ObjectBucket._put_once = put
 object_transaction.AT_ONCE = 1
 writer = tests.new_labels("mine")
 tests.add(writer, (2, 3), (30, 20), 7)

@@ -29,7 +29,7 @@ from napari_ngff.labels.saving.before_images import Retained
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from saving import levels_of
 
 EACH = [FOLDER, ARCHIVE, pytest.param(BUCKET, marks=pytest.mark.long)]
@@ -106,7 +106,7 @@ def make_place(tmp_path, server):
         if kind != FOLDER:
             shutil.copytree(image, tmp_path / "theirs")
         if kind == ARCHIVE:
-            pack(image, place.root)
+            pack_hierarchy(image, place.root)
         elif kind == BUCKET:
             server.makedirs("cells", exist_ok=True)
             server.put(f"{image}/", "cells/image.zarr/", recursive=True)

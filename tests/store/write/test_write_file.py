@@ -44,7 +44,7 @@ def test_what_was_read_is_replaced(path):
 @pytest.mark.parametrize("times", [1, 2, 3, 4])
 def test_what_another_writes_at_the_last_moment_stays(path, monkeypatch, times):
     """Between the last look and the swap, and between that and the swap back."""
-    exchange, written = module.exchange, []
+    exchange, written = module.exchange_paths, []
 
     def late(one, other):
         if len(written) < times:
@@ -58,7 +58,7 @@ def test_what_another_writes_at_the_last_moment_stays(path, monkeypatch, times):
     if not exchange(str(beside), str(path)) or not exchange(str(beside), str(path)):
         pytest.skip("this system cannot")
     beside.unlink()
-    monkeypatch.setattr(module, "exchange", late)
+    monkeypatch.setattr(module, "exchange_paths", late)
     assert not take_place(path, before)
     assert path.read_bytes() == written[-1]
     assert os.listdir(path.parent) == ["0"]
@@ -79,19 +79,19 @@ def test_what_another_makes_at_the_last_moment_stays(path, monkeypatch):
 
 
 def test_what_another_removes_at_the_last_moment_is_gone(path, monkeypatch):
-    exchange = module.exchange
+    exchange = module.exchange_paths
 
     def late(one, other):
         path.unlink()
         return exchange(one, other)
 
-    monkeypatch.setattr(module, "exchange", late)
+    monkeypatch.setattr(module, "exchange_paths", late)
     assert not take_place(path, Revision.of_file(path))
     assert os.listdir(path.parent) == []
 
 
 def test_where_the_system_cannot_swap_it_is_renamed(path, monkeypatch):
-    for name in ("exchange", "rename_to_free"):
+    for name in ("exchange_paths", "rename_to_free"):
         monkeypatch.setattr(module, name, lambda *_: False)
     assert take_place(path, Revision.of_file(path))
     assert path.read_bytes() == b"new"
@@ -119,7 +119,7 @@ def test_who_reads_while_names_are_given_reads_what_was_put(tmp_path):
     for one in range(1, 150):
         transaction.put("a/0", b"%d" % one)
         number[0] = one
-        transaction.settle()
+        transaction.place_waiting()
     over.set()
     for thread in threads:
         thread.join()

@@ -41,5 +41,5 @@ def test_files_of_other_programs_stay(tmp_path):
         made(tmp_path, name, age=10**6)
     transaction = FolderTransaction(str(tmp_path))
     transaction.recover("")
-    transaction.sweep("")
+    transaction.remove_leftovers("")
     assert sorted(os.listdir(tmp_path)) == sorted(names)

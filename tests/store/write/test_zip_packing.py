@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import zarr
 
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 
 def make_hierarchy(folder: Path, zarr_format: int = 3) -> Path:
@@ -23,7 +23,7 @@ def make_hierarchy(folder: Path, zarr_format: int = 3) -> Path:
 
 
 def test_metadata_first_and_breadth_first(tmp_path: Path):
-    file = pack(make_hierarchy(tmp_path / "in"), tmp_path / "out.ozx")
+    file = pack_hierarchy(make_hierarchy(tmp_path / "in"), tmp_path / "out.ozx")
     with zipfile.ZipFile(file) as archive:
         names = archive.namelist()
         comment = json.loads(archive.comment)
@@ -39,22 +39,25 @@ def test_metadata_first_and_breadth_first(tmp_path: Path):
 
 
 def test_the_archive_holds_the_same_pixels(tmp_path: Path):
-    file = pack(make_hierarchy(tmp_path / "in"), tmp_path / "out.ozx")
+    file = pack_hierarchy(make_hierarchy(tmp_path / "in"), tmp_path / "out.ozx")
     with zarr.storage.ZipStore(file, mode="r") as store:
         pixels = zarr.open_group(store, mode="r")["A/a"][:]
     np.testing.assert_array_equal(pixels, np.arange(12).reshape(3, 4))
 
 
 def test_equal_folders_give_equal_archives(tmp_path: Path):
-    first = pack(make_hierarchy(tmp_path / "in"), tmp_path / "1.ozx")
+    first = pack_hierarchy(make_hierarchy(tmp_path / "in"), tmp_path / "1.ozx")
     os.utime(tmp_path / "in" / "zarr.json", (1e9, 1e9))
-    assert first.read_bytes() == pack(tmp_path / "in", tmp_path / "2.ozx").read_bytes()
+    assert (
+        first.read_bytes()
+        == pack_hierarchy(tmp_path / "in", tmp_path / "2.ozx").read_bytes()
+    )
 
 
 def test_refuses_zarr_v2_and_leaves_nothing(tmp_path: Path):
     folder = make_hierarchy(tmp_path / "in", zarr_format=2)
     with pytest.raises(ValueError, match=r"RFC-9 needs a root zarr\.json"):
-        pack(folder, tmp_path / "out.ozx")
+        pack_hierarchy(folder, tmp_path / "out.ozx")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
@@ -62,9 +65,9 @@ def test_keeps_a_file_that_is_there_unless_told(tmp_path: Path):
     folder, file = make_hierarchy(tmp_path / "in"), tmp_path / "out.ozx"
     file.write_text("mine")
     with pytest.raises(FileExistsError, match=r"out\.ozx"):
-        pack(folder, file)
+        pack_hierarchy(folder, file)
     assert file.read_text() == "mine"
-    pack(folder, file, overwrite=True)
+    pack_hierarchy(folder, file, overwrite=True)
     assert zipfile.is_zipfile(file)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.ozx"]
 
@@ -73,12 +76,12 @@ def test_a_failure_leaves_nothing(tmp_path: Path):
     folder = make_hierarchy(tmp_path / "in")
     (tmp_path / "out.ozx" / "mine").mkdir(parents=True)  # a file cannot replace it
     with pytest.raises(OSError, match=r"out\.ozx"):
-        pack(folder, tmp_path / "out.ozx", overwrite=True)
+        pack_hierarchy(folder, tmp_path / "out.ozx", overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.ozx"]
 
 
 def test_never_packs_itself(tmp_path: Path):
     folder = make_hierarchy(tmp_path / "in")
     with pytest.raises(ValueError, match="inside of what it packs"):
-        pack(folder, folder / "out.ozx")
+        pack_hierarchy(folder, folder / "out.ozx")
     assert not list(folder.rglob("*.ozx"))

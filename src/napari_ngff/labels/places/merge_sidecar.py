@@ -313,10 +313,10 @@ def _remove(one: Merge) -> None:
     if list(home.names()) == [path] and others <= set(METADATA_NAMES):
         above, name = os.path.split(source.name)
         with begin_transaction(FolderSource(above)).replace_tree(name) as tree:
-            tree.remove()
+            tree.remove_old()
         forget_sidecar(one.image, source.name)
         return
     transaction = begin_transaction(source)
     with transaction.replace_tree(path, home.entry(path)) as tree:
-        tree.remove()
+        tree.remove_old()
         _unlist(transaction, home, path)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.labels.places.label_location import LabelHome
-    from napari_ngff.store.write.transaction import Transaction, Tree
+    from napari_ngff.store.write.transaction import NewTree, Transaction
 
 __all__ = ["claim_place", "require_free"]
 
@@ -21,7 +21,7 @@ def claim_place(
     name: str,
     documents: Sequence[str],
     replace: bool,
-) -> Tree:
+) -> NewTree:
     """Keep others from taking the place of a new label image; nothing is there yet.
 
     Parameters

@@ -17,7 +17,7 @@ import platformdirs
 
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.sources.source import ReadLog
-from napari_ngff.store.write.write_file import written_aside
+from napari_ngff.store.write.write_file import replace_when_done
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +148,10 @@ class PreviewCache:
         np.save(buffer, pixels, allow_pickle=False)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with written_aside(path, flush=False) as aside, open(aside, "xb") as file:
+            with (
+                replace_when_done(path, flush=False) as aside,
+                open(aside, "xb") as file,
+            ):
                 file.write(buffer.getbuffer())
         except OSError:  # a full or a read-only disk: looking goes on
             return

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
 from napari_ngff.plate.tables.table import LABEL, WELL, tabulate
 from napari_ngff.store.arrays.zarr_adapter import SourceStore
-from napari_ngff.store.write.write_file import require_writable, written_aside
+from napari_ngff.store.write.write_file import replace_when_done, require_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -296,7 +296,7 @@ def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
     """
     check_target(path)
     where = Path(path)
-    with _places(where), written_aside(where) as aside:
+    with _places(where), replace_when_done(where) as aside:
         if where.suffix.lower() != ".parquet":
             frame.to_csv(aside, index=False)
         else:

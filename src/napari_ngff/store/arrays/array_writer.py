@@ -235,7 +235,7 @@ class ArrayWriter:
         # A folder that was moved meanwhile must not be made again with some chunks.
         if not self._objects.is_present():
             raise self._missing_error()
-        self.transaction.expect(key, before)
+        self.transaction.expect_revision(key, before)
         if data is None:
             self.transaction.delete(key, self._secure)
         else:
@@ -387,7 +387,7 @@ class ArrayWriter:
             if change(box, block):
                 if self._keep is not None:
                     self._keep(cell, before)
-                self.transaction.expect(*seen)
+                self.transaction.expect_revision(*seen)
                 self._zarr[region] = block
                 changed = True
         return changed

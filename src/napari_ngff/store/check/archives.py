@@ -85,21 +85,21 @@ def check_entries(source: ZipSource) -> Iterator[Problem]:
 
 def other_hierarchy(names: Sequence[str], root: str) -> str | None:
     """Find the first group that is no part of the hierarchy of Zarr v3 at the root."""
-    groups = {above(name) for name in names if name.endswith("zarr.json")}
-    old = {above(name) for name in names if name.endswith(ZARR_2)}
-    others = [one for one in groups - {root} if not reached(one, groups)]
+    groups = {group_above(name) for name in names if name.endswith("zarr.json")}
+    old = {group_above(name) for name in names if name.endswith(ZARR_2)}
+    others = [one for one in groups - {root} if not is_reached(one, groups)]
     return min([*others, *(old if root in groups else ())], default=None)
 
 
-def reached(group: str, groups: Container[str]) -> bool:
+def is_reached(group: str, groups: Container[str]) -> bool:
     """Whether the group above is there, or only folders are up to one of labels."""
-    parent = above(group)
+    parent = group_above(group)
     while parent and parent not in groups:
-        parent = above(parent)
-    return parent == above(group) or parent.rpartition("/")[2] == "labels"
+        parent = group_above(parent)
+    return parent == group_above(group) or parent.rpartition("/")[2] == "labels"
 
 
-def above(path: str) -> str:
+def group_above(path: str) -> str:
     """Path of the group that a group or document is in."""
     return path.rpartition("/")[0]
 

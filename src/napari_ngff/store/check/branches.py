@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.systems import Link
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["Branch", "branches_of", "check_group", "parameters_of"]
+__all__ = ["NamedBranch", "branches_of", "check_group", "parameters_of"]
 
 FIELDS = ("displacements", "coordinates")
 MATRICES = ("affine", "rotation")
@@ -100,7 +100,7 @@ OPTIONAL = NamedPart("", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class NamedBranch:
     """A group below another.
 
     Attributes
@@ -118,7 +118,7 @@ class Branch:
     look: Callable[[Node], Iterable[Problem]] = lambda node: ()
 
 
-def branches_of(node: Node, parameters: Iterable[JSON]) -> list[Branch]:
+def branches_of(node: Node, parameters: Iterable[JSON]) -> list[NamedBranch]:
     """List the groups that the metadata of a group names, each once.
 
     `parameters` are the group's `parameters_of`.
@@ -126,11 +126,11 @@ def branches_of(node: Node, parameters: Iterable[JSON]) -> list[Branch]:
     metadata = node.metadata
     branches = [*below_screen(node), *below_image(node)]
     if metadata.labels is not None:
-        branches += [Branch(path, LABEL) for path in metadata.labels]
+        branches += [NamedBranch(path, LABEL) for path in metadata.labels]
     if metadata.scene is not None:
-        branches += targets(metadata.scene.links)
+        branches += link_targets(metadata.scene.links)
     branches += [
-        Branch(stored["path"].strip("/"), VECTORS)
+        NamedBranch(stored["path"].strip("/"), VECTORS)
         for stored in parameters
         if stored["type"] in FIELDS
     ]
@@ -138,30 +138,30 @@ def branches_of(node: Node, parameters: Iterable[JSON]) -> list[Branch]:
     return list(unique.values())
 
 
-def below_screen(node: Node) -> Iterator[Branch]:
+def below_screen(node: Node) -> Iterator[NamedBranch]:
     """List rows, wells and fields, or the images of a collection."""
     metadata = node.metadata
     if metadata.plate is not None:
         wells = metadata.plate.wells
         rows = dict.fromkeys(well.path.rpartition("/")[0] for well in wells)
-        yield from (Branch(row, ROW) for row in rows if row)
+        yield from (NamedBranch(row, ROW) for row in rows if row)
         look = well_of(metadata.plate)
-        yield from (Branch(well.path, WELL, look) for well in wells)
+        yield from (NamedBranch(well.path, WELL, look) for well in wells)
     elif metadata.collection is not None:
-        yield Branch("OME", OPTIONAL)
-        yield from (Branch(path, SERIES) for path in node.series())
+        yield NamedBranch("OME", OPTIONAL)
+        yield from (NamedBranch(path, SERIES) for path in node.series())
     if metadata.well is not None:
-        yield from (Branch(field.path, FIELD) for field in metadata.well.fields)
+        yield from (NamedBranch(field.path, FIELD) for field in metadata.well.fields)
 
 
-def below_image(node: Node) -> Iterator[Branch]:
+def below_image(node: Node) -> Iterator[NamedBranch]:
     """List the labels of an image, and what it links to."""
     image = node.metadata.image
     if image is not None:
         for multiscale in image.multiscales:
-            yield from targets(multiscale.links)
+            yield from link_targets(multiscale.links)
         if image.label is None:
-            yield Branch("labels", OPTIONAL)
+            yield NamedBranch("labels", OPTIONAL)
 
 
 def well_of(plate: PlateMetadata) -> Callable[[Node], Iterator[Problem]]:
@@ -195,14 +195,14 @@ def well_of(plate: PlateMetadata) -> Callable[[Node], Iterator[Problem]]:
     return look
 
 
-def targets(links: Iterable[Link]) -> list[Branch]:
+def link_targets(links: Iterable[Link]) -> list[NamedBranch]:
     """List the images that transformations refer to."""
     names: dict[str, set[str]] = {}
     for link in links:
         for end in (link.input, link.output):
             if end.path:
                 names.setdefault(end.path, set()).add(end.name)
-    return [Branch(path, TARGET, system_of(names[path])) for path in names]
+    return [NamedBranch(path, TARGET, system_of(names[path])) for path in names]
 
 
 def system_of(names: set[str]) -> Callable[[Node], Iterator[Problem]]:

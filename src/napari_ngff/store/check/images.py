@@ -53,11 +53,13 @@ def open_pyramids(
         pyramids.append(pyramid)
         for problem in pyramid.problems:
             path, _, where = problem.where.partition(":")
-            findings.append((path, judged(replace(problem, where=where), minor)))
+            findings.append(
+                (path, lower_severity(replace(problem, where=where), minor))
+            )
     return tuple(pyramids), findings
 
 
-def judged(problem: Problem, minor: int) -> Problem:
+def lower_severity(problem: Problem, minor: int) -> Problem:
     """Make a warning of what the version does not forbid."""
     first, last = SINCE.get(problem.code, 1), UNTIL.get(problem.code, 6)
     if first <= minor <= last:

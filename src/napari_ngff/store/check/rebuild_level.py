@@ -53,17 +53,17 @@ def count_strangers(
         of the finer level more on each side counts as there.
     """
     strangers = 0
-    for box in blocks(coarse):
+    for box in object_boxes(coarse):
         if cancel is not None and cancel():
             break
         ids = coarse.read(box)
         sources, origin = source_box(box, fine.shape, coarse.shape, margin=1)
         below = fine.read(sources)
-        strangers += unmatched(ids, below, box, origin, fine.shape, coarse.shape)
+        strangers += count_unmatched(ids, below, box, origin, fine.shape, coarse.shape)
     return strangers
 
 
-def unmatched(
+def count_unmatched(
     ids: npt.NDArray[Any],
     below: npt.NDArray[Any],
     box: Box,
@@ -141,7 +141,7 @@ def rebuild_level(
                 transaction.put(join_key(tree.key, name), document)
         new = open_array(transaction.source, tree.key, coarse.zarr_format)
         writer = ArrayWriter(new, transaction)
-        for box in blocks(coarse):
+        for box in object_boxes(coarse):
             unit = tuple(
                 start // size for (start, _), size in zip(box, writer.unit, strict=True)
             )
@@ -152,7 +152,7 @@ def rebuild_level(
     transaction.commit()
 
 
-def blocks(array: ChunkedArray) -> Iterator[Box]:
+def object_boxes(array: ChunkedArray) -> Iterator[Box]:
     """Yield the box of each stored object, cut at the border."""
     unit = array.shards or array.chunks
     for cell in cells_in(whole_box(array.shape), unit):

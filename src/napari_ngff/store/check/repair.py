@@ -28,7 +28,7 @@ from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.write_file import rename, written_aside
+from napari_ngff.store.write.write_file import rename_aside, replace_when_done
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["REPAIRS", "Repaired", "put_back", "repair"]
+__all__ = ["REPAIRS", "RepairedFile", "put_back", "repair_problems"]
 
 SUFFIX = ".before-repair"
 
@@ -47,7 +47,7 @@ Change = Callable[["JSON", "Node"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairedFile:
     """One file or folder that a repair replaced.
 
     Attributes
@@ -61,18 +61,18 @@ class Repaired:
     path: str
     kept: str
 
-    def undo(self) -> None:
+    def undo_repair(self) -> None:
         """Put back what was there before; nothing if that was done already."""
         if os.path.isdir(self.kept):
             folder, name = os.path.split(self.path)
             transaction = begin_transaction(FolderSource(folder))
             with transaction.replace_tree(name) as tree:
-                tree.adopt(os.path.basename(self.kept))
+                tree.adopt_folder(os.path.basename(self.kept))
                 tree.commit()
         elif os.path.exists(self.kept):
-            rename(self.kept, self.path)
+            rename_aside(self.kept, self.path)
 
-    def settle(self) -> None:
+    def delete_old(self) -> None:
         """Delete what was there before; nothing if that was done already."""
         if os.path.isdir(self.kept):
             shutil.rmtree(self.kept)
@@ -80,13 +80,13 @@ class Repaired:
             os.unlink(self.kept)
 
 
-def repair(
+def repair_problems(
     node: Node,
     code: str,
     *,
     progress: Told | None = None,
     cancel: Callable[[], bool] | None = None,
-) -> tuple[Repaired, ...]:
+) -> tuple[RepairedFile, ...]:
     """Repair every problem of one code in a group and below it.
 
     Parameters
@@ -134,7 +134,7 @@ def repair(
         for path, problem in check_hierarchy(node, progress=progress, cancel=cancel)
         if problem.code == code
     }
-    found = (correct(node, place, DOCUMENTS[code]) for place in places)
+    found = (correct_document(node, place, DOCUMENTS[code]) for place in places)
     return tuple(repaired for repaired in found if repaired is not None)
 
 
@@ -154,7 +154,7 @@ def put_back(node: Node, kept: str) -> None:
         Where the folder cannot be written.
     """
     file = kept.removesuffix(SUFFIX)
-    Repaired(file, kept).undo()
+    RepairedFile(file, kept).undo_repair()
     folder, name = os.path.split(file)
     if name in ("zarr.json", ".zattrs"):
         root = os.path.realpath(node.location.source.name)
@@ -175,15 +175,15 @@ def labels_group(node: Node, path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def correct(node: Node, path: str, change: Change) -> Repaired | None:
+def correct_document(node: Node, path: str, change: Change) -> RepairedFile | None:
     """Correct the document of one group; None where that changes nothing."""
     location = type(node.location)(node.location.source, path)
     group = read_node(location, node.zarr_format)
     name = "zarr.json" if group.zarr_format == 3 else ".zattrs"
     key = location.object_key(name)
     transaction = begin_transaction(location.source)
-    with transaction.alone():
-        transaction.expect(key, transaction.find_revision(key))
+    with transaction.take_turn():
+        transaction.expect_revision(key, transaction.find_revision(key))
         text = (transaction.source.get(key) or b"").decode()
         document = parse_json(text)
         attributes = document["attributes"] if name == "zarr.json" else document
@@ -198,13 +198,13 @@ def correct(node: Node, path: str, change: Change) -> Repaired | None:
     return repaired
 
 
-def replace_document(transaction: Transaction, key: str, data: bytes) -> Repaired:
+def replace_document(transaction: Transaction, key: str, data: bytes) -> RepairedFile:
     """Replace a document; the older one is kept, the oldest for good."""
     file = os.path.realpath(os.path.join(transaction.root, key))
     kept = file + SUFFIX
     first = not os.path.exists(kept)
     if first:
-        with written_aside(kept) as aside:
+        with replace_when_done(kept) as aside:
             shutil.copy2(file, aside)
     try:
         transaction.put_document(key, data)
@@ -212,7 +212,7 @@ def replace_document(transaction: Transaction, key: str, data: bytes) -> Repaire
         if first:
             os.unlink(kept)
         raise
-    return Repaired(file, kept)
+    return RepairedFile(file, kept)
 
 
 # --- what is done to a document
@@ -252,41 +252,41 @@ def add_indices(home: JSON, group: Node) -> None:
         [entry.get("name") if isinstance(entry, dict) else None for entry in plate[key]]
         for key in ("rows", "columns")
     )
-    for well in objects(plate.get("wells")):
+    for well in list_objects(plate.get("wells")):
         row, _, column = str(well.get("path")).partition("/")
         if row in rows and column in columns:
-            fill(well, "rowIndex", rows.index(row))
-            fill(well, "columnIndex", columns.index(column))
+            fill_key(well, "rowIndex", rows.index(row))
+            fill_key(well, "columnIndex", columns.index(column))
 
 
 def add_versions(home: JSON, group: Node) -> None:
     """Add the version that the hierarchy has, or that the document implies."""
-    version = above(group) or group.metadata.version
+    version = version_above(group) or group.metadata.version
     if group.zarr_format == 3:
-        fill(home, "version", version)
+        fill_key(home, "version", version)
     keys = ("plate", "well", "image-label")
-    inner = objects([home.get(key) for key in keys])
+    inner = list_objects([home.get(key) for key in keys])
     if group.zarr_format == 2:
-        inner += objects(home.get("multiscales"))
+        inner += list_objects(home.get("multiscales"))
     elif str(version)[:3] != "0.5":
         inner = []
     for place in inner:
-        fill(place, "version", version)
+        fill_key(place, "version", version)
 
 
-def fill(place: JSON, key: str, value: object) -> None:
+def fill_key(place: JSON, key: str, value: object) -> None:
     """Set a key that is missing, or null, which is as good as missing."""
     if place.get(key) is None:
         place[key] = value
 
 
-def objects(entries: object) -> list[JSON]:
+def list_objects(entries: object) -> list[JSON]:
     """Return the objects of a list; what else is there has other problems."""
     found = entries if isinstance(entries, list) else []
     return [entry for entry in found if isinstance(entry, dict)]
 
 
-def above(group: Node) -> str | None:
+def version_above(group: Node) -> str | None:
     """Return the version of the nearest group above that states one."""
     node: Node | None = group
     while node is not None:
@@ -302,11 +302,11 @@ def above(group: Node) -> str | None:
 
 def rebuild_labels(
     node: Node, progress: Told | None, cancel: Callable[[], bool] | None
-) -> tuple[Repaired, ...]:
+) -> tuple[RepairedFile, ...]:
     """Make the coarser levels of labels again where they hold strange ids."""
     found = check_hierarchy(node, progress=progress, cancel=cancel, pixels=True)
     paths = dict.fromkeys(path for path, p in found if p.code == INTERPOLATED)
-    done: list[Repaired] = []
+    done: list[RepairedFile] = []
     for path in paths:
         location = type(node.location)(node.location.source, path)
         begin_transaction(location.source).recover(path)
@@ -322,7 +322,7 @@ def rebuild_levels(
     keys: list[str],
     progress: Told | None,
     cancel: Callable[[], bool] | None,
-) -> Iterator[Repaired]:
+) -> Iterator[RepairedFile]:
     """Make the levels again from the first strange one on."""
     source, remade = node.location.source, False
     for finer, coarser in itertools.pairwise(keys):
@@ -333,7 +333,9 @@ def rebuild_levels(
         if remade or count_strangers(fine, coarse, cancel):
             transaction, kept = begin_transaction(source), f"{coarser}{SUFFIX}"
             rebuild_level(fine, coarse, transaction, kept, progress)
-            yield Repaired(join_key(source.name, coarser), join_key(source.name, kept))
+            yield RepairedFile(
+                join_key(source.name, coarser), join_key(source.name, kept)
+            )
             remade = True
 
 

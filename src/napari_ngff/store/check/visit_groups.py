@@ -21,7 +21,7 @@ from napari_ngff.store.check.archives import (
 )
 from napari_ngff.store.check.branches import (
     OPTIONAL,
-    Branch,
+    NamedBranch,
     branches_of,
     check_group,
     parameters_of,
@@ -53,7 +53,7 @@ Finding = tuple[str, Problem]
 
 
 @dataclass(frozen=True, slots=True)
-class Tour:
+class CheckState:
     """What holds for a whole walk.
 
     Attributes
@@ -111,7 +111,7 @@ def check_hierarchy(
         `where` is a place in its metadata. Valid is what has no error.
     """
     concurrency = node.location.source.concurrency
-    tour = Tour(
+    tour = CheckState(
         stated_version(node.attributes, node.zarr_format),
         node.zarr_format,
         progress or (lambda path: None),
@@ -121,10 +121,12 @@ def check_hierarchy(
     )
     if not node.location.path:
         yield from (("", problem) for problem in check_archive(node, tour.version))
-    yield from limit_alike(visit(node, tour, None))
+    yield from limit_alike(visit_group(node, tour, None))
 
 
-def visit(node: Node, tour: Tour, image: Pyramid | None) -> Iterator[Finding]:
+def visit_group(
+    node: Node, tour: CheckState, image: Pyramid | None
+) -> Iterator[Finding]:
     """Judge a group and those below it; `image` is that of a labels group or label."""
     if tour.cancel():
         return
@@ -160,21 +162,23 @@ def visit(node: Node, tour: Tour, image: Pyramid | None) -> Iterator[Finding]:
     )
 
 
-Task = tuple["Node", Branch, "Pyramid | None"]
+Task = tuple["Node", NamedBranch, "Pyramid | None"]
 
 
-def in_order(tasks: list[Task], tour: Tour) -> Iterator[Finding]:
+def in_order(tasks: list[Task], tour: CheckState) -> Iterator[Finding]:
     """Look at branches, several at once where that pays; yield in their order."""
     if tour.threads == 1 or len(tasks) == 1:
         for task in tasks:
-            yield from follow(*task, tour)
+            yield from check_branch(*task, tour)
         return
     alone = replace(tour, threads=1)
     running: deque[Future[list[Finding]]] = deque()
     with ThreadPoolExecutor(tour.threads) as pool:
         try:
             for task in tasks:
-                running.append(pool.submit(lambda t: list(follow(*t, alone)), task))
+                running.append(
+                    pool.submit(lambda t: list(check_branch(*t, alone)), task)
+                )
                 if len(running) > 2 * tour.threads:
                     yield from running.popleft().result()
             while running:
@@ -184,8 +188,8 @@ def in_order(tasks: list[Task], tour: Tour) -> Iterator[Finding]:
                 future.cancel()
 
 
-def follow(
-    node: Node, branch: Branch, image: Pyramid | None, tour: Tour
+def check_branch(
+    node: Node, branch: NamedBranch, image: Pyramid | None, tour: CheckState
 ) -> Iterator[Finding]:
     """Open a branch, see whether it is what it must be, and judge it."""
     if tour.cancel():
@@ -224,11 +228,11 @@ def follow(
         )
     yield from ((path, problem) for problem in branch.look(child))
     labelled = image if branch.path == "labels" or node.metadata.labels else None
-    yield from visit(child, tour, labelled)
+    yield from visit_group(child, tour, labelled)
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class JudgedDocument:
     """The attributes of a group as a judge sees them.
 
     Attributes
@@ -249,26 +253,28 @@ class Document:
     parameters: tuple[JSON, ...]
 
 
-def document_of(node: Node, version: str | None) -> Document:
+def document_of(node: Node, version: str | None) -> JudgedDocument:
     """Judge the document of a group, once for all that have the same text."""
     try:
         return judge_text(json.dumps(node.attributes), node.zarr_format, version)
     except RecursionError:  # nested too deeply to be written, not to be judged
-        return judge(node.attributes, node.zarr_format, version)
+        return judge_attributes(node.attributes, node.zarr_format, version)
 
 
 @lru_cache(maxsize=1024)
-def judge_text(text: str, zarr_format: int, version: str | None) -> Document:
+def judge_text(text: str, zarr_format: int, version: str | None) -> JudgedDocument:
     """Judge a document; kept, for the groups of a plate share theirs."""
-    return judge(json.loads(text), zarr_format, version)
+    return judge_attributes(json.loads(text), zarr_format, version)
 
 
-def judge(attributes: JSON, zarr_format: int, version: str | None) -> Document:
+def judge_attributes(
+    attributes: JSON, zarr_format: int, version: str | None
+) -> JudgedDocument:
     """Judge attributes; `version` is that of the hierarchy."""
     stated = stated_version(attributes, zarr_format)
     implied = stated or version or parse(attributes, zarr_format).version or ""
     known = re.match(r"0\.([1-6])", implied)
-    return Document(
+    return JudgedDocument(
         check_attributes(attributes, zarr_format, version),
         stated,
         int(known[1]) if known else 4,
@@ -276,7 +282,9 @@ def judge(attributes: JSON, zarr_format: int, version: str | None) -> Document:
     )
 
 
-def check_place(node: Node, tour: Tour, document: Document) -> Iterator[Problem]:
+def check_place(
+    node: Node, tour: CheckState, document: JudgedDocument
+) -> Iterator[Problem]:
     """Report what does not fit the groups above."""
     own = node.metadata.problems
     yield from (one for one in own if not node.attributes or one.code in OF_FILE)

@@ -53,7 +53,7 @@ def remove_copies(transaction: Transaction, paths: Iterable[str]) -> None:
 def _change_copies(
     transaction: Transaction, paths: list[str], *, forgets: bool
 ) -> None:
-    with transaction.alone():
+    with transaction.take_turn():
         _change_alone(transaction, paths, forgets=forgets)
 
 

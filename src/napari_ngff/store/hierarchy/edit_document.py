@@ -57,8 +57,8 @@ def change_document(
     key = node.location.object_key("zarr.json" if node.zarr_format == 3 else ".zattrs")
     file = f"{transaction.root}/{key}"
     try:
-        with transaction.alone():
-            transaction.expect(key, transaction.find_revision(key))
+        with transaction.take_turn():
+            transaction.expect_revision(key, transaction.find_revision(key))
             # What is in the file now, not what was parsed: others may have added keys.
             text = (transaction.source.get(key) or b"").decode()
             transaction.put_document(key, _change_text(text, node, put).encode())

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.arrays.new_array import NewArray
-    from napari_ngff.store.write.new_hierarchy import Draft
+    from napari_ngff.store.write.new_hierarchy import NewHierarchy
 
 __all__ = ["LevelReducer", "MeanReducer", "PyramidWriter", "coarser_shape"]
 
@@ -163,7 +163,7 @@ class PyramidWriter:
 
     def __init__(
         self,
-        draft: Draft,
+        draft: NewHierarchy,
         arrays: Sequence[tuple[str, NewArray]],
         reducers: Sequence[tuple[LevelReducer, Shape]],
         version: str,

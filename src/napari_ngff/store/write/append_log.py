@@ -1,4 +1,4 @@
-"""A file that only grows, by whole records: one is in it, or nothing of it is."""
+"""A file to which whole records are appended: all of a record is in it, or nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from napari_ngff.store.write.fsync import flush_open_file
-from napari_ngff.store.write.named_errors import permitted
+from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.write_file import temporary_folder
 
 if TYPE_CHECKING:
@@ -17,18 +17,18 @@ __all__ = ["AppendLog"]
 
 
 class AppendLog:
-    """Append to a file what a full disk must not cut in two.
+    """Append records to a file; a full disk does not cut them in two.
 
     Parameters
     ----------
     file
-        Open for writing, in binary, without a buffer: else bytes of a record that was
-        given up could follow it. It is still to be closed by whoever opened it.
+        Open for writing, in binary, without a buffer, from which bytes of a failed
+        record could follow later. The caller closes it.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        # One without a name has a number instead.
+        # The name of a temporary file is a number.
         named = isinstance(file.name, str)
         self._place = file.name if named else temporary_folder()
         self._end = os.fstat(file.fileno()).st_size
@@ -39,29 +39,29 @@ class AppendLog:
         Raises
         ------
         OSError
-            Where there is no room. The file ends where it did, or does by the next
-            call.
+            Where there is no room. The file is cut back to its old end, now or by the
+            next call.
         """
         unwritten = memoryview(record)
-        with permitted(self._place):
-            self._cut()
+        with name_errors(self._place):
+            self._cut_unfinished()
             self._file.seek(0, os.SEEK_END)
             try:
                 while unwritten:
                     unwritten = unwritten[self._file.write(unwritten) :]
             except BaseException:
                 with suppress(OSError):
-                    self._cut()
+                    self._cut_unfinished()
                 raise
         start, self._end = self._end, self._end + len(record)
         return start
 
-    def _cut(self) -> None:
-        """Remove what there is of a record that was given up."""
+    def _cut_unfinished(self) -> None:
+        """Remove the bytes of a record that failed."""
         if os.fstat(self._file.fileno()).st_size != self._end:
             self._file.truncate(self._end)
 
     def flush(self) -> None:
-        """Return once all of it is on the disk."""
-        with permitted(self._place):
+        """Wait until the file is on the disk."""
+        with name_errors(self._place):
             flush_open_file(self._file)

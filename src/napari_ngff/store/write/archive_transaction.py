@@ -1,4 +1,4 @@
-"""Changes a zip archive: what is put waits, and `commit` writes it anew."""
+"""Changes a zip archive: objects wait, and `commit` writes a new archive."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from napari_ngff.errors import ConflictError, NodeNotFoundError, OMEZarrError
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_source import reload_all
-from napari_ngff.store.write.file_lock import thread_turn
+from napari_ngff.store.write.file_lock import turn_lock
 from napari_ngff.store.write.waiting_transaction import WaitingTransaction, WaitingTree
 from napari_ngff.store.write.writer_token import remove_left
-from napari_ngff.store.write.zip_rewriting import rewrite
+from napari_ngff.store.write.zip_rewriting import rewrite_archive
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -25,7 +25,7 @@ __all__ = ["ArchiveTransaction"]
 
 
 class ArchiveTransaction(WaitingTransaction):
-    """Write into what a `ZipSource` reads; see `Transaction`.
+    """Change the archive of a `ZipSource`; see `Transaction`.
 
     Memory: some 400 bytes for each entry of the archive while it is written, and some
     hundred for each object that waits.
@@ -33,13 +33,13 @@ class ArchiveTransaction(WaitingTransaction):
     Parameters
     ----------
     archive
-        From then on its reads are those of the newest archive of its path.
+        It reads the newest archive of its path from now on.
     """
 
     wants_shards = True
 
     def __init__(self, archive: ZipSource) -> None:
-        # Where a link leads to: that is what is replaced.
+        # The target of a link is replaced, not the link.
         self.path = os.path.realpath(archive.path)
         super().__init__(archive, archive.name, os.path.dirname(self.path))
         self.archive = archive
@@ -49,20 +49,21 @@ class ArchiveTransaction(WaitingTransaction):
     def find_revision(self, key: str) -> Revision | None:
         """Tell the revision of an object; see `Transaction.find_revision`.
 
-        What other programs have written is seen, unless something waits here.
+        Changes by other programs count, unless objects wait here.
         """
         with self._lock:
             if key in self._staged:
                 staged = self._staged[key]
                 return None if staged is None else staged.revision
             if not self._staged:
-                # While another writes there, the old file is as good; not to commit.
+                # The file may be missing or incomplete while another program writes it:
+                # reading continues in the old one, and `commit` raises.
                 with suppress(OMEZarrError):
-                    self._follow()
-            return self._stored(key)
+                    self._reopen_changed()
+            return self._stored_revision(key)
 
-    def _follow(self) -> None:
-        """Read what another program has put in the place of the archive.
+    def _reopen_changed(self) -> None:
+        """Open the archive again if another program replaced it.
 
         Raises
         ------
@@ -81,22 +82,22 @@ class ArchiveTransaction(WaitingTransaction):
     def replace_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> WaitingTree:
-        """Begin what is to take the place of a group; see `Transaction`."""
+        """Begin a group that replaces another; see `Transaction`."""
         above, _, name = path.rpartition("/")
         return WaitingTree(self, path, join_key(above, f".{name}.new"), documents)
 
     def make_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> WaitingTree:
-        """Begin what is to come to a place: what is there is as good as removed."""
+        """Begin a new group; an old one of its path is removed."""
         return WaitingTree(self, path, path, ())
 
     def recover(self, path: str) -> None:
-        """Remove what dead processes left beside the archive."""
+        """Remove unfinished files of ended processes beside the archive."""
         remove_left(os.path.dirname(self.path))
 
-    def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
-        """Remove what a writer that was killed left beside the archive."""
+    def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
+        """Remove unfinished files of killed processes beside the archive."""
         remove_left(os.path.dirname(self.path))
 
     def commit(self, goes_on: GoesOn | None = None) -> bool:
@@ -110,26 +111,27 @@ class ArchiveTransaction(WaitingTransaction):
             Where the archive is damaged, or has encrypted entries.
         AccessError, OSError
             Where the folder cannot be written, or the disk has no room for a second
-            archive. What waits goes on waiting.
+            archive. Objects continue to wait.
         """
-        with thread_turn(self.path):
+        with turn_lock(self.path):
             while self._staged:
-                self._compare()
-                self._secure()
-                done = self._write(goes_on)
+                self._drop_conflicts()
+                self._secure_all()
+                done = self._write_archive(goes_on)
                 if done is not None:
                     return done
         return True
 
-    def _compare(self) -> None:
-        """Drop what waits for a place that others have changed."""
+    def _drop_conflicts(self) -> None:
+        """Drop objects that other programs have changed in the archive."""
         with self._lock:
-            self._follow()
-            # What is there may be ours, where the system did not flush its name.
+            self._reopen_changed()
+            # An object may be ours already, if an earlier commit failed after the
+            # rename.
             changed = [
                 key
                 for key, base in self._bases.items()
-                if self._stored(key) not in (base, self.readable_revision(key))
+                if self._stored_revision(key) not in (base, self.readable_revision(key))
             ]
             for key in changed:
                 del self._staged[key], self._bases[key]
@@ -140,17 +142,17 @@ class ArchiveTransaction(WaitingTransaction):
                 " it was read. It is left as it is, and nothing else is saved."
             )
 
-    def _write(self, goes_on: GoesOn | None) -> bool | None:
-        """Write the archive anew; None where the old one was changed meanwhile."""
+    def _write_archive(self, goes_on: GoesOn | None) -> bool | None:
+        """Write the new archive; None if the old one was changed meanwhile."""
         with self._lock:
             staged = {self.archive.entry_name(k): v for k, v in self._staged.items()}
         root = self.get("zarr.json")
-        done = rewrite(self.path, self.archive.archive, staged, root, goes_on)
+        done = rewrite_archive(self.path, self.archive.archive, staged, root, goes_on)
         if not done:
             return done
         try:
             reload_all(self.path)
         finally:
-            # Not before: what waited is what the new file has.
-            self._done()
+            # After the reload: until then only the waiting objects are readable.
+            self._forget_waiting()
         return True

@@ -1,4 +1,4 @@
-"""Chooses how a hierarchy is changed: the one place that knows all kinds of stores."""
+"""Chooses the transaction for a source; the one module that knows all of them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["begin_transaction", "why_not_written"]
 
 
 def why_not_written(source: Source, path: str = "") -> str:
-    """Say why what is at `path` cannot be changed in place; "" where it can."""
+    """Describe why a path cannot be changed in place; "" if it can."""
     places: tuple[str, ...]
     if isinstance(source, FolderSource):
         places = (os.path.join(source.root, path),)
     elif isinstance(source, ZipSource):
-        # It is written anew beside the old one, and renamed.
+        # The new archive is written beside the old one, and renamed.
         file = os.path.realpath(source.path)
         places = file, os.path.dirname(file)
     elif isinstance(source, RemoteSource) and source.writable:
@@ -41,7 +41,7 @@ def why_not_written(source: Source, path: str = "") -> str:
 
 
 def begin_transaction(source: Source) -> Transaction:
-    """Begin to change what is read from `source`; go on where that is a transaction's.
+    """Begin to change a source; the same transaction if the source belongs to one.
 
     Raises
     ------
@@ -49,8 +49,8 @@ def begin_transaction(source: Source) -> Transaction:
         Where it cannot be written.
     """
     if isinstance(source, TransactionSource):
-        found: Transaction = source.transaction
-        return found
+        transaction: Transaction = source.transaction
+        return transaction
     if isinstance(source, FolderSource):
         return FolderTransaction(source.root)
     if isinstance(source, ZipSource):

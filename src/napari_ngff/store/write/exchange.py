@@ -13,7 +13,7 @@ import sys
 from functools import cache
 from typing import Any
 
-__all__ = ["exchange", "rename_to_free"]
+__all__ = ["exchange_paths", "rename_to_free"]
 
 HERE = -100
 """AT_FDCWD: paths are relative to the working folder."""
@@ -24,11 +24,12 @@ SWAP = 2
 FREE = 4 if sys.platform == "darwin" else 1
 """RENAME_NOREPLACE of Linux, RENAME_EXCL of macOS."""
 
+# Of old kernels, and of file systems such as NFS and FAT.
 CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 
 
-def exchange(first: str, second: str) -> bool:
-    """Swap what two paths name, so that nobody finds either of them missing.
+def exchange_paths(first: str, second: str) -> bool:
+    """Swap the names of two files or folders; neither is missing at any moment.
 
     Returns
     -------
@@ -40,11 +41,11 @@ def exchange(first: str, second: str) -> bool:
     OSError
         Where it refuses.
     """
-    return _try(first, second, SWAP)
+    return _try_rename(first, second, SWAP)
 
 
 def rename_to_free(first: str, second: str) -> bool:
-    """Rename a file to a name at which nothing is.
+    """Rename a file to a name that does not exist.
 
     Returns
     -------
@@ -58,11 +59,11 @@ def rename_to_free(first: str, second: str) -> bool:
     OSError
         Where it refuses.
     """
-    return _try(first, second, FREE)
+    return _try_rename(first, second, FREE)
 
 
-def _try(first: str, second: str, way: int) -> bool:
-    number = _rename(os.fsencode(first), os.fsencode(second), way)
+def _try_rename(first: str, second: str, way: int) -> bool:
+    number = _call_rename(os.fsencode(first), os.fsencode(second), way)
     if number in CANNOT:
         return False
     if number:
@@ -71,19 +72,19 @@ def _try(first: str, second: str, way: int) -> bool:
 
 
 @cache
-def _library() -> Any:
+def _load_library() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _rename(first: bytes, second: bytes, way: int) -> int:
+def _call_rename(first: bytes, second: bytes, way: int) -> int:
     """Return the number of the system's error, 0 for none."""
     if sys.platform == "win32":
         return errno.ENOSYS
     try:
         if sys.platform == "darwin":
-            failed = _library().renamex_np(first, second, way)
+            failed = _load_library().renamex_np(first, second, way)
         else:
-            failed = _library().renameat2(HERE, first, HERE, second, way)
+            failed = _load_library().renameat2(HERE, first, HERE, second, way)
     except AttributeError:
         return errno.ENOSYS
     return ctypes.get_errno() if failed else 0

@@ -1,6 +1,6 @@
-"""Locks of files, by which processes learn of each other.
+"""Locks of files between processes.
 
-The system lets go of all of them when a process ends in any way.
+The system releases all locks of a process that ends, also if it is killed.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "hold",
+    "hold_file",
     "hold_if_possible",
     "is_held",
     "lock_open_file",
-    "thread_turn",
-    "turn",
+    "take_turn",
+    "turn_lock",
 ]
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""Answers of file systems that know no locks."""
+"""Answers of file systems without locks."""
 
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
-def hold(path: str | Path) -> IO[bytes]:
-    """Hold a file, which is made where there is none, until it is closed.
+def hold_file(path: str | Path) -> IO[bytes]:
+    """Lock a file until it is closed; it is made if there is none.
 
     Raises
     ------
     BlockingIOError
-        Where another holds it, in this process or another.
+        Where it is locked, by this process or another.
     OSError
-        Where it cannot be opened, or the file system knows no locks.
+        Where it cannot be opened, or the file system has no locks.
     """
     file = open(path, "ab", buffering=0)  # noqa: SIM115
     try:
-        _lock(file.fileno())
+        _lock_handle(file.fileno())
     except OSError:
         file.close()
         raise
     return file
 
 
-def _lock(handle: int, wait: bool = False) -> None:
+def _lock_handle(handle: int, wait: bool = False) -> None:
     if sys.platform == "win32":
         import msvcrt
 
@@ -66,9 +66,9 @@ def _lock(handle: int, wait: bool = False) -> None:
 
 
 def hold_if_possible(path: str | Path) -> IO[bytes]:
-    """Hold a file as `hold` does; merely open it where there are no locks."""
+    """Lock a file as `hold_file`; only open it where there are no locks."""
     try:
-        return hold(path)
+        return hold_file(path)
     except OSError as error:
         if error.errno in NO_LOCKS:
             return open(path, "ab", buffering=0)
@@ -76,11 +76,11 @@ def hold_if_possible(path: str | Path) -> IO[bytes]:
 
 
 def is_held(path: str | Path) -> bool:
-    """Tell whether somebody holds a file that is there."""
+    """Return whether a file exists and is locked."""
     if not os.path.exists(path):
         return False
     try:
-        hold(path).close()
+        hold_file(path).close()
     except BlockingIOError:
         return True
     except OSError:
@@ -89,37 +89,36 @@ def is_held(path: str | Path) -> bool:
 
 
 def lock_open_file(handle: int, wait: bool = False) -> bool:
-    """Lock an open file until it is closed; return whether it is.
-
-    On Windows, where nobody may replace what is open, that is True without a lock.
-    """
+    """Lock an open file until it is closed; return whether it is locked."""
+    # On Windows no other program may replace a file that is open.
     if sys.platform == "win32":
         return True
     try:
-        _lock(handle, wait)
+        _lock_handle(handle, wait)
     except OSError:
         return False
     return True
 
 
-def thread_turn(path: str) -> threading.Lock:
-    """Lock by which threads of this process take turns at a place."""
+def turn_lock(path: str) -> threading.Lock:
+    """Return the lock by which threads of this process take turns at a path."""
     return _turns[os.path.realpath(path)]
 
 
 @contextmanager
-def turn(root: str) -> Iterator[None]:
-    """Change documents of a hierarchy one after another, not to be nested.
+def take_turn(root: str) -> Iterator[None]:
+    """Change documents of a hierarchy while no one else does; not to be nested.
 
-    Else one of two that extend the same list at the same time would be lost. Other
-    processes wait, too, except on Windows, and where the file system knows no locks.
+    Of two processes that extend the same list at the same time, one change would be
+    lost. Other processes wait as well, except on Windows, and on file systems without
+    locks.
 
     Parameters
     ----------
     root
         Its folder.
     """
-    with thread_turn(root):
+    with turn_lock(root):
         handle = None
         if sys.platform != "win32":
             with suppress(OSError):

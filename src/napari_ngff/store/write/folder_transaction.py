@@ -1,7 +1,7 @@
-"""Changes a folder: objects are written aside, and get their names together.
+"""Changes a folder: objects are written aside, flushed together, and then renamed.
 
-To flush a file costs a disk's whole latency, but hundreds of files flushed at once cost
-little more than one. What must be on the disk before what: docs/design/005.
+To flush one file takes the latency of the disk, but to flush hundreds at once takes
+little more. The order of all flushes is in docs/design/005.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from napari_ngff.errors import ConflictError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.workers import share_work
-from napari_ngff.store.write.file_lock import turn
+from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.fsync import flush_file, flush_folder
-from napari_ngff.store.write.named_errors import permitted
-from napari_ngff.store.write.replace_tree import TreeReplacement, recover
+from napari_ngff.store.write.named_errors import name_errors
+from napari_ngff.store.write.replace_tree import TreeReplacement, recover_trees
 from napari_ngff.store.write.transaction import TransactionSource
 from napari_ngff.store.write.write_file import (
-    remove,
+    remove_file,
     rename_over,
     replace_file,
     write_aside,
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderTransaction"]
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
-MOST = 1024
-"""Objects that wait at most; some 500 bytes of memory for each."""
+MOST_WAITING = 1024
+"""Most objects that wait; each takes some 500 bytes of memory."""
 
-LONGEST = 20.0
-"""Seconds that one waits at most, while others come."""
+LONGEST_WAIT = 20.0
+"""Seconds that an object waits at most, while others are put."""
 
 FLUSHERS = 16
 """Files that are flushed at once."""
@@ -55,7 +55,7 @@ FLUSHERS = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _WaitingFile:
-    """An object that waits: key of its file, None for removal; the old revision."""
+    """An object that waits: key of its unfinished file, None to remove it."""
 
     aside: str | None
     before: Revision | None
@@ -63,10 +63,10 @@ class _WaitingFile:
 
 
 class FolderTransaction:
-    """Change what is below `root`, a path without a trailing separator.
+    """Change the objects below `root`, a path without a trailing separator.
 
-    Not the same object from two threads at once. What is put is renamed sooner where
-    much or long waits; whoever reads `source` sees it at once. See `Transaction`.
+    Two threads must not put the same object at once. Where many objects wait, or for
+    long, they are saved before `commit`. See `Transaction`.
     """
 
     saves_together = False
@@ -77,7 +77,7 @@ class FolderTransaction:
         self.token = new_token()
         self.redirected: dict[str, str] = {}
         self.moving = threading.Lock()
-        self.moves = 0  # odd while a tree or an object comes to its place
+        self.moves = 0  # odd while a tree or an object is being renamed
         self._waiting: dict[str, _WaitingFile] = {}
         self._expected: dict[str, Revision | None] = {}
         self._made: set[str] = set()
@@ -90,7 +90,7 @@ class FolderTransaction:
 
     @property
     def source(self) -> FolderSource:
-        """The folder with what waits."""
+        """The folder, with the objects that wait."""
         return _FolderView(self, self._waiting)
 
     @property
@@ -99,19 +99,19 @@ class FolderTransaction:
         return bool(self._waiting)
 
     def find_path(self, key: str) -> str:
-        """Path of an object, which may be aside; see `make_tree`."""
+        """Return the path of an object, which may be aside; see `make_tree`."""
         for path, aside in self.redirected.items():
             if key.startswith(path) and key[len(path) : len(path) + 1] in ("", "/"):
                 return f"{self.root}/{aside}{key[len(path) :]}"
         return f"{self.root}/{key}"
 
     def find_revision(self, key: str) -> Revision | None:
-        """Tell the revision that an object has, or will have."""
+        """Return the revision that an object has, or will have."""
         return self.source.find_revision(key)
 
     @contextmanager
-    def move(self) -> Iterator[None]:
-        """Give something its place: what is read meanwhile is read again."""
+    def mark_move(self) -> Iterator[None]:
+        """Mark a rename: readers read again what they read meanwhile."""
         with self.moving:
             self.moves += 1
             try:
@@ -121,42 +121,47 @@ class FolderTransaction:
 
     # Writing.
 
-    def expect(self, key: str, revision: Revision | None) -> None:
-        """Let an object be replaced only where it has this revision until then."""
+    def expect_revision(self, key: str, revision: Revision | None) -> None:
+        """Replace an object only if it still has this revision then."""
         if self.find_revision(key) != revision:
-            raise ConflictError(_taken(self.find_path(key)))
+            raise ConflictError(_conflict_text(self.find_path(key)))
         with self._lock:
             if key not in self._waiting:
                 self._expected[key] = revision
 
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
         """Write an object aside; see `Transaction.put`."""
-        before = self._before(key)
+        before = self._revision_before(key)
         path = self.find_path(key)
+        # First without its folder: making each anew costs a call for every chunk.
         try:
             aside = write_aside(path, data, self.token, flush=False)
         except FileNotFoundError:
             self._make_folder(os.path.dirname(path))
             aside = write_aside(path, data, self.token, flush=False)
-        self._stage(key, _WaitingFile(aside[len(self.root) + 1 :], before, secure))
+        self._add_waiting(
+            key, _WaitingFile(aside[len(self.root) + 1 :], before, secure)
+        )
 
     def _make_folder(self, folder: str) -> None:
-        """Make a folder, and remember those in which it is new."""
+        """Make a folder, and note the folders to flush because of it."""
         missing = list(
-            itertools.takewhile(lambda one: not os.path.isdir(one), _upwards(folder))
+            itertools.takewhile(
+                lambda one: not os.path.isdir(one), _folders_above(folder)
+            )
         )
-        with permitted(folder):
+        with name_errors(folder):
             os.makedirs(folder, exist_ok=True)
         with self._lock:
             self._made.update(os.path.dirname(one) for one in missing)
 
     def delete(self, key: str, secure: Secure | None = None) -> None:
-        """Note that an object is to be removed."""
-        before = self._before(key)
+        """Let the removal of an object wait."""
+        before = self._revision_before(key)
         if before is not None or key in self._waiting:
-            self._stage(key, _WaitingFile(None, before, secure))
+            self._add_waiting(key, _WaitingFile(None, before, secure))
 
-    def _before(self, key: str) -> Revision | None:
+    def _revision_before(self, key: str) -> Revision | None:
         with self._lock:
             waiting = self._waiting.get(key)
             if waiting is not None:
@@ -165,68 +170,72 @@ class FolderTransaction:
                 return self._expected.pop(key)
         return Revision.of_file(self.find_path(key))
 
-    def _stage(self, key: str, one: _WaitingFile) -> None:
+    def _add_waiting(self, key: str, one: _WaitingFile) -> None:
         now = time.monotonic()
         with self._lock:
             if not self._waiting:
                 self._since = now
             older = self._waiting.get(key)
             self._waiting[key] = one
-            enough = len(self._waiting) >= MOST or now - self._since > LONGEST
+            enough = (
+                len(self._waiting) >= MOST_WAITING or now - self._since > LONGEST_WAIT
+            )
         if older is not None:
-            self._drop(older)
+            self._remove_aside(older)
+        # A long save must not lose all of it to a loss of power.
         if enough:
-            self.settle()
+            self.place_waiting()
 
-    def _drop(self, one: _WaitingFile) -> None:
+    def _remove_aside(self, one: _WaitingFile) -> None:
         if one.aside is not None:
             with suppress(OSError):
                 os.unlink(f"{self.root}/{one.aside}")
 
     def put_document(self, key: str, data: Buffer) -> None:
-        """Replace a document at once, unless it is another than expected."""
+        """Replace a document at once, unless another program changed it."""
         path = f"{self.root}/{key}"
         with self._lock:
             expected = self._expected.pop(key, False)
         if not replace_file(path, data, expected):
-            raise ConflictError(_taken(path))
+            raise ConflictError(_conflict_text(path))
 
-    def clear(self, path: str) -> None:
-        """Remove a folder as far as the system allows, and what waits below it."""
+    def remove_below(self, path: str) -> None:
+        """Remove a folder as far as the system allows, and objects that wait below
+        it.
+        """
         self.drop_waiting(path)
         shutil.rmtree(self.find_path(path), ignore_errors=True)
 
     def drop_waiting(self, path: str) -> None:
-        """Forget what waits below a folder."""
+        """Drop the objects that wait below a folder."""
         with self._lock:
             for key in [key for key in self._waiting if key.startswith(f"{path}/")]:
-                self._drop(self._waiting.pop(key))
+                self._remove_aside(self._waiting.pop(key))
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Change documents one after another; see `turn`."""
-        return turn(self.root)
+    def take_turn(self) -> AbstractContextManager[None]:
+        """Change documents one after another; see `file_lock.take_turn`."""
+        return take_turn(self.root)
 
     def replace_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> TreeReplacement:
-        """Begin what is to take the place of a folder; see `Transaction`."""
-        with permitted(f"{self.root}/{path}"):
+        """Begin a folder that replaces another; see `Transaction`."""
+        with name_errors(f"{self.root}/{path}"):
             return TreeReplacement(self, path, entry, documents)
 
     def make_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> RedirectedTree:
-        """Begin what is to come to a place; see `Transaction.make_tree`."""
+        """Begin a new folder; see `Transaction.make_tree`."""
         return RedirectedTree(self, path, self.replace_tree(path, entry, documents))
 
     def recover(self, path: str) -> None:
         """Finish or take back what dead processes left; see `recover`."""
-        recover(self, path)
+        recover_trees(self, path)
 
-    def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
-        """Remove what a writer that was killed left beside its objects.
-
-        All below the folder is looked at; see `is_left`.
+    def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
+        """Remove unfinished files of killed processes, in all folders below; see
+        `is_left`.
         """
         for folder, _, files in os.walk(self.find_path(prefix)):
             for name in files:
@@ -236,47 +245,50 @@ class FolderTransaction:
                         os.unlink(path)
 
     def commit(self, goes_on: GoesOn | None = None) -> bool:
-        """Flush what waits, and give it its names; see `Transaction.commit`."""
-        self.settle()
+        """Flush and rename what waits; see `Transaction.commit`."""
+        self.place_waiting()
         conflicts, self._conflicts = self._conflicts, []
         if conflicts:
             raise ConflictError("\n".join(conflicts))
         return True
 
-    def settle(self) -> None:
-        """Flush what waits, and give it its names; those that others took stay."""
+    def place_waiting(self) -> None:
+        """Flush and rename what waits; objects that others changed stay as they are."""
         with self._turn:
             with self._lock:
                 waiting = list(self._waiting.items())
             secured = dict.fromkeys(one.secure for _, one in waiting if one.secure)
+            # Before any rename: the journal and the before-images must be able to
+            # restore what the renames replace.
             flushes: list[Callable[[], None]] = [*secured]
             flushes += [
-                partial(self._flush, key, one.aside)
+                partial(self._flush_waiting, key, one.aside)
                 for key, one in waiting
                 if one.aside is not None
             ]
-            _all(flushes)
+            _call_all(flushes)
             folders = set()
             try:
-                # Or another of ours could rename between the last look and this.
-                with turn(self.root):
+                # Another process of this package must not rename between the comparison
+                # of a revision and the rename.
+                with take_turn(self.root):
                     for key, one in waiting:
-                        self._finish(key, one)
+                        self._place_object(key, one)
                         folders.add(os.path.dirname(self.find_path(key)))
             finally:
                 with self._lock:
                     made, self._made = self._made, set()
-                _all(partial(flush_folder, folder) for folder in folders | made)
+                _call_all(partial(flush_folder, folder) for folder in folders | made)
 
-    def _flush(self, key: str, aside: str) -> None:
-        # Whoever removed it is told of by `_finish`.
-        with permitted(self.find_path(key)), suppress(FileNotFoundError):
+    def _flush_waiting(self, key: str, aside: str) -> None:
+        # If another program removed the file, `_place_object` reports it.
+        with name_errors(self.find_path(key)), suppress(FileNotFoundError):
             flush_file(f"{self.root}/{aside}")
 
-    def _finish(self, key: str, one: _WaitingFile) -> None:
-        """Give an object its name, unless another program was there meanwhile."""
+    def _place_object(self, key: str, one: _WaitingFile) -> None:
+        """Give an object its name, unless another program changed it meanwhile."""
         path = self.find_path(key)
-        with self._lock, self.move():
+        with self._lock, self.mark_move():
             if self._waiting.get(key) is not one:
                 return
             if one.aside is not None:
@@ -284,14 +296,14 @@ class FolderTransaction:
             else:
                 taken = Revision.of_file(path) != one.before
                 if not taken:
-                    remove(path)
+                    remove_file(path)
             del self._waiting[key]
             if taken:
-                self._conflicts.append(_taken(path))
+                self._conflicts.append(_conflict_text(path))
 
 
 class _FolderView(FolderSource, TransactionSource):
-    """Read a folder with what waits in place of what it will replace."""
+    """Read a folder, with objects that wait instead of those they replace."""
 
     transaction: FolderTransaction
 
@@ -303,10 +315,11 @@ class _FolderView(FolderSource, TransactionSource):
         self._waiting = waiting
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FolderSource, (self.root,)  # what is aside is of this process
+        # Unfinished files belong to this process: others read what is saved.
+        return FolderSource, (self.root,)
 
     def find_path(self, key: str) -> str:
-        """Path of an object, which may be aside."""
+        """Return the path of an object, which may be aside."""
         return self.transaction.find_path(key)
 
     def get(
@@ -314,36 +327,38 @@ class _FolderView(FolderSource, TransactionSource):
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
         read = super().get
-        return self._look(key, lambda place: read(place, start, length))
+        return self._look_up(key, lambda place: read(place, start, length))
 
     def find_revision(self, key: str) -> Revision | None:
-        """Tell the revision that an object has, or will have: a rename keeps it."""
-        return self._look(key, super().find_revision)
+        """Return the revision that an object has, or will have: a rename keeps it."""
+        return self._look_up(key, super().find_revision)
 
-    def _look(self, key: str, look: Callable[[str], Found | None]) -> Found | None:
-        """Look at an object, which may be aside."""
+    def _look_up(self, key: str, look: Callable[[str], Result | None]) -> Result | None:
+        """Read an object, or its unfinished file if it waits."""
         moves = self.transaction.moves
-        found = self._look_once(key, look)
+        result = self._look_once(key, look)
         if moves % 2 or moves != self.transaction.moves:
-            # It may be of what was replaced.
+            # During a rename, old and new objects may have been read.
             with self.transaction.moving:
-                found = self._look_once(key, look)
-        return found
+                result = self._look_once(key, look)
+        return result
 
-    def _look_once(self, key: str, look: Callable[[str], Found | None]) -> Found | None:
+    def _look_once(
+        self, key: str, look: Callable[[str], Result | None]
+    ) -> Result | None:
         while True:
             one = self._waiting.get(key)
-            place = key if one is None else one.aside
-            found = None if place is None else look(place)
+            path = key if one is None else one.aside
+            result = None if path is None else look(path)
             if self._waiting.get(key) is one:
                 break
-        if found is None and place not in (key, None):
-            return look(key)  # it got its name just now
-        return found
+        if result is None and path not in (key, None):
+            return look(key)  # it was renamed just now
+        return result
 
 
 class RedirectedTree:
-    """A tree that is written, and read, as if it was in its place; see `Tree`.
+    """A new folder that is read and written as if it was in its place already.
 
     Attributes
     ----------
@@ -363,45 +378,45 @@ class RedirectedTree:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def remove(self) -> None:
+    def remove_old(self) -> None:
         """Let what is there go; see `Tree.remove`."""
-        self._tree.remove()
+        self._tree.remove_old()
 
-    def adopt(self, key: str) -> None:
-        """Take the folder at a path of the hierarchy as what is new."""
-        self._tree.adopt(key)
+    def adopt_folder(self, key: str) -> None:
+        """Use a folder of the hierarchy as the new one."""
+        self._tree.adopt_folder(key)
 
     def commit(self, *, kept: str = "") -> None:
-        """Put it in its place; if it is there already, what was put since."""
+        """Put the folder in its place; if it is there, save what was put since."""
         if self.key not in self._transaction.redirected:
-            self._transaction.settle()
+            self._transaction.place_waiting()
             return
-        self._tree.prepare(kept)
-        with self._transaction.move():
-            self._tree.swap(kept)
+        self._tree.flush_new(kept)
+        with self._transaction.mark_move():
+            self._tree.swap_folders(kept)
             del self._transaction.redirected[self.key]
-        self._tree.flush()
+        self._tree.flush_name()
 
     def close(self) -> None:
-        """Finish or take back what was begun."""
+        """Finish or undo what was begun."""
         if self.key in self._transaction.redirected:
-            self._transaction.clear(self.key)
+            self._transaction.remove_below(self.key)
             del self._transaction.redirected[self.key]
         self._tree.close()
 
 
-def _taken(path: str) -> str:
+def _conflict_text(path: str) -> str:
     return (
         f"{path} was changed by another program since it was read. It is left as it is."
     )
 
 
-def _all(calls: Iterable[Callable[[], None]]) -> None:
+def _call_all(calls: Iterable[Callable[[], None]]) -> None:
     some = list(calls)
     share_work(iter(some), lambda call: call(), len(some), FLUSHERS)
 
 
-def _upwards(folder: str) -> Iterable[str]:
+def _folders_above(folder: str) -> Iterable[str]:
     while folder != os.path.dirname(folder):
         yield folder
         folder = os.path.dirname(folder)

@@ -1,4 +1,4 @@
-"""Waits until files, and the names in folders, are on the disk."""
+"""Flushes files and folders: waits until they are on the disk."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from queue import Queue
 from threading import Thread
 from typing import IO
 
-from napari_ngff.store.write.named_errors import permitted
+from napari_ngff.store.write.named_errors import name_errors
 
-__all__ = ["FLUSHERS", "Flushing", "flush_file", "flush_folder", "flush_open_file"]
+__all__ = ["FLUSHERS", "FlushQueue", "flush_file", "flush_folder", "flush_open_file"]
 
 FLUSHERS = 8
 """Threads that wait for the disk: 1,400 files take 0.2 s in eight, 2 s in one."""
 
 AHEAD = 256
-"""Files that wait to be flushed at most."""
+"""Most files that wait to be flushed."""
 
 UNKNOWN = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 """Answers of systems that cannot flush a folder."""
 
 
-class Flushing:
-    """Files on their way to the disk, while others are made.
+class FlushQueue:
+    """Files that are flushed by threads, while others are written.
 
-    That is mostly waiting, which threads of its own do beside those that compress.
+    Flushing is waiting, so it has its own threads beside those that compress.
     """
 
     def __init__(self) -> None:
@@ -35,58 +35,60 @@ class Flushing:
         self._errors: list[Exception] = []
         self._stopped = False
 
-    def start(self) -> None:
-        """Start the threads, which end by `finish` or `stop`."""
+    def start_threads(self) -> None:
+        """Start the threads; `finish_flushing` or `stop_flushing` ends them."""
         for _ in range(FLUSHERS):
-            # A daemon, so that whoever forgets to stop it does not keep the process.
-            thread = Thread(target=self._work, name="napari-ngff-disk", daemon=True)
+            # Daemons: threads that are never stopped must not keep the process alive.
+            thread = Thread(
+                target=self._flush_files, name="napari-ngff-disk", daemon=True
+            )
             thread.start()
             self._threads.append(thread)
 
-    def add(self, path: str) -> None:
-        """Have a file flushed soon; from any thread.
+    def add_file(self, path: str) -> None:
+        """Let a file be flushed soon; from any thread.
 
         Raises
         ------
         OSError
-            Where one of those before did not get there.
+            Where an earlier file could not be flushed.
         """
-        self._raise()
+        self._raise_first()
         self._paths.put(path)
 
-    def finish(self) -> None:
-        """Wait until all are on the disk.
+    def finish_flushing(self) -> None:
+        """Wait until all files are on the disk.
 
         Raises
         ------
         OSError
-            Where one did not get there.
+            Where a file could not be flushed.
         """
-        self._join()
-        self._raise()
+        self._join_threads()
+        self._raise_first()
 
-    def stop(self) -> None:
-        """Forget about those that nobody has begun with."""
+    def stop_flushing(self) -> None:
+        """Drop the files that still wait."""
         self._stopped = True
-        self._join()
+        self._join_threads()
 
-    def _work(self) -> None:
+    def _flush_files(self) -> None:
         while (path := self._paths.get()) is not None:
             if self._stopped:
                 continue
             try:
                 flush_file(path)
             except Exception as error:  # noqa: BLE001
-                # Whatever it is: that file may not be on the disk.
+                # Any error means that the file may not be on the disk.
                 self._errors.append(error)
 
-    def _join(self) -> None:
+    def _join_threads(self) -> None:
         for _ in self._threads:
             self._paths.put(None)
         while self._threads:
             self._threads.pop().join()
 
-    def _raise(self) -> None:
+    def _raise_first(self) -> None:
         if self._errors:
             raise self._errors[0]
 
@@ -102,12 +104,12 @@ def flush_file(path: str) -> None:
     Raises
     ------
     OSError
-        Where they do not get there.
+        Where the disk fails or is full.
     """
-    # Windows flushes only what is open for writing.
+    # Windows flushes only files that are open for writing.
     handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     try:
-        with permitted(path):
+        with name_errors(path):
             flush_open_file(handle)
     finally:
         os.close(handle)
@@ -115,12 +117,13 @@ def flush_file(path: str) -> None:
 
 def flush_folder(path: str) -> None:
     """Wait until the names in a folder are on the disk, where the system can."""
+    # Without it, a rename may be lost though the file itself was flushed.
     if sys.platform == "win32":
         return
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
-        return  # gone, or not to be listed
+        return  # removed, or not readable
     try:
         flush_open_file(handle)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Errors of the system that name what failed."""
+"""Puts paths and remedies into errors of the system."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from napari_ngff.errors import AccessError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["permitted"]
+__all__ = ["name_errors"]
 
 
 @contextmanager
-def permitted(path: str) -> Iterator[None]:
-    """Name a path in what the system refuses there, and say what to do."""
+def name_errors(path: str) -> Iterator[None]:
+    """Put a path and a remedy into errors that are raised inside."""
     try:
         yield
     except PermissionError as error:
@@ -25,7 +25,7 @@ def permitted(path: str) -> Iterator[None]:
         remedy = "Ask its owner, or save elsewhere."
         raise AccessError(msg, remedy=remedy) from error
     except OSError as error:
-        # A write or a flush knows the number of an open file alone.
+        # Errors of a write or a flush have no name: the call gets a number of a file.
         if error.filename is not None or error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, path) from error

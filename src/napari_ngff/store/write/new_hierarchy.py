@@ -1,4 +1,4 @@
-"""A new hierarchy that is written aside and gets its name when all of it is there."""
+"""Writes a new hierarchy aside, and renames it when it is complete."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import TYPE_CHECKING, Self
 from napari_ngff.errors import AccessError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.fsync import Flushing
-from napari_ngff.store.write.named_errors import permitted
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.fsync import FlushQueue
+from napari_ngff.store.write.named_errors import name_errors
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from napari_ngff.store.write.transaction import Tree
+    from napari_ngff.store.write.transaction import NewTree
 
-__all__ = ["SINGLE", "Draft"]
+__all__ = ["SINGLE", "NewHierarchy"]
 
 SINGLE = ".ozx"
-"""Ends the name of a single file."""
+"""Suffix of a single-file OME-Zarr."""
 
 DOCUMENTS = ("zarr.json", ".zgroup", ".zarray")
 
 
-class Draft:
-    """A hierarchy on its way to `target`; a context, which ends with the name.
+class NewHierarchy:
+    """A hierarchy that is being written; at the end of the context it gets its name.
 
-    Objects are written once, and forced to the disk while others are made. When all are
-    there the folder is renamed; or packed, where `target` ends in `SINGLE`. Whatever
-    stops that, and be it a power failure, leaves at `target` what was there before. An
-    exception inside removes the draft.
+    Objects are written once, and flushed while others are written. In the end the
+    folder is renamed, or packed if `target` ends in `SINGLE`. Whatever stops that, even
+    a power failure, `target` is as before. An exception inside removes the new
+    hierarchy.
 
     Parameters
     ----------
     target
-        Folder or file to write; its parents are made. Of a link, what it leads to.
+        Folder or file to write; its parents are made. Of a link, its target.
     overwrite
         Whether a zarr hierarchy or file of that name may be replaced.
 
@@ -50,11 +50,11 @@ class Draft:
     Raises
     ------
     FileExistsError
-        Where something is at `target`, and `overwrite` is False or it is no zarr.
+        Where `target` exists, and `overwrite` is False or it is not a zarr hierarchy.
     AccessError
         Where the system refuses to write there.
     ConflictError
-        Where another is writing to that target.
+        Where another process writes to the same target.
     """
 
     def __init__(self, target: str | Path, *, overwrite: bool = False) -> None:
@@ -62,15 +62,15 @@ class Draft:
         self.overwrite = overwrite
         self.root = ""
         self._folders: set[str] = set()
-        self._tree: Tree | None = None
-        self._flushing = Flushing()
+        self._tree: NewTree | None = None
+        self._flushing = FlushQueue()
 
     def __enter__(self) -> Self:
         transaction = begin_transaction(FolderSource(str(self.target.parent)))
         try:
             transaction.recover("")
             self._require_room()
-            # Beside the target, so that renaming moves no bytes.
+            # Beside the target: a rename to another file system would copy all bytes.
             self._tree = transaction.replace_tree(self.target.name)
             self.root = f"{transaction.root}/{self._tree.key}"
             os.mkdir(self.root)
@@ -79,7 +79,7 @@ class Draft:
             raise AccessError(msg, remedy="Choose another folder.") from error
         self._folders = {self.root}
         if not self._is_single:
-            self._flushing.start()
+            self._flushing.start_threads()
         return self
 
     def __exit__(
@@ -90,28 +90,28 @@ class Draft:
     ) -> None:
         try:
             if kind is None:
-                self._finish()
+                self._place_hierarchy()
         finally:
-            self._flushing.stop()
+            self._flushing.stop_flushing()
             if self._tree is not None:
                 self._tree.close()
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object; from any thread, each key once."""
         path = f"{self.root}/{key}"
-        self._make(path.rpartition("/")[0])
-        with permitted(path), open(path, "xb", buffering=0) as file:
-            left = memoryview(data)
-            while left:
+        self._make_folder(path.rpartition("/")[0])
+        with name_errors(path), open(path, "xb", buffering=0) as file:
+            unwritten = memoryview(data)
+            while unwritten:
                 # One call takes 2 GiB at most on Linux.
-                left = left[file.write(left) :]
+                unwritten = unwritten[file.write(unwritten) :]
         if not self._is_single:
-            self._flushing.add(path)
+            self._flushing.add_file(path)
 
-    def _make(self, folder: str) -> None:
-        """Make a folder and those that it is in, unless they are there."""
+    def _make_folder(self, folder: str) -> None:
+        """Make a folder and its parents, unless they exist."""
         if folder not in self._folders:
-            self._make(folder.rpartition("/")[0])
+            self._make_folder(folder.rpartition("/")[0])
             with suppress(FileExistsError):  # by another thread
                 os.mkdir(folder)
             self._folders.add(folder)
@@ -128,11 +128,12 @@ class Draft:
             msg = f"{self.target} is a folder, but not a zarr: it stays unchanged."
             raise FileExistsError(msg)
 
-    def _finish(self) -> None:
+    def _place_hierarchy(self) -> None:
         if self._is_single:
-            pack(self.root, self.target, overwrite=self.overwrite)
+            pack_hierarchy(self.root, self.target, overwrite=self.overwrite)
             return
-        self._flushing.finish()
+        self._flushing.finish_flushing()
+        # Again: another program may have made the target meanwhile.
         self._require_room()
         if self._tree is not None:
             self._tree.commit()

@@ -1,8 +1,8 @@
-"""Changes an object store (S3): objects wait on this computer, and are put whole.
+"""Changes an object store (S3): objects wait on this computer, and are put as a whole.
 
-`ObjectTransaction.commit` puts chunks first and the documents that point to them last,
-the list of labels after all others: no reader meets a document whose chunks are
-missing. Each is put on the condition that it is what it was when it was read.
+`ObjectTransaction.commit` puts chunks first, then the documents that name them, and the
+list of labels last, so that no reader finds a document whose chunks are missing. Each
+is put on the condition that the stored object is unchanged since it was read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from napari_ngff.store.workers import share_work
 from napari_ngff.store.write.waiting_transaction import (
     WaitingTransaction,
     WaitingTree,
-    changed_by_others,
+    conflict_text,
 )
 from napari_ngff.store.write.writer_token import SUFFIX, is_dead, new_token
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from napari_ngff.store.sources.remote_source import RemoteSource
-    from napari_ngff.store.write.staged_objects import Staged
+    from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import GoesOn
 
 __all__ = ["ObjectTransaction"]
@@ -42,19 +42,20 @@ DOCUMENTS = ("zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 AT_ONCE = 16
 """Objects that are put at once."""
 
+# Of AWS; MinIO and others answer with the number of HTTP.
 REFUSED = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
 
 UNKNOWN = {"NotImplemented", "501"}
-"""Answers of stores that know no conditions."""
+"""Answers of stores that do not support conditions."""
 
 
-class Bucket:
+class ObjectBucket:
     """The objects below an address of S3, with their revisions.
 
     Parameters
     ----------
     source
-        Reads them.
+        Reads the objects.
     """
 
     def __init__(self, source: RemoteSource) -> None:
@@ -63,12 +64,12 @@ class Bucket:
         self._files = source.files
         bucket, _, self._below = source.name.split("://", 1)[1].partition("/")
         self._bucket = bucket
-        # Tags that a store gives which are no MD5 -> those that were expected.
+        # Encrypted stores give tags other than the MD5 -> the MD5 that was expected.
         self._tags: dict[str, str] = {}
 
     @property
     def concurrency(self) -> int:
-        """As of its source."""
+        """As for its source."""
         return self.source.concurrency
 
     def get(
@@ -80,70 +81,71 @@ class Bucket:
     def find_revision(self, key: str) -> Revision | None:
         """Ask for the revision of an object."""
         try:
-            found = self._call("head_object", key)
+            head = self._call_server("head_object", key)
         except FileNotFoundError:
             return None
-        tag = found["ETag"]
-        return Revision(found["ContentLength"], 0, tag=self._tags.get(tag, tag))
+        tag = head["ETag"]
+        return Revision(head["ContentLength"], 0, tag=self._tags.get(tag, tag))
 
     def list_keys(self, prefix: str) -> list[str]:
         """Keys of all objects below a folder."""
         self._files.invalidate_cache()
         root = f"{self.name}/{prefix}".rstrip("/")
         whole = self.name.split("://", 1)[1]
-        return [one[len(whole) + 1 :] for one in self._files.find(root)]
+        return [path[len(whole) + 1 :] for path in self._files.find(root)]
 
-    def put(self, key: str, data: bytes, before: Revision | None) -> None:
-        """Put an object in the place of one of a given revision.
+    def put_object(self, key: str, data: bytes, before: Revision | None) -> None:
+        """Replace an object of a given revision.
 
         Raises
         ------
         ConflictError
-            Where another is there.
+            Where the object has another revision.
         """
         condition = {"IfNoneMatch": "*"}
         if before is not None:
             expected = {tag: given for given, tag in self._tags.items()}
             condition = {"IfMatch": expected.get(before.tag, before.tag)}
         try:
-            self._put(key, data, condition)
+            self._put_once(key, data, condition)
         except FileNotFoundError as error:
-            raise ConflictError(changed_by_others(f"{self.name}/{key}")) from error
+            raise ConflictError(conflict_text(f"{self.name}/{key}")) from error
         except OSError as error:
-            code = _code(error)
+            code = _error_code(error)
             if code in UNKNOWN:
-                self._compare(key, before)
-                self._put(key, data, {})
-            # An answer that got lost may have been that it is there.
+                self._compare_revision(key, before)
+                self._put_once(key, data, {})
+            # The answer to a first try may have been lost: then our object is there.
             elif code in REFUSED and self.get(key) != data:
-                taken = changed_by_others(f"{self.name}/{key}")
+                taken = conflict_text(f"{self.name}/{key}")
                 raise ConflictError(taken) from error
             elif code not in REFUSED:
                 raise
 
-    def _put(self, key: str, data: bytes, condition: dict[str, str]) -> None:
-        given = self._call("put_object", key, Body=data, **condition)["ETag"]
+    def _put_once(self, key: str, data: bytes, condition: dict[str, str]) -> None:
+        given = self._call_server("put_object", key, Body=data, **condition)["ETag"]
         tag = revision_of(data).tag
         if given != tag:
             self._tags[given] = tag
 
-    def delete(self, key: str, before: Revision | None) -> None:
-        """Remove an object of a given revision; S3 knows no condition for that."""
-        self._compare(key, before)
-        self._call("delete_object", key)
+    def delete_object(self, key: str, before: Revision | None) -> None:
+        """Remove an object of a given revision."""
+        # S3 has no condition for that: compared before.
+        self._compare_revision(key, before)
+        self._call_server("delete_object", key)
 
-    def _compare(self, key: str, before: Revision | None) -> None:
+    def _compare_revision(self, key: str, before: Revision | None) -> None:
         if self.find_revision(key) not in (before, None):
-            raise ConflictError(changed_by_others(f"{self.name}/{key}"))
+            raise ConflictError(conflict_text(f"{self.name}/{key}"))
 
-    def refresh(self) -> None:
-        """Forget lists that were read before objects were put."""
+    def forget_lists(self) -> None:
+        """Drop the lists of s3fs, which do not have the new objects."""
         self._files.invalidate_cache()
 
-    def _call(self, name: str, key: str, **given: Any) -> Any:
-        place = f"{self._below}/{key}" if self._below else key
+    def _call_server(self, name: str, key: str, **given: Any) -> Any:
+        path = f"{self._below}/{key}" if self._below else key
         try:
-            return self._files.call_s3(name, Bucket=self._bucket, Key=place, **given)
+            return self._files.call_s3(name, Bucket=self._bucket, Key=path, **given)
         except PermissionError as error:
             msg = f"The server refuses to write {self.name}/{key}."
             remedy = "Ask its owner for permission, or edit a copy of the labels."
@@ -152,31 +154,31 @@ class Bucket:
             raise
         except OSError as error:
             number = error.errno or errno.EIO
-            place = f"{self.name}/{key}"
-            raise OSError(number, error.strerror or str(error), place) from error
+            address = f"{self.name}/{key}"
+            raise OSError(number, error.strerror or str(error), address) from error
 
 
 class ObjectTransaction(WaitingTransaction):
-    """Change what a `RemoteSource` of S3 reads; see `Transaction`.
+    """Change the bucket of a `RemoteSource`; see `Transaction`.
 
-    Not all at once: what ends a commit leaves some chunks new and some old, and new
-    labels unlisted. Both are as after a save into a folder that was killed.
+    A commit is not one step: if it is interrupted, some chunks are new and some old,
+    and new labels are not listed, as after a save into a folder that was killed.
     """
 
     def __init__(self, source: RemoteSource) -> None:
-        self.bucket = Bucket(source)
+        self.bucket = ObjectBucket(source)
         super().__init__(self.bucket, source.name)
         self.token = new_token()
         self._marks: list[str] = []
         self._conflicts: list[str] = []
 
-    def _revision_of(self, staged: Staged) -> Revision:
-        return revision_of(staged.read(slice(0, staged.length)))
+    def _revision_of(self, staged: StagedObject) -> Revision:
+        return revision_of(staged.read_part(slice(0, staged.length)))
 
     def replace_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> WaitingTree:
-        """Refuse: its objects cannot be replaced in one step."""
+        """Raise: objects of a store cannot be replaced in one step."""
         msg = (
             f"{self.root}/{path} cannot be replaced in an object store. Make new"
             " labels, or edit a copy."
@@ -186,7 +188,7 @@ class ObjectTransaction(WaitingTransaction):
     def make_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> WaitingTree:
-        """Begin what is to come to a place where nothing is."""
+        """Begin a new group at a path where none is."""
         above, _, name = path.rpartition("/")
         if self.bucket.list_keys(path):
             taken = f"{self.root}/{path} already exists, and is not replaced in an"
@@ -195,20 +197,20 @@ class ObjectTransaction(WaitingTransaction):
         return WaitingTree(self, path, path, documents)
 
     def recover(self, path: str) -> None:
-        """Remove labels that a dead process of this computer put and never listed."""
-        self.bucket.refresh()
+        """Remove labels that an ended process of this computer put and never listed."""
+        self.bucket.forget_lists()
         above = path.rpartition("/")[0]
-        for found in self.bucket.source.list_names(above) or ():
-            name, _, token = found[1:].removesuffix(SUFFIX).rpartition(".")
-            if found != f".{name}.{token}{SUFFIX}" or not is_dead(token):
+        for marker in self.bucket.source.list_names(above) or ():
+            name, _, token = marker[1:].removesuffix(SUFFIX).rpartition(".")
+            if marker != f".{name}.{token}{SUFFIX}" or not is_dead(token):
                 continue
-            if name not in self._listed(above):
+            if name not in self._read_list(above):
                 for key in self.bucket.list_keys(join_key(above, name)):
-                    self.bucket.delete(key, self.bucket.find_revision(key))
-            mark = join_key(above, found)
-            self.bucket.delete(mark, self.bucket.find_revision(mark))
+                    self.bucket.delete_object(key, self.bucket.find_revision(key))
+            mark = join_key(above, marker)
+            self.bucket.delete_object(mark, self.bucket.find_revision(mark))
 
-    def _listed(self, group: str) -> list[Any]:
+    def _read_list(self, group: str) -> list[Any]:
         for name in ("zarr.json", ".zattrs"):
             raw = self.bucket.get(join_key(group, name))
             if raw is not None and name == "zarr.json":
@@ -217,8 +219,8 @@ class ObjectTransaction(WaitingTransaction):
                 return list(json.loads(raw).get("labels", ()))
         return []
 
-    def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
-        """Nothing lies aside: objects are put whole."""
+    def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
+        """Do nothing: objects are put as a whole."""
 
     def commit(self, goes_on: GoesOn | None = None) -> bool:
         """Put what waits; see `Transaction.commit`.
@@ -226,36 +228,39 @@ class ObjectTransaction(WaitingTransaction):
         Raises
         ------
         ConflictError
-            As of `Transaction`; documents go on waiting.
+            As of `Transaction`; documents continue to wait.
         AccessError, OSError
-            Where the server refuses, or is not reached. What waits goes on waiting.
+            Where the server refuses, or is not reached. Objects continue to wait.
         """
         if not self._staged:
             return True
-        self._secure()
+        self._secure_all()
+        # First: by its mark `recover` finds labels whose list was never written.
         for mark in self._marks:
-            self.bucket.put(mark, b"", None)
+            self.bucket.put_object(mark, b"", None)
         total = len(self._staged)
         try:
-            for step in self._steps():
+            for step in self._order_steps():
                 done = total - len(self._staged)
                 if goes_on is not None and not goes_on(done, total):
                     return False
-                share_work(iter(step), self._save, len(step), AT_ONCE)
+                share_work(iter(step), self._save_object, len(step), AT_ONCE)
                 conflicts, self._conflicts = self._conflicts, []
                 if conflicts:
                     raise ConflictError("\n".join(conflicts))
         finally:
-            self.bucket.refresh()
+            self.bucket.forget_lists()
         while self._marks:
             mark = self._marks.pop()
-            self.bucket.delete(mark, self.bucket.find_revision(mark))
-        self._done()
+            self.bucket.delete_object(mark, self.bucket.find_revision(mark))
+        self._forget_waiting()
         return True
 
-    def _steps(self) -> list[list[str]]:
-        """Order what waits: each step is put at once, and before the next."""
-        gone = {_folder(k) for k, one in self._staged.items() if one is None
+    def _order_steps(self) -> list[list[str]]:
+        """Order the objects in steps; the objects of a step are put at once."""
+        # Chunks, documents from the innermost, removed documents from the outermost,
+        # and chunks of removed arrays.
+        gone = {_parent_folder(k) for k, one in self._staged.items() if one is None
                 and _is_document(k)}  # fmt: skip
         steps: dict[tuple[int, int], list[str]] = {}
         for key, one in self._staged.items():
@@ -268,14 +273,14 @@ class ObjectTransaction(WaitingTransaction):
             steps.setdefault(step, []).append(key)
         return [steps[step] for step in sorted(steps)]
 
-    def _save(self, key: str) -> None:
-        one: Staged | None = self._staged[key]
+    def _save_object(self, key: str) -> None:
+        one: StagedObject | None = self._staged[key]
         try:
             if one is None:
-                self.bucket.delete(key, self._bases[key])
+                self.bucket.delete_object(key, self._bases[key])
             else:
-                data = one.read(slice(0, one.length))
-                self.bucket.put(key, data, self._bases[key])
+                data = one.read_part(slice(0, one.length))
+                self.bucket.put_object(key, data, self._bases[key])
         except ConflictError as error:
             self._conflicts.append(str(error))
         with self._lock:
@@ -283,7 +288,7 @@ class ObjectTransaction(WaitingTransaction):
 
 
 def revision_of(data: bytes) -> Revision:
-    """Tell the revision that an object will have, as stores of S3 make it."""
+    """Return the revision that an object will have: its ETag is its MD5."""
     digest = md5(data, usedforsecurity=False).hexdigest()
     return Revision(len(data), 0, tag=f'"{digest}"')
 
@@ -292,12 +297,12 @@ def _is_document(key: str) -> bool:
     return key.rpartition("/")[2] in DOCUMENTS
 
 
-def _folder(key: str) -> str:
+def _parent_folder(key: str) -> str:
     return key.rpartition("/")[0]
 
 
-def _code(error: OSError) -> str:
-    """Give the code of an answer of S3, as botocore told it to s3fs."""
+def _error_code(error: OSError) -> str:
+    """Return the code of an answer of S3, from the error of botocore."""
     cause: BaseException | None = error
     while cause is not None:
         response = getattr(cause, "response", None)

@@ -1,13 +1,13 @@
-"""A folder takes the place of another whole, or not at all.
+"""Replaces a folder by another as a whole, or not at all.
 
-What is new is made in a folder beside its place, ``.<name>.<token>.aside``, which its
-process holds. `TreeReplacement.commit` swaps the two in one step where the system can.
-Elsewhere there are two renames; whoever is killed between them leaves enough for
-`recover` to finish.
+The new folder is made beside its place, in ``.<name>.<token>.aside``, which its process
+locks. `TreeReplacement.commit` swaps the two in one step where the system can.
+Elsewhere it takes two renames; if the process is killed between them, `recover_trees`
+finishes.
 
-In that folder are ``lock``, which is held; ``new``, ``old`` and ``done``: what is made,
-what had to make room, and what is to be deleted; and ``note.json``: what else changes
-with it, and where it has to be listed.
+The folder aside has ``lock``, the locked file; ``new``, the new folder; ``old``, the
+one that it replaces; ``done``, what will be deleted; and ``note.json``: what else
+changes with it, and the list that has to name it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.hierarchy.consolidated import remove_copies, update_copies
 from napari_ngff.store.workers import share_work
-from napari_ngff.store.write.exchange import exchange
-from napari_ngff.store.write.file_lock import hold, hold_if_possible, is_held
+from napari_ngff.store.write.exchange import exchange_paths
+from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file, flush_folder
-from napari_ngff.store.write.named_errors import permitted
+from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.transaction import Transaction
 from napari_ngff.store.write.writer_token import SUFFIX, remove_left
 
@@ -37,36 +37,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-__all__ = ["TreeReplacement", "recover"]
+__all__ = ["TreeReplacement", "recover_trees"]
 
 FORM = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}")
 
 LOCK, NEW, OLD, DONE, NOTE = "lock", "new", "old", "done", "note.json"
 
 FLUSHERS = 16
-"""Files that are flushed at once."""
+"""Folders that are flushed at once."""
 
 STALE = 3600
-"""Seconds after which nobody is at work any more, on file systems without locks."""
+"""Seconds after which a process counts as ended, on file systems without locks."""
 
 
 class FolderChange(Transaction, Protocol):
-    """What a transaction of a folder has besides."""
+    """A transaction of a folder, with what a replacement needs of it."""
 
     def find_path(self, key: str) -> str:
-        """Path of an object."""
+        """Return the path of an object."""
 
-    def settle(self) -> None:
-        """Give names to what waits."""
+    def place_waiting(self) -> None:
+        """Flush and rename the objects that wait."""
 
     def drop_waiting(self, path: str) -> None:
-        """Forget what waits below a folder."""
+        """Drop the objects that wait below a folder."""
 
 
 class TreeReplacement:
-    """A folder that is made beside `place` and takes its place; a context.
+    """A new folder that is made beside `place` and replaces it; a context.
 
-    Leaving the context without `commit`, or dying, leaves `place` as it was.
+    Without `commit`, or if the process is killed, `place` stays as it was.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class TreeReplacement:
     path
         Of the folder that is replaced, or made.
     entry
-        Name of a label image, as a list of labels has it, where it counts only once it
-        is in the list; ``a/b`` is listed two folders above. "" for anything else.
+        Name of a label image in a list of labels: the new folder is complete only once
+        it is listed; ``a/b`` is listed two folders above. "" for anything else.
     documents
         Paths of groups and arrays whose copies in consolidated metadata change with
         the folder.
@@ -84,14 +84,14 @@ class TreeReplacement:
     Attributes
     ----------
     new
-        The folder in which to make what is new; it is not there yet.
+        Path of the new folder, which the caller makes.
     key
         Its path below the hierarchy's root.
 
     Raises
     ------
     ConflictError
-        Where another is making something for that place.
+        Where another process or window replaces the same folder.
     """
 
     def __init__(
@@ -111,13 +111,13 @@ class TreeReplacement:
         parent, name = os.path.split(self.place)
         os.makedirs(parent, exist_ok=True)
         self._lock: IO[bytes] | None
-        self._folder, lock = _claimed(parent, name)
+        self._folder, lock = _claim_folder(parent, name)
         self._lock = lock
-        # Who forgets it is as good as dead.
+        # A replacement that is forgotten counts as ended: its lock is released.
         weakref.finalize(self, lock.close).atexit = False
         self.new = f"{self._folder}/{NEW}"
         self.key = self.new[len(transaction.root) + 1 :]
-        if _others(parent, name, self._folder):
+        if _is_contested(parent, name, self._folder):
             self.close()
             raise ConflictError(
                 f"{self.place} is being made by another window or process. Try again"
@@ -130,23 +130,23 @@ class TreeReplacement:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def remove(self) -> None:
-        """Let what is there go; see `Tree.remove`."""
+    def remove_old(self) -> None:
+        """Remove the old folder; see `NewTree.remove_old`."""
         if self._entry:
             self._write_note(self.place, listed=True)
         else:
             os.rename(self.place, f"{self._folder}/{DONE}")
             flush_folder(os.path.dirname(self.place))
 
-    def adopt(self, key: str) -> None:
-        """Take the folder at a path of the hierarchy as what is new."""
+    def adopt_folder(self, key: str) -> None:
+        """Use a folder of the hierarchy as the new one."""
         folder = self._transaction.find_path(key)
         self._adopted = os.path.relpath(folder, os.path.dirname(self.place))
         self._write_note(folder, listed=False)
         os.rename(folder, self.new)
 
     def commit(self, *, kept: str = "") -> None:
-        """Give what is new its place: from then on it survives a loss of power.
+        """Replace the old folder by the new one, which then survives a loss of power.
 
         Parameters
         ----------
@@ -158,37 +158,40 @@ class TreeReplacement:
         OSError
             Where the system refuses; `place` is as it was.
         """
-        self.prepare(kept)
-        self.swap(kept)
-        self.flush()
+        self.flush_new(kept)
+        self.swap_folders(kept)
+        self.flush_name()
 
-    def prepare(self, kept: str = "") -> None:
-        """Bring all that is new to the disk; see `commit`."""
-        self._transaction.settle()
+    def flush_new(self, kept: str = "") -> None:
+        """Flush the new folder; see `commit`."""
+        self._transaction.place_waiting()
         folders = [folder for folder, _, _ in os.walk(self.new)]
         share_work(iter(folders), flush_folder, len(folders), FLUSHERS)
         free = not os.path.lexists(self.place)
         if self._documents or kept or (self._entry and free):
             self._write_note(self.new, listed=free, kept=os.path.basename(kept))
-        # Or a reader could take what is new for what was there.
+        # Before the swap: a reader must not take a copy of the old metadata for that of
+        # the new folder.
         remove_copies(self._transaction, self._documents)
 
-    def swap(self, kept: str = "") -> None:
-        """Let what was prepared take its place; see `commit`."""
+    def swap_folders(self, kept: str = "") -> None:
+        """Rename the new folder into its place; see `commit`."""
         if not os.path.lexists(self.place):
             os.rename(self.new, self.place)
-        elif exchange(self.place, self.new):
-            _keep(self.new, self.place, os.path.basename(kept))
+        elif exchange_paths(self.place, self.new):
+            _keep_old(self.new, self.place, os.path.basename(kept))
         else:
             self._rename_both()
-            _keep(f"{self._folder}/{OLD}", self.place, os.path.basename(kept))
+            _keep_old(f"{self._folder}/{OLD}", self.place, os.path.basename(kept))
 
-    def flush(self) -> None:
-        """Bring its name to the disk; see `commit`."""
+    def flush_name(self) -> None:
+        """Flush the name of the folder; see `commit`."""
         flush_folder(os.path.dirname(self.place))
 
     def _write_note(self, folder: str, *, listed: bool, kept: str = "") -> None:
-        """Note what else goes with a folder: whether it counts only once listed."""
+        """Write down what else changes with a folder, for a process that finishes
+        it.
+        """
         note = {
             "entry": self._entry if listed else "",
             "documents": self._documents,
@@ -197,7 +200,7 @@ class TreeReplacement:
             "file": os.stat(folder).st_ino,
         }
         path = f"{self._folder}/{NOTE}"
-        with permitted(path), open(path, "w", encoding="utf-8") as file:
+        with name_errors(path), open(path, "w", encoding="utf-8") as file:
             json.dump(note, file)
         flush_file(path)
         flush_folder(self._folder)
@@ -212,18 +215,18 @@ class TreeReplacement:
             raise
 
     def close(self) -> None:
-        """Finish or take back what was begun, and remove what lies aside."""
+        """Finish or undo what was begun, and remove the folder aside."""
         if self._lock is not None:
             lock, self._lock = self._lock, None
             self._transaction.drop_waiting(self.key)
-            _settle(self._folder, self._transaction, self.place, lock)
+            _finish_folder(self._folder, self._transaction, self.place, lock)
 
 
-def recover(transaction: FolderChange, path: str = "") -> None:
-    """Finish or take back what dead processes left where a group is to be changed.
+def recover_trees(transaction: FolderChange, path: str = "") -> None:
+    """Finish or undo what ended processes left where a group is to be changed.
 
-    Looks into the group, its labels, and all groups above; what living processes do
-    there goes on.
+    Looks into the group, its labels, and all groups above; folders that a running
+    process has locked stay.
 
     Parameters
     ----------
@@ -243,36 +246,36 @@ def _recover_folder(transaction: FolderChange, folder: str) -> None:
         remove_left(folder)
         names = os.listdir(folder)
     except OSError:
-        return  # not there, or not to be listed: then nothing is written there
+        return  # missing, or not readable: then nothing is written there either
     for name in names:
         form = FORM.fullmatch(name)
         if form is not None:
-            # What the system refuses now is tried again the next time.
+            # What fails now is tried again by the next change.
             with suppress(OSError):
                 _recover_one(
                     transaction, f"{folder}/{name}", f"{folder}/{form['name']}"
                 )
 
 
-def _claimed(parent: str, name: str) -> tuple[str, IO[bytes]]:
-    """Make a folder beside a place, and hold it."""
+def _claim_folder(parent: str, name: str) -> tuple[str, IO[bytes]]:
+    """Make a folder beside a place, and lock it."""
     while True:
         folder = f"{parent}/.{name}.{secrets.token_hex(4)}{SUFFIX}"
-        # Another process may take it for one that is left before it is held.
+        # Another process may remove it as left over, before it is locked: then again.
         with suppress(FileExistsError, FileNotFoundError, BlockingIOError):
             os.mkdir(folder)
             try:
                 lock = hold_if_possible(f"{folder}/{LOCK}")
             except OSError:
                 with suppress(OSError):
-                    os.rmdir(folder)  # where nobody holds it
+                    os.rmdir(folder)  # unless another process has locked it
                 raise
             if os.path.exists(f"{folder}/{LOCK}"):
                 return folder, lock
 
 
-def _others(parent: str, name: str, own: str) -> bool:
-    """Whether another process, or another window of this one, is at work there."""
+def _is_contested(parent: str, name: str, own: str) -> bool:
+    """Return whether another process, or another window, replaces the same place."""
     for other in os.listdir(parent):
         form = FORM.fullmatch(other)
         if form is not None and form["name"] == name:
@@ -284,84 +287,85 @@ def _others(parent: str, name: str, own: str) -> bool:
 
 def _recover_one(transaction: FolderChange, folder: str, place: str) -> None:
     with suppress(OSError):
-        os.rmdir(folder)  # of a process that was killed at its very first step
+        # Empty: its process was killed before the lock was made.
+        os.rmdir(folder)
         return
     path = f"{folder}/{LOCK}"
     if not os.path.exists(path):
-        return  # none of ours
+        return  # not made by this package
     try:
-        lock = hold(path)
+        lock = hold_file(path)
     except BlockingIOError:
         return
     except OSError:
         if time.time() - os.stat(folder).st_mtime < STALE:
             return
         lock = open(path, "ab", buffering=0)  # noqa: SIM115
-    _settle(folder, transaction, place, lock)
+    _finish_folder(folder, transaction, place, lock)
 
 
-def _settle(
+def _finish_folder(
     folder: str, transaction: FolderChange, place: str, lock: IO[bytes]
 ) -> None:
-    """Bring a place into one of two states, and remove the folder beside it.
-
-    Each step leaves something that the same steps settle.
-    """
+    """Complete or undo a replacement, and remove the folder aside."""
+    # After each step the process may be killed: the same steps then finish the rest.
     with closing(lock):
         note = _read_note(folder)
-        _settle_place(folder, place, note)
+        _finish_place(folder, place, note)
         if note:
             update_copies(transaction, note["documents"])
             with suppress(OSError):
                 os.unlink(f"{folder}/{NOTE}")
-        left = [f"{folder}/{name}" for name in (NOTE, DONE, NEW)]
-        for path in left[1:]:
+        leftovers = [f"{folder}/{name}" for name in (NOTE, DONE, NEW)]
+        for path in leftovers[1:]:
             shutil.rmtree(path, ignore_errors=True)
-        if any(map(os.path.lexists, left)):
-            return  # the system does not let all of it go; the next one tries again
+        if any(map(os.path.lexists, leftovers)):
+            return  # the system refuses to remove some; the next change tries again
         if sys.platform == "win32":
             lock.close()
-        # Last: without it nobody knows that the folder is ours.
+        # Last: without its lock no process would know that the folder is left over.
         with suppress(OSError):
             os.unlink(f"{folder}/{LOCK}")
             os.rmdir(folder)
 
 
-def _settle_place(folder: str, place: str, note: dict[str, Any]) -> None:
+def _finish_place(folder: str, place: str, note: dict[str, Any]) -> None:
     new, old, done = (f"{folder}/{name}" for name in (NEW, OLD, DONE))
-    there = os.path.lexists(place)
+    exists = os.path.lexists(place)
     if os.path.lexists(old):
-        if not there:
+        # Between two renames, where the system cannot swap.
+        if not exists:
             os.rename(new if os.path.lexists(new) else old, place)
             flush_folder(os.path.dirname(place))
         _keep_noted(note, old, place)
         if os.path.lexists(old):
             os.rename(old, done)
-    elif there and os.path.lexists(new):
+    elif exists and os.path.lexists(new):
         _keep_noted(note, new, place)
-    elif there and not _counts(note, place):
+    # New labels that were never listed: a reader would not find them.
+    elif exists and not _is_complete(note, place):
         os.rename(place, new)
         flush_folder(os.path.dirname(place))
     if os.path.lexists(new) and os.stat(new).st_ino == note.get("file"):
-        # It did not come to its place.
-        _keep(new, place, note.get("adopted", ""))
+        # It was not put in its place: back to where it was adopted from.
+        _keep_old(new, place, note.get("adopted", ""))
 
 
-def _keep(old: str, place: str, name: str) -> None:
-    """Keep what was at a place beside it, unless something of that name is there."""
+def _keep_old(old: str, place: str, name: str) -> None:
+    """Keep the old folder beside its place, unless something of that name exists."""
     kept = os.path.join(os.path.dirname(place), name)
     if name and not os.path.lexists(kept):
         os.rename(old, kept)
 
 
 def _keep_noted(note: dict[str, Any], old: str, place: str) -> None:
-    """Keep what had to make room, where what is noted has come to its place."""
+    """Keep the old folder, if the new one is in its place."""
     if os.path.lexists(old) and os.stat(place).st_ino == note.get("file"):
-        _keep(old, place, note["kept"])
+        _keep_old(old, place, note["kept"])
 
 
 def _read_note(folder: str) -> dict[str, Any]:
-    """Read what was noted before anything was moved; {} for nothing."""
+    """Read the note; {} if there is none."""
     try:
         with open(f"{folder}/{NOTE}", encoding="utf-8") as file:
             note = json.load(file)
@@ -378,18 +382,18 @@ def _read_note(folder: str) -> dict[str, Any]:
         return {"documents": []}  # cut off: nothing has moved
 
 
-def _counts(note: dict[str, Any], place: str) -> bool:
-    """Whether what came to a free place is complete: in the list that it belongs to."""
+def _is_complete(note: dict[str, Any], place: str) -> bool:
+    """Return whether a new folder is complete: in the list that has to name it."""
     entry = note.get("entry")
     if not entry or os.stat(place).st_ino != note["file"]:
-        return True  # or somebody has put something else there since
+        return True  # or another program has put something else there since
     group = place
     for _ in entry.split("/"):
         group = os.path.dirname(group)
-    return entry in _listed(group)
+    return entry in _read_list(group)
 
 
-def _listed(group: str) -> list[Any]:
+def _read_list(group: str) -> list[Any]:
     """Read a list of labels; [] where there is none."""
     for name in ("zarr.json", ".zattrs"):
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""Objects that wait in a file without a name to become part of an archive."""
+"""Objects that wait in a temporary file, to be saved later."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_directory import PositionFile
-from napari_ngff.store.write.named_errors import permitted
+from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.write_file import nameless_file
 from napari_ngff.store.write.zip_writer import write_at
 
 if TYPE_CHECKING:
     from napari_ngff.store.compression import Buffer
 
-__all__ = ["Stage", "Staged"]
+__all__ = ["StagedObject", "StagingFile"]
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """Bytes of an object: the file, where they are in it, and their CRC-32."""
+class StagedObject:
+    """An object that waits: its file, position and length there, and CRC-32."""
 
     file: PositionFile
     start: int
@@ -33,22 +33,20 @@ class Staged:
         """The revision that the object will have in the archive."""
         return Revision(self.length, self.crc)
 
-    def read(self, part: slice) -> bytes:
-        """Read some of them."""
+    def read_part(self, part: slice) -> bytes:
+        """Read a part of the object."""
         return self.file.read(self.start + part.start, part.stop - part.start)
 
 
-class Stage:
-    """A temporary file that only grows, and is gone when nobody has any of it.
+class StagingFile:
+    """A temporary file that only grows; safe to use from several threads.
 
-    So it is, too, whatever ends the process.
-
-    Safe to use from several threads.
+    It has no name: it disappears with the last object in it, or with the process.
 
     Parameters
     ----------
     folder
-        On whose file system it is.
+        The file is on its file system.
     """
 
     def __init__(self, folder: str | None) -> None:
@@ -58,14 +56,14 @@ class Stage:
         self._end = 0
 
     @property
-    def _file(self) -> PositionFile:
+    def _open_file(self) -> PositionFile:
         with self._lock:
             if self._opened is None:
                 # The file object is closed with the `PositionFile`.
                 self._opened = PositionFile("unsaved data", nameless_file(self._folder))
             return self._opened
 
-    def put(self, data: Buffer) -> Staged:
+    def append_bytes(self, data: Buffer) -> StagedObject:
         """Append bytes.
 
         Raises
@@ -73,10 +71,10 @@ class Stage:
         OSError
             Where the disk is full.
         """
-        raw, file = bytes(data), self._file
+        raw, file = bytes(data), self._open_file
         with self._lock:
             start = self._end
             self._end += len(raw)
-        with permitted(self._folder or "temporary files of the system"):
+        with name_errors(self._folder or "temporary files of the system"):
             write_at(file.fileno(), raw, start)
-        return Staged(file, start, len(raw), zlib.crc32(raw))
+        return StagedObject(file, start, len(raw), zlib.crc32(raw))

@@ -1,7 +1,8 @@
-"""Changes a hierarchy: each object is old or new, and no document comes too soon.
+"""The interface through which all hierarchies are changed.
 
-What is put waits; `Transaction.commit` saves it. Nothing else in the package changes
-what is there. Who reads through `Transaction.source` sees what waits.
+Objects that are put wait until `Transaction.commit` saves them; `Transaction.source`
+reads them already. Each object is either old or new, and no document is saved before
+the objects that it names. Nothing else in the package changes a hierarchy.
 """
 
 from __future__ import annotations
@@ -16,24 +17,25 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["GoesOn", "Secure", "Transaction", "TransactionSource", "Tree"]
+__all__ = ["GoesOn", "NewTree", "Secure", "Transaction", "TransactionSource"]
 
 GoesOn = Callable[[int, int], bool]
-"""Told how many bytes are written, and of how many; returns whether to go on."""
+"""Called with the bytes that are written, and their total; returns whether to
+continue."""
 
 Secure = Callable[[], None]
-"""Called before an object is replaced: brings to the disk what could restore it."""
+"""Called before an object is replaced; flushes what could restore the old one."""
 
 
-class Tree(Protocol):
-    """What is made to take the place of a group or an array, whole or not at all.
+class NewTree(Protocol):
+    """A new group or array that replaces an old one, as a whole or not at all.
 
-    A context: leaving it without `commit` leaves what was there.
+    A context: leaving it without `commit` keeps the old one.
 
     Attributes
     ----------
     key
-        Path below which to put what is new.
+        Path below which the new objects are put.
     """
 
     key: str
@@ -44,39 +46,38 @@ class Tree(Protocol):
     def __exit__(self, *error: object) -> None:
         """Close it."""
 
-    def remove(self) -> None:
-        """Let what is there go; of labels, once they are in no list any more."""
+    def remove_old(self) -> None:
+        """Remove the old group; of labels, once they are in no list any more."""
 
-    def adopt(self, key: str) -> None:
-        """Take all that is below `key` as what is new."""
+    def adopt_folder(self, key: str) -> None:
+        """Use all objects below `key` as the new group."""
 
     def commit(self, *, kept: str = "") -> None:
-        """Put all that is below `key` in its place.
+        """Replace the old group by the new one.
 
         Parameters
         ----------
         kept
-            Path at which to keep what was there before; what lies there already stays.
-            "" to delete it.
+            Path at which to keep the old group, unless something is there; "" to delete
+            the old group.
         """
 
     def close(self) -> None:
-        """Finish or take back what was begun."""
+        """Finish or undo what was begun."""
 
 
 class Transaction(Protocol):
-    """A change of one hierarchy; safe from several threads at once.
+    """A change of one hierarchy; safe to use from several threads at once.
 
     Attributes
     ----------
     root
         Path of the hierarchy, for messages.
     token
-        In the names of what it writes aside; "" where that needs none.
+        Part of the names of unfinished files; "" where there are none.
     saves_together
-        Whether nothing is saved before `commit`: what is put first need not be
-        complete, and documents may wait with the objects that they name. Else much
-        that waits is saved sooner.
+        Whether nothing is saved before `commit`; then objects may be put in any order.
+        Otherwise objects are saved earlier where many of them wait.
     wants_shards
         Whether new arrays should have shards: RFC-9 asks for few entries in archives.
     """
@@ -88,58 +89,60 @@ class Transaction(Protocol):
 
     @property
     def source(self) -> Source:
-        """The hierarchy with all that was put."""
+        """The hierarchy, with the objects that wait."""
 
     @property
     def uncommitted(self) -> bool:
-        """Whether something was put that only `commit` saves."""
+        """Whether objects wait for `commit`."""
 
-    def expect(self, key: str, revision: Revision | None) -> None:
-        """Let an object be replaced only where it has this revision until then.
+    def expect_revision(self, key: str, revision: Revision | None) -> None:
+        """Replace an object only if it still has this revision then.
 
-        Without it, the one that it has when it is put.
+        Without a call, the revision at the time of `put`.
 
         Raises
         ------
         ConflictError
-            Where it is known to have another one already.
+            Where the object has another revision already.
         """
 
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
-        """Let an object wait, whole.
+        """Put a whole object, which waits for `commit`.
 
         Raises
         ------
         AccessError
             Where the system refuses.
         OSError
-            Where writing fails in any other way: a full disk, a place gone.
+            Where writing fails in any other way, such as a full disk.
         """
 
     def delete(self, key: str, secure: Secure | None = None) -> None:
-        """Let the removal of an object wait; nothing where there is none."""
+        """Remove an object by the next `commit`; nothing if there is none."""
 
-    def clear(self, path: str) -> None:
-        """Remove all that is below `path`."""
+    def remove_below(self, path: str) -> None:
+        """Remove all objects below `path`."""
 
     def put_document(self, key: str, data: Buffer) -> None:
-        """Replace a document that others change, too: read, changed, put at once.
+        """Replace a document that other programs change as well, at once.
 
-        Where all is saved together it waits like everything else.
+        With `saves_together` it waits like all objects.
 
         Raises
         ------
         ConflictError
-            See `expect`.
+            See `expect_revision`.
         """
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Change documents of the hierarchy one after another; not to be nested."""
+    def take_turn(self) -> AbstractContextManager[None]:
+        """Change documents of the hierarchy while no one else does; not to be
+        nested.
+        """
 
     def replace_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
-    ) -> Tree:
-        """Begin what is to take the place of all that is below `path`.
+    ) -> NewTree:
+        """Begin a new group or array that replaces the one at `path`.
 
         Parameters
         ----------
@@ -154,52 +157,51 @@ class Transaction(Protocol):
         Raises
         ------
         ConflictError
-            Where another is making something for that place.
+            Where another process replaces it now.
         UnsupportedError
-            Where what is there cannot be replaced in one step.
+            Where the store cannot replace it in one step.
         """
 
     def make_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
-    ) -> Tree:
-        """Begin what is to come to `path`, or to replace what is there.
+    ) -> NewTree:
+        """Begin a new group or array at `path`; see `replace_tree`.
 
-        Until that is committed, all that is put below `path`, and read there through
-        `source`, is what is new. See `replace_tree`.
+        Objects that are put or read below `path` belong to the new group from now on.
         """
 
     def recover(self, path: str) -> None:
-        """Finish or take back what dead processes left at `path`, and above it."""
+        """Finish or undo what ended processes left at `path`, and above it."""
 
     def find_revision(self, key: str) -> Revision | None:
-        """Tell the revision of an object, or of what was put; None if there is none."""
+        """Return the revision of an object, or of what waits; None if there is none."""
 
-    def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
-        """Remove what a writer that was killed left below a folder.
+    def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
+        """Remove unfinished files that a killed process left below a folder.
 
         Parameters
         ----------
         prefix
             Of the folder.
         dead
-            Tokens of writers that are known to write no more.
+            Tokens of writers that are known to have ended.
         """
 
     def commit(self, goes_on: GoesOn | None = None) -> bool:
-        """Save all that was put since: from then on it survives a loss of power.
+        """Save all that waits, so that it survives a loss of power.
 
         Returns
         -------
         bool
-            Whether it is done; False where it was told not to go on.
+            False if `goes_on` stopped it.
 
         Raises
         ------
         ConflictError
-            Where another program has changed the same objects meanwhile. Those are
-            left as they are, and what was put there is dropped.
+            Where another program changed the same objects meanwhile. These stay as they
+            are, and what was put there is dropped.
         OSError
-            Where the system refuses; calling again goes on from there.
+            Where the system refuses; another call continues.
         """
 
 

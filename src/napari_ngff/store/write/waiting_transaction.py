@@ -1,4 +1,4 @@
-"""What changes of archives and object stores have in common: objects wait in a file."""
+"""The common part of transactions whose objects wait in a temporary file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.sources.zip_source import clip_range
-from napari_ngff.store.write.staged_objects import Stage, Staged
+from napari_ngff.store.write.staged_objects import StagedObject, StagingFile
 from napari_ngff.store.write.transaction import TransactionSource
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import GoesOn, Secure
 
-__all__ = ["WaitingTransaction", "WaitingTree", "changed_by_others"]
+__all__ = ["WaitingTransaction", "WaitingTree", "conflict_text"]
 
 
 class StoredObjects(Protocol):
-    """What is stored; see `Source`."""
+    """Stored objects; a part of `Source`."""
 
     @property
     def concurrency(self) -> int:
-        """How many reads at once pay."""
+        """Useful number of reads at the same time."""
 
     def get(
         self, key: str, start: int | None = None, length: int | None = None
@@ -37,14 +37,14 @@ class StoredObjects(Protocol):
         """Read an object or a part of it."""
 
     def find_revision(self, key: str) -> Revision | None:
-        """Tell the revision of an object."""
+        """Return the revision of an object."""
 
     def list_keys(self, prefix: str) -> Iterable[str]:
         """Keys of all objects below a folder."""
 
 
 class _WaitingSource(TransactionSource):
-    """A hierarchy with all that was put; see `Source`."""
+    """A hierarchy, with the objects that wait; see `Source`."""
 
     problems: tuple[Problem, ...] = ()
     transaction: WaitingTransaction
@@ -59,7 +59,7 @@ class _WaitingSource(TransactionSource):
 
     @property
     def concurrency(self) -> int:
-        """As of what is stored."""
+        """As for the stored objects."""
         return self.transaction.stored.concurrency
 
     def get(
@@ -82,10 +82,7 @@ class _WaitingSource(TransactionSource):
 
 
 class WaitingTree:
-    """What is to take the place of a group; see `Tree`.
-
-    All of it waits in the transaction.
-    """
+    """A new group whose objects wait in the transaction; see `NewTree`."""
 
     def __init__(
         self,
@@ -96,7 +93,7 @@ class WaitingTree:
     ) -> None:
         self._transaction, self._path, self._documents = transaction, path, documents
         self.key, self._committed = key, False
-        transaction.clear(key)
+        transaction.remove_below(key)
 
     def __enter__(self) -> Self:
         return self
@@ -104,27 +101,27 @@ class WaitingTree:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def remove(self) -> None:
-        """Let what is there go."""
-        self._transaction.clear(self._path)
+    def remove_old(self) -> None:
+        """Remove the old group."""
+        self._transaction.remove_below(self._path)
 
-    def adopt(self, key: str) -> None:
-        """Take all that is below `key` as what is new."""
-        self._transaction.move(key, self.key)
+    def adopt_folder(self, key: str) -> None:
+        """Use all objects below `key` as the new group."""
+        self._transaction.move_folder(key, self.key)
 
     def commit(self, *, kept: str = "") -> None:
         """Let it wait under its own name; see `Tree.commit`."""
         if kept and not self._transaction.list_keys(kept):
-            self._transaction.move(self._path, kept)
+            self._transaction.move_folder(self._path, kept)
         if self.key != self._path:
-            self._transaction.move(self.key, self._path)
+            self._transaction.move_folder(self.key, self._path)
         update_copies(self._transaction, self._documents)
         self._committed = True
 
     def close(self) -> None:
-        """Forget what was not committed."""
+        """Drop the new group if it was not committed."""
         if not self._committed:
-            self._transaction.clear(self.key)
+            self._transaction.remove_below(self.key)
 
 
 class WaitingTransaction(ABC):
@@ -135,11 +132,11 @@ class WaitingTransaction(ABC):
     Parameters
     ----------
     stored
-        What is changed.
+        Objects that are changed.
     name
-        Of its root, for messages.
+        Path of their root, for messages.
     folder
-        Of the file system on which to let objects wait; by default the system's own.
+        The file that waits is on its file system; by default with temporary files.
     """
 
     token = ""
@@ -152,9 +149,9 @@ class WaitingTransaction(ABC):
         self.stored = stored
         self.root = name
         self.folder = folder
-        self._stage = Stage(folder)
-        self._staged: dict[str, Staged | None] = {}
-        # What was stored as expected, and when it was put.
+        self._stage = StagingFile(folder)
+        self._staged: dict[str, StagedObject | None] = {}
+        # Revisions that callers expect, and those at the time of `put`.
         self._expected: dict[str, Revision | None] = {}
         self._bases: dict[str, Revision | None] = {}
         self._secured: set[Secure] = set()
@@ -162,12 +159,12 @@ class WaitingTransaction(ABC):
 
     @property
     def source(self) -> _WaitingSource:
-        """The archive with all that was put."""
+        """The hierarchy, with the objects that wait."""
         return _WaitingSource(self)
 
     @property
     def uncommitted(self) -> bool:
-        """Whether something waits."""
+        """Whether objects wait."""
         return bool(self._staged)
 
     def get(
@@ -177,9 +174,9 @@ class WaitingTransaction(ABC):
         staged = self._staged.get(key, False)
         if staged is False:
             return self.stored.get(key, start, length)
-        if not isinstance(staged, Staged):
+        if not isinstance(staged, StagedObject):
             return None
-        return staged.read(
+        return staged.read_part(
             clip_range(0 if start is None else start, length, staged.length)
         )
 
@@ -188,123 +185,129 @@ class WaitingTransaction(ABC):
         base = f"{prefix}/" if prefix else ""
         with self._lock:
             staged = {k: v for k, v in self._staged.items() if k.startswith(base)}
-        found = {key for key in self.stored.list_keys(prefix) if key not in staged}
-        return [*found, *(key for key, one in staged.items() if one is not None)]
+        stored = {key for key in self.stored.list_keys(prefix) if key not in staged}
+        return [*stored, *(key for key, one in staged.items() if one is not None)]
 
     def readable_revision(self, key: str) -> Revision | None:
-        """Tell the revision of what `get` reads, whatever others have written since."""
+        """Return the revision of what `get` reads, whatever others wrote since."""
         staged = self._staged.get(key, False)
         if staged is False:
-            return self._stored(key)
-        return self._revision_of(staged) if isinstance(staged, Staged) else None
+            return self._stored_revision(key)
+        return self._revision_of(staged) if isinstance(staged, StagedObject) else None
 
     def find_revision(self, key: str) -> Revision | None:
         """Tell the revision of an object; see `Transaction.find_revision`."""
         return self.readable_revision(key)
 
-    def _revision_of(self, staged: Staged) -> Revision:
-        """Tell the revision that an object will have once it is saved."""
+    def _revision_of(self, staged: StagedObject) -> Revision:
+        """Return the revision that an object will have once it is saved."""
         return staged.revision
 
-    def _stored(self, key: str) -> Revision | None:
+    def _stored_revision(self, key: str) -> Revision | None:
         return self.stored.find_revision(key)
 
     # Writing.
 
-    def expect(self, key: str, revision: Revision | None) -> None:
-        """Let an object be replaced only where it has this revision until then."""
+    def expect_revision(self, key: str, revision: Revision | None) -> None:
+        """Replace an object only if it still has this revision then."""
         if self.find_revision(key) != revision:
-            raise ConflictError(changed_by_others(f"{self.root}/{key}"))
+            raise ConflictError(conflict_text(f"{self.root}/{key}"))
         with self._lock:
             if key not in self._staged:
                 self._expected[key] = revision
 
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
         """Let an object wait; see `Transaction.put`."""
-        staged = self._stage.put(data)
+        staged = self._stage.append_bytes(data)
         with self._lock:
-            self._keep(key, staged, secure)
+            self._keep_waiting(key, staged, secure)
 
     def put_document(self, key: str, data: Buffer) -> None:
-        """Let a document wait, too."""
+        """Let a document wait."""
         self.put(key, data)
 
     def delete(self, key: str, secure: Secure | None = None) -> None:
         """Let the removal of an object wait."""
         with self._lock:
-            if self._staged.get(key) is not None or self._stored(key) is not None:
-                self._keep(key, None, secure)
+            if (
+                self._staged.get(key) is not None
+                or self._stored_revision(key) is not None
+            ):
+                self._keep_waiting(key, None, secure)
 
-    def _keep(
-        self, key: str, staged: Staged | None, secure: Secure | None = None
+    def _keep_waiting(
+        self, key: str, staged: StagedObject | None, secure: Secure | None = None
     ) -> None:
         if key not in self._bases:
             known = key in self._expected
-            self._bases[key] = self._expected.pop(key) if known else self._stored(key)
+            self._bases[key] = (
+                self._expected.pop(key) if known else self._stored_revision(key)
+            )
         self._staged[key] = staged
         if secure is not None:
             self._secured.add(secure)
 
-    def clear(self, path: str) -> None:
-        """Let the removal of all that is below `path` wait."""
+    def remove_below(self, path: str) -> None:
+        """Let the removal of all objects below `path` wait."""
         for key in self.list_keys(path):
             self.delete(key)
 
-    def move(self, by: str, path: str) -> None:
-        """Put all that is below `by` in the place of what is below `path`."""
-        self.clear(path)
+    def move_folder(self, by: str, path: str) -> None:
+        """Replace all objects below `path` by those below `by`."""
+        self.remove_below(path)
         for key in self.list_keys(by):
             target = f"{path}{key.removeprefix(by)}"
             with self._lock:
                 staged = self._staged.get(key)
                 if staged is not None:
-                    self._keep(target, staged)
+                    self._keep_waiting(target, staged)
             if staged is None:
                 self.put(target, self.stored.get(key) or b"")
             self.delete(key)
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Change documents one after another: whoever commits second is refused."""
+    def take_turn(self) -> AbstractContextManager[None]:
+        """Allow changes of documents."""
+        # No lock: the second of two commits has a conflict.
         return nullcontext()
 
     @abstractmethod
     def replace_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> WaitingTree:
-        """Begin what is to take the place of a group; see `Transaction`."""
+        """Begin a group that replaces another; see `Transaction`."""
 
     @abstractmethod
     def make_tree(
         self, path: str, entry: str = "", documents: Sequence[str] = ()
     ) -> WaitingTree:
-        """Begin what is to come to a place; see `Transaction`."""
+        """Begin a new group; see `Transaction`."""
 
     @abstractmethod
     def recover(self, path: str) -> None:
-        """Remove what dead processes left; see `Transaction`."""
+        """Remove what ended processes left; see `Transaction`."""
 
     @abstractmethod
-    def sweep(self, prefix: str, dead: Collection[str] = ()) -> None:
-        """Remove what a killed writer left; see `Transaction`."""
+    def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
+        """Remove unfinished files of killed processes; see `Transaction`."""
 
     @abstractmethod
     def commit(self, goes_on: GoesOn | None = None) -> bool:
         """Save what waits; see `Transaction`."""
 
-    def _secure(self) -> None:
+    def _secure_all(self) -> None:
         for secure in list(self._secured):
             secure()
 
-    def _done(self) -> None:
-        """Forget what waited."""
+    def _forget_waiting(self) -> None:
+        """Drop all that waited."""
         with self._lock:
             for one in (self._staged, self._bases, self._expected, self._secured):
                 one.clear()
-            self._stage = Stage(self.folder)
+            self._stage = StagingFile(self.folder)
 
 
-def changed_by_others(place: str) -> str:
-    """Say that an object stays since it is another than was read."""
+def conflict_text(place: str) -> str:
+    """Return the text of a conflict over an object."""
     return (
         f"{place} was changed by another program since it was read. It is left as it"
         " is."

@@ -1,4 +1,4 @@
-"""The one place where a file is written aside and gets its name."""
+"""Writes files aside and renames them; nothing else in the package does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.write.exchange import exchange, rename_to_free
+from napari_ngff.store.write.exchange import exchange_paths, rename_to_free
 from napari_ngff.store.write.fsync import flush_file, flush_folder, flush_open_file
-from napari_ngff.store.write.named_errors import permitted
+from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
 
 if TYPE_CHECKING:
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 
 __all__ = [
     "nameless_file",
-    "remove",
-    "rename",
+    "remove_file",
+    "rename_aside",
     "rename_over",
     "replace_file",
+    "replace_when_done",
     "require_writable",
     "temporary_folder",
     "write_aside",
-    "written_aside",
 ]
 
 
 def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
-    """Write bytes beside the place of a file, in a folder that is there.
+    """Write bytes into an unfinished file beside its place.
 
     Returns
     -------
     str
-        Where they are.
+        Path of the unfinished file.
 
     Raises
     ------
     AccessError, OSError
-        Where the system refuses; nothing is left.
+        Where the system refuses; no file is left.
     """
     aside = aside_name(path, token)
-    with permitted(path):
+    with name_errors(path):
         opened = open(aside, "xb", buffering=0)  # noqa: SIM115
         try:
             with opened as file:
-                left = memoryview(bytes(data))
-                while left:
+                unwritten = memoryview(bytes(data))
+                while unwritten:
                     # One call takes 2 GiB at most on Linux, and less on a full disk.
-                    left = left[os.write(file.fileno(), left) :]
+                    unwritten = unwritten[os.write(file.fileno(), unwritten) :]
                 if flush:
                     flush_open_file(file)
         except BaseException:
@@ -67,19 +67,19 @@ def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
 def replace_file(
     path: str | Path, data: Buffer, before: Revision | bool | None = False
 ) -> bool:
-    """Write a file whole, or leave what is there; its folder is made.
+    """Replace a file as a whole, or leave it; its folder is made.
 
-    Of a link, what it leads to. It survives a loss of power.
+    A link stays, and its target is replaced. The file survives a loss of power.
 
     Parameters
     ----------
     before
-        As of `rename_over`; False for anything.
+        As in `rename_over`; False for any revision.
 
     Returns
     -------
     bool
-        Whether it is written; else what is there is another file than `before`.
+        False if the file has another revision than `before`.
 
     Raises
     ------
@@ -88,14 +88,14 @@ def replace_file(
     """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
-    with permitted(path):
+    with name_errors(path):
         os.makedirs(folder, exist_ok=True)
     with suppress(OSError):
         remove_left(folder)
     aside = write_aside(path, data, new_token(), flush=True)
     try:
         if isinstance(before, bool):
-            rename(aside, path)
+            rename_aside(aside, path)
         elif not rename_over(aside, path, before):
             return False
         flush_folder(folder)
@@ -107,20 +107,20 @@ def replace_file(
 
 
 @contextmanager
-def written_aside(path: str | Path, *, flush: bool = True) -> Iterator[str]:
-    """Let a file be written beside `path`, which it replaces in the end.
+def replace_when_done(path: str | Path, *, flush: bool = True) -> Iterator[str]:
+    """Yield a path beside a file; what is written there replaces the file in the end.
 
     Parameters
     ----------
     path
         Of the file, or of a link to it.
     flush
-        Whether it has to survive a loss of power; else it may be lost whole.
+        Whether it must survive a loss of power; without, it may be lost as a whole.
 
     Yields
     ------
     str
-        Where to write it. What is raised leaves `path` as it was.
+        Where to write. After an error `path` is as it was.
     """
     path = os.path.realpath(path)
     folder, aside = os.path.dirname(path), aside_name(path, new_token())
@@ -128,11 +128,11 @@ def written_aside(path: str | Path, *, flush: bool = True) -> Iterator[str]:
         if flush:
             with suppress(OSError):
                 remove_left(folder)
-        with permitted(path):
+        with name_errors(path):
             yield aside
             if flush:
                 flush_file(aside)
-        rename(aside, path)
+        rename_aside(aside, path)
         if flush:
             flush_folder(folder)
     except BaseException:
@@ -142,7 +142,7 @@ def written_aside(path: str | Path, *, flush: bool = True) -> Iterator[str]:
 
 
 def require_writable(path: str | Path) -> None:
-    """Refuse now what writing would refuse later: beside `path` an empty file is made.
+    """Raise if `path` cannot be written: an empty file is made beside it, and removed.
 
     Raises
     ------
@@ -153,46 +153,46 @@ def require_writable(path: str | Path) -> None:
 
 
 def nameless_file(folder: str | None = None) -> IO[bytes]:
-    """Open a file without a name, which is gone with its process.
+    """Open a file without a name, which disappears with its process.
 
     Parameters
     ----------
     folder
-        On whose file system; by default where the system keeps such files.
+        On its file system; by default in the folder of temporary files.
     """
     return tempfile.TemporaryFile(dir=folder, buffering=0)
 
 
 def temporary_folder() -> str:
-    """Tell where the system keeps files that are soon gone."""
+    """Return the folder of temporary files."""
     return tempfile.gettempdir()
 
 
-def rename(aside: str, path: str) -> None:
-    """Give a file that was written aside its name, and the mode of what it replaces."""
-    with permitted(path):
+def rename_aside(aside: str, path: str) -> None:
+    """Give an unfinished file its name, and the mode of the file that it replaces."""
+    with name_errors(path):
         with suppress(FileNotFoundError):
             shutil.copymode(path, aside)
         os.replace(aside, path)
 
 
 def rename_over(aside: str, path: str, before: Revision | None) -> bool:
-    """Give a file its name, if what is there is still what was read.
+    """Give an unfinished file its name, if the file there still has a revision.
 
-    Where the system can, also what another program puts there at this very moment is
-    seen, and stays: the two are swapped, and swapped back.
+    Where the system can, the two are swapped, compared again, and swapped back if
+    another program replaced the file at this very moment.
 
     Parameters
     ----------
     before
-        Revision of what is to be replaced; None for nothing.
+        Revision of the file that is replaced; None for no file.
 
     Returns
     -------
     bool
-        Whether it has its name; else it is gone.
+        Whether it got its name; otherwise the unfinished file is removed.
     """
-    with permitted(path):
+    with name_errors(path):
         try:
             if Revision.of_file(path) == before and _takes_place(aside, path, before):
                 return True
@@ -206,28 +206,28 @@ def rename_over(aside: str, path: str, before: Revision | None) -> bool:
 def _takes_place(aside: str, path: str, before: Revision | None) -> bool:
     if before is None:
         if not rename_to_free(aside, path):
-            rename(aside, path)
+            rename_aside(aside, path)
         return True
     shutil.copymode(path, aside)
     mine = inside = Revision.of_file(aside)
-    if not exchange(aside, path):
-        rename(aside, path)
+    if not exchange_paths(aside, path):
+        rename_aside(aside, path)
         return True
     expected: Revision | None = before
-    while (found := Revision.of_file(aside)) != expected:
-        # Others wrote there: put back what they did, and look again.
-        inside, expected = found, inside
-        exchange(aside, path)
+    while (swapped := Revision.of_file(aside)) != expected:
+        # Another program wrote there: swap back its file, and compare again.
+        inside, expected = swapped, inside
+        exchange_paths(aside, path)
     try:
         os.unlink(aside)
     except OSError:
-        # All is in its place; where that fails again, whoever sweeps removes it.
+        # The save itself has succeeded: a file that stays is removed by a later save.
         with suppress(OSError):
             os.unlink(aside)
     return inside == mine
 
 
-def remove(path: str) -> None:
+def remove_file(path: str) -> None:
     """Remove a file, if there is one."""
-    with permitted(path), suppress(FileNotFoundError, NotADirectoryError):
+    with name_errors(path), suppress(FileNotFoundError, NotADirectoryError):
         os.unlink(path)

@@ -1,7 +1,7 @@
-"""Names of what is being written, which tell whether their writer is at work.
+"""Names of unfinished files, which show whether their writer still runs.
 
-A file is written to ``.<name>.<token>-<number>.aside`` and renamed. The token says on
-which machine and by which process.
+A file is written to ``.<name>.<token>-<number>.aside`` and renamed. The token has the
+machine and the process of the writer.
 """
 
 from __future__ import annotations
@@ -27,49 +27,49 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIX", "aside_name", "is_dead", "is_left", "new_token", "remove_left"]
 
 SUFFIX = ".aside"
-"""Ends the name of whatever lies aside, which readers of zarr ignore."""
+"""Suffix of unfinished files and folders, which readers of zarr ignore."""
 
 STALE = 60
-"""Seconds after which a writer of whom nothing is known is not at work any more."""
+"""Seconds after which a writer of another machine counts as ended."""
 
 FORM = re.compile(r"(?P<machine>[0-9a-f]{8})p(?P<process>[0-9a-f]+)r[0-9a-f]{8}")
 
 OURS = re.compile(rf"\..+\.[0-9a-f]{{8}}[0-9a-fpr]*-[0-9a-f]+{re.escape(SUFFIX)}")
-"""Names of users' may end so, too."""
+"""The whole form: files of users may have the same suffix."""
 
 _numbers = itertools.count()
 
 
 def new_token() -> str:
     """Make the token of a writer in this process."""
-    return f"{_machine()}p{os.getpid():x}r{secrets.token_hex(4)}"
+    return f"{_machine_code()}p{os.getpid():x}r{secrets.token_hex(4)}"
 
 
 def aside_name(path: str, token: str) -> str:
-    """Make a name beside a file, under which nobody reads."""
+    """Make a name beside a file, which no program reads."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.{token}-{next(_numbers):x}{SUFFIX}")
 
 
 def token_of(name: str) -> str:
-    """Token in the name of a file that is being written."""
+    """Return the token in the name of an unfinished file."""
     return name.removesuffix(SUFFIX).rpartition(".")[2].partition("-")[0]
 
 
 def is_left(path: str, dead: Collection[str] = ()) -> bool:
-    """Tell whether a file was being written by one of ours that will not finish it.
+    """Return whether a file is left over from a process that ended before it was done.
 
     Parameters
     ----------
     path
         Of the file.
     dead
-        Tokens of writers that are known to write no more.
+        Tokens of writers that are known to have ended.
 
     Raises
     ------
     OSError
-        Where it is gone.
+        Where it does not exist.
     """
     name = os.path.basename(path)
     if OURS.fullmatch(name) is None:
@@ -78,22 +78,22 @@ def is_left(path: str, dead: Collection[str] = ()) -> bool:
     if token in dead:
         return True
     form = FORM.fullmatch(token)
-    # On Windows, to ask for a process may end it.
-    if form is None or form["machine"] != _machine() or sys.platform == "win32":
+    # On Windows `os.kill` with 0 ends the process.
+    if form is None or form["machine"] != _machine_code() or sys.platform == "win32":
         return os.stat(path).st_mtime < time.time() - STALE and not is_held(path)
     return not _is_alive(int(form["process"], 16))
 
 
 def is_dead(token: str) -> bool:
-    """Tell whether a token is of a process of this machine that has ended."""
+    """Return whether a token is of an ended process of this machine."""
     form = FORM.fullmatch(token)
-    if form is None or form["machine"] != _machine() or sys.platform == "win32":
+    if form is None or form["machine"] != _machine_code() or sys.platform == "win32":
         return False
     return not _is_alive(int(form["process"], 16))
 
 
 def remove_left(folder: str) -> None:
-    """Remove files of a folder that dead writers of ours left; see `is_left`."""
+    """Remove unfinished files of ended processes from a folder; see `is_left`."""
     for name in os.listdir(folder):
         if name.endswith(SUFFIX):
             with suppress(OSError):
@@ -107,13 +107,15 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # of another user
+        return True  # the process belongs to another user
     return True
 
 
 @cache
-def _machine() -> str:
-    """Tell this machine, since it was started, from others that see the same files."""
+def _machine_code() -> str:
+    """Return a code of this machine and its start."""
+    # Others may see the same files. After a restart, and in another container, the
+    # numbers of processes mean other processes.
     known = [socket.gethostname()]
     for place in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:

@@ -1,4 +1,4 @@
-"""Packing a folder into single-file OME-Zarr (RFC-9, ``.ozx``)."""
+"""Packs a folder into a single-file OME-Zarr (RFC-9, ``.ozx``)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from napari_ngff.store.write.write_file import written_aside
-from napari_ngff.store.write.zip_writer import Part, write_archive
+from napari_ngff.store.write.write_file import replace_when_done
+from napari_ngff.store.write.zip_writer import ArchiveEntry, write_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["pack", "rank"]
+__all__ = ["pack_hierarchy", "rank_key"]
 
 
-def pack(
+def pack_hierarchy(
     folder: str | Path,
     file: str | Path,
     *,
@@ -29,8 +29,8 @@ def pack(
 
     The root's ``zarr.json`` comes first, then all others breadth-first, then the
     rest; nothing is compressed again; the comment states version and order; there are
-    ZIP64 records. The archive is written aside and renamed, so that `file` is never
-    half-written.
+    ZIP64 records. The archive is written aside and renamed, so that `file` is always
+    complete.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ def pack(
     file
         The archive; its folder must exist.
     overwrite
-        Whether to replace `file` if it is there.
+        Whether to replace `file` if it exists.
     progress
-        Told how many bytes are written, and of how many. What it raises ends the
-        packing, and nothing is left of it.
+        Called with the bytes that are written, and their total. An error that it raises
+        ends the packing, and no file is left.
     flush
         Whether to wait until the archive is on the disk before it gets its name.
 
@@ -54,7 +54,7 @@ def pack(
     Raises
     ------
     FileExistsError
-        Where `file` is there and `overwrite` is False.
+        Where `file` exists and `overwrite` is False.
     ValueError
         Where `folder` has no ``zarr.json`` with an OME version: RFC-9 needs Zarr v3;
         or `file` is inside `folder`.
@@ -68,23 +68,23 @@ def pack(
         raise FileExistsError(f"{file} already exists; remove it or overwrite it.")
     if file.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{file} would be inside of what it packs; put it elsewhere.")
-    comment = describe(folder)
-    found = sorted(files(str(folder)), key=lambda one: (*rank(one[0]), one[0]))
-    parts = [Part(key.encode(), size, path) for key, path, size in found]
+    comment = make_comment(folder)
+    files = sorted(list_files(str(folder)), key=lambda f: (*rank_key(f[0]), f[0]))
+    parts = [ArchiveEntry(key.encode(), size, path) for key, path, size in files]
 
     def goes_on(done: int, total: int) -> bool:
         if progress is not None:
             progress(done, total)
         return True
 
-    with written_aside(file, flush=flush) as aside:
+    with replace_when_done(file, flush=flush) as aside:
         with open(aside, "x+b", buffering=0) as stream:
             write_archive(stream.fileno(), parts, comment, goes_on)
         shutil.copymode(folder / "zarr.json", aside)
     return file
 
 
-def describe(folder: Path) -> bytes:
+def make_comment(folder: Path) -> bytes:
     """Return the archive's comment."""
     try:
         document = json.loads((folder / "zarr.json").read_bytes())
@@ -98,17 +98,17 @@ def describe(folder: Path) -> bytes:
     return json.dumps({"ome": ome}).encode()
 
 
-def files(folder: str, prefix: str = "") -> Iterator[tuple[str, str, int]]:
+def list_files(folder: str, prefix: str = "") -> Iterator[tuple[str, str, int]]:
     """Yield key, path and size in bytes of all files below a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
-                yield from files(entry.path, f"{prefix}{entry.name}/")
+                yield from list_files(entry.path, f"{prefix}{entry.name}/")
             elif entry.is_file():
                 yield f"{prefix}{entry.name}", entry.path, entry.stat().st_size
 
 
-def rank(key: str) -> tuple[bool, int]:
-    """Sort metadata before the rest, and it by depth."""
+def rank_key(key: str) -> tuple[bool, int]:
+    """Return a sort key: metadata before the rest, ordered by depth."""
     metadata = key.rpartition("/")[2] == "zarr.json"
     return not metadata, key.count("/") if metadata else 0

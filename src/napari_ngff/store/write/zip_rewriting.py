@@ -1,8 +1,7 @@
-"""Writes a zip archive anew beside the old one, with some of its entries replaced.
+"""Writes a new archive beside the old one, with some entries replaced.
 
-All other entries are copied; deflated ones are inflated where that is no great growth,
-since RFC-9 wants none. The result is looked at and then renamed: until then the old
-archive is as it was.
+All other entries are copied; deflated ones are inflated unless the file would grow too
+much, since RFC-9 wants none. The result is verified and then renamed.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from napari_ngff.store.sources.zip_directory import (
 from napari_ngff.store.sources.zip_source import close_all, reload_all
 from napari_ngff.store.write.file_lock import lock_open_file
 from napari_ngff.store.write.fsync import flush_folder, flush_open_file
-from napari_ngff.store.write.named_errors import permitted
-from napari_ngff.store.write.write_file import rename, rename_over
+from napari_ngff.store.write.named_errors import name_errors
+from napari_ngff.store.write.write_file import rename_aside, rename_over
 from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
-from napari_ngff.store.write.zip_packing import rank
+from napari_ngff.store.write.zip_packing import rank_key
 from napari_ngff.store.write.zip_writer import (
+    ArchiveEntry,
     InflatingError,
-    Part,
     size_of_archive,
     write_archive,
 )
@@ -44,38 +43,38 @@ from napari_ngff.store.write.zip_writer import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from napari_ngff.store.write.staged_objects import Staged
+    from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import GoesOn
 
-__all__ = ["rewrite"]
+__all__ = ["rewrite_archive"]
 
 ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
 
 GROWTH = 256 << 20
-"""Bytes that a file may grow by without the compression of the archive, or by its own
+"""Bytes by which a file may grow without the compression of the archive, or by its own
 size if that is more."""
 
 
-def rewrite(
+def rewrite_archive(
     path: str,
     old: ZipArchive,
-    staged: Mapping[str, Staged | None],
+    staged: Mapping[str, StagedObject | None],
     root: bytes | None,
     goes_on: GoesOn | None = None,
 ) -> bool | None:
-    """Write an archive anew.
+    """Replace an archive by a new one with changed entries.
 
-    Entries in the order of RFC-9, with ZIP64 records. Memory: some 400 bytes for each
-    entry, and a few MiB.
+    Entries are in the order of RFC-9, with ZIP64 records. Memory: some 400 bytes for
+    each entry, and a few MiB.
 
     Parameters
     ----------
     path
         Of the archive, without links.
     old
-        What is there.
+        The archive as it is.
     staged
-        Name -> what replaces it, or is added; None to leave it out.
+        Name -> new object; None to leave it out.
     root
         The document at the root of the hierarchy, for the comment.
     goes_on
@@ -84,8 +83,8 @@ def rewrite(
     Returns
     -------
     bool or None
-        False where `goes_on` has said so; None where another archive is there by now.
-        The file is as it was, then.
+        False if `goes_on` stopped it; None if another program replaced the archive
+        meanwhile. Then the file is as it was.
 
     Raises
     ------
@@ -98,68 +97,75 @@ def rewrite(
         writing fails.
     """
     remove_left(os.path.dirname(path))
-    comment = stated(old.comment, root)
-    copied = planned(old, staged)
-    inflated = [inflate(part) for part in copied]
+    comment = update_comment(old.comment, root)
+    copied = plan_entries(old, staged)
+    inflated = [plan_inflated(part) for part in copied]
     size = size_of_archive(inflated, comment)
     growth = size - size_of_archive(copied, comment)
     if growth > max(GROWTH, old.file.size) or size > free_room(path):
         inflated = copied
     require_room(path, size_of_archive(inflated, comment))
     try:
-        return write(path, old, inflated, comment, staged, goes_on)
-    except InflatingError:  # what is damaged stays as it is, for whoever can read it
-        return write(path, old, copied, comment, staged, goes_on)
+        return write_replacement(path, old, inflated, comment, staged, goes_on)
+    # A damaged entry is copied as it is: another program may be able to read it.
+    except InflatingError:
+        return write_replacement(path, old, copied, comment, staged, goes_on)
 
 
-def write(
+def write_replacement(
     path: str,
     old: ZipArchive,
-    parts: list[Part],
+    parts: list[ArchiveEntry],
     comment: bytes,
-    staged: Mapping[str, Staged | None],
+    staged: Mapping[str, StagedObject | None],
     goes_on: GoesOn | None,
 ) -> bool | None:
-    """Write an archive aside, look at it, and put it in the place; see `rewrite`."""
+    """Write an archive aside, verify it, and rename it; see `rewrite_archive`."""
     aside = aside_name(path, new_token())
     try:
-        with permitted(path), open(aside, "x+b", buffering=0) as file:
+        with name_errors(path), open(aside, "x+b", buffering=0) as file:
+            # Another process must not take it for a file that is left over.
             lock_open_file(file.fileno())
             if not write_archive(file.fileno(), parts, comment, goes_on):
                 return False
             flush_open_file(file)
-            verify(aside, parts, staged)
+            verify_archive(aside, parts, staged)
             if sys.platform == "win32":
                 file.close()
-            return True if replace(aside, path, old) else None
+            return True if replace_archive(aside, path, old) else None
     finally:
         with suppress(FileNotFoundError):
             os.unlink(aside)
 
 
-def planned(old: ZipArchive, staged: Mapping[str, Staged | None]) -> list[Part]:
+def plan_entries(
+    old: ZipArchive, staged: Mapping[str, StagedObject | None]
+) -> list[ArchiveEntry]:
     """List all entries in the order of RFC-9."""
     added = sorted(name.encode() for name in staged if name.encode() not in old.index)
     parts = []
-    for name in sorted([*old.index, *added], key=lambda name: rank(name.decode())):
+    for name in sorted([*old.index, *added], key=lambda name: rank_key(name.decode())):
         text = name.decode()
         if text not in staged:
-            parts.append(unchanged(old, name))
+            parts.append(plan_copy(old, name))
         elif (one := staged[text]) is not None:
-            parts.append(Part(name, one.length, one.file, one.start, one.crc))
+            parts.append(ArchiveEntry(name, one.length, one.file, one.start, one.crc))
     return parts
 
 
-def inflate(part: Part) -> Part:
-    """Plan an entry of the old archive without the compression of the archive."""
-    size, packed = part.full, part.length
+def plan_inflated(part: ArchiveEntry) -> ArchiveEntry:
+    """Plan an entry of the old archive that is inflated."""
+    # A small entry that claims gigabytes is copied as it is.
+    size, packed = part.full_size, part.length
     if part.method != DEFLATED or size > max(MOST_INFLATED, MOST_RATIO * packed):
         return part
     return replaced(part, length=size, method=0, size=None, packed=packed)
 
 
-def verify(path: str, parts: list[Part], staged: Mapping[str, Staged | None]) -> None:
-    """Open what was written, and compare it with what should be in it.
+def verify_archive(
+    path: str, parts: list[ArchiveEntry], staged: Mapping[str, StagedObject | None]
+) -> None:
+    """Open a written archive, and compare its entries with the plan.
 
     Raises
     ------
@@ -171,8 +177,14 @@ def verify(path: str, parts: list[Part], staged: Mapping[str, Staged | None]) ->
             raise new.damage_error(f"lists {len(new.index)} of {len(parts)} entries")
         for part, (name, position) in zip(parts, new.index.items(), strict=True):
             entry, text = new.entry_at(position), name.decode()
-            found = name, entry.method, entry.stored, entry.size, entry.crc
-            if found != (part.name, part.method, part.length, part.full, part.crc):
+            written = name, entry.method, entry.stored, entry.size, entry.crc
+            if written != (
+                part.name,
+                part.method,
+                part.length,
+                part.full_size,
+                part.crc,
+            ):
                 raise new.damage_error(f"does not list {text} as it was written")
             new.find_start(text, entry)
             if text in staged:
@@ -181,8 +193,8 @@ def verify(path: str, parts: list[Part], staged: Mapping[str, Staged | None]) ->
         new.close()
 
 
-def unchanged(archive: ZipArchive, name: bytes) -> Part:
-    """Describe an entry that is copied as it is."""
+def plan_copy(archive: ZipArchive, name: bytes) -> ArchiveEntry:
+    """Plan an entry that is copied as it is."""
     position = archive.index[name]
     entry = archive.entry_at(position)
     if entry.flags & ENCRYPTED:
@@ -195,18 +207,16 @@ def unchanged(archive: ZipArchive, name: bytes) -> Part:
     start = archive.find_start(name.decode(), entry)
     if start + entry.stored > archive.file.size:
         raise archive.damage_error(f"is cut off inside {name.decode()}")
-    return Part(
+    return ArchiveEntry(
         name, entry.stored, archive.file, start, entry.crc, entry.method, entry.size,
         (time, date), mode,
     )  # fmt: skip
 
 
-def stated(comment: bytes, document: bytes | None) -> bytes:
-    """Return the comment of an archive in the order of RFC-9.
-
-    What else a comment states is kept; so is one that is no JSON, and one of a
-    hierarchy that RFC-9 does not know, without a ``zarr.json``.
-    """
+def update_comment(comment: bytes, document: bytes | None) -> bytes:
+    """Put version and order of entries into the comment of an archive (RFC-9)."""
+    # All else in the comment is kept; so is a comment that is not JSON, and that of a
+    # hierarchy without ``zarr.json``, which RFC-9 does not define.
     try:
         content = parse_json(comment.rstrip(b"\0") or b"{}")
         version = parse_json(document or b"")["attributes"]["ome"]["version"]
@@ -220,7 +230,7 @@ def stated(comment: bytes, document: bytes | None) -> bytes:
 
 
 def require_room(path: str, needed: int) -> None:
-    """Refuse to write beside a file what does not fit there.
+    """Raise if the disk has too little room beside a file.
 
     Raises
     ------
@@ -230,27 +240,30 @@ def require_room(path: str, needed: int) -> None:
     if free < needed:
         raise OSError(
             errno.ENOSPC,
-            f"No room to rewrite {path}: {folder} has {megabytes(free)} free, and"
-            f" {megabytes(needed)} are needed for the new file beside the old one",
+            f"No room to rewrite {path}: {folder} has {format_megabytes(free)} free,"
+            f" and {format_megabytes(needed)} are needed for the new file beside the"
+            " old one",
         )
 
 
 def free_room(path: str) -> int:
-    """Bytes that fit beside a file."""
+    """Return the free bytes on the disk of a file."""
     return shutil.disk_usage(os.path.dirname(path)).free
 
 
-def megabytes(size: int) -> str:
-    """Write a number of bytes for people."""
+def format_megabytes(size: int) -> str:
+    """Format a number of bytes."""
     return f"{-(-size // 10**6):,} MB"
 
 
-def replace(aside: str, path: str, old: ZipArchive) -> bool:
-    """Put a file in the place of the archive, unless that is another by now."""
+def replace_archive(aside: str, path: str, old: ZipArchive) -> bool:
+    """Rename a new archive into its place, unless another program replaced the old
+    one.
+    """
     if sys.platform == "win32":
         return replace_closed(aside, path, old)
     with open(path, "rb") as file:
-        # Whoever else saves into it waits here, and finds another file then.
+        # Another process that saves into it waits here, and then finds a new file.
         lock_open_file(file.fileno(), wait=True)
         now = Revision.of_stat(os.fstat(file.fileno()))
         if now != old.file.revision or not rename_over(aside, path, now):
@@ -260,12 +273,12 @@ def replace(aside: str, path: str, old: ZipArchive) -> bool:
 
 
 def replace_closed(aside: str, path: str, old: ZipArchive) -> bool:
-    """Replace the archive where nobody may have it open for that: on Windows."""
+    """Replace the archive on Windows, where it must not be open."""
     if Revision.of_file(path) != old.file.revision:
         return False
     close_all(path)
     try:
-        rename(aside, path)
+        rename_aside(aside, path)
     finally:
         reload_all(path)
     return True

@@ -1,8 +1,8 @@
-"""Writes a zip archive whose entries are known beforehand, in several threads.
+"""Writes a zip archive in several threads.
 
-All sizes are known, and so is where each entry goes. There are ZIP64 records whatever
-the size ("The ZIP64 format extension SHOULD be used", RFC-9). Numbers in comments are
-sections of PKWARE's APPNOTE.TXT.
+All sizes are known beforehand, and so are the positions of the entries. There are ZIP64
+records whatever the size ("The ZIP64 format extension SHOULD be used", RFC-9). Numbers
+in comments are sections of PKWARE's APPNOTE.TXT.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.write.transaction import GoesOn
 
-__all__ = ["InflatingError", "Part", "size_of_archive", "write_archive"]
+__all__ = ["ArchiveEntry", "InflatingError", "size_of_archive", "write_archive"]
 
 HEADER = struct.Struct("<4sHHHHHIIIHH")  # 4.3.7
 HEADER64 = struct.Struct("<HHQQ")  # 4.5.3
 CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")  # 4.3.12
 
 VERSION, UNIX = 45, 3 << 8
-"""The first version of the format with ZIP64 (4.4.3.2); whose attributes these are."""
+"""First version of the format with ZIP64 (4.4.3.2); attributes as in UNIX (4.4.2.2)."""
 
 BATCH = 1 << 19
-"""Bytes that are read, and written, at once: they stay in a core's own cache."""
+"""Bytes that are read and written at once: they fit into the cache of a core."""
 
 COPIED = 8 << 20
-"""Bytes that the system is told to copy at once."""
+"""Bytes that the system copies by one call."""
 
 READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
@@ -63,8 +63,8 @@ UNSUPPORTED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """An entry to be written, and where its bytes are.
+class ArchiveEntry:
+    """An entry that is to be written, and where its bytes are.
 
     Attributes
     ----------
@@ -73,21 +73,21 @@ class Part:
     length
         Bytes as they are stored.
     source
-        File that has them; or its path, and it is opened when it is its turn.
+        File that has the bytes, or a path, which is opened only to copy it.
     start
-        Where in `source` they begin.
+        Where the bytes begin in `source`.
     crc
-        Of the bytes before compression; None to compute it, where there is none.
+        CRC-32 of the bytes before compression; None to compute it, if uncompressed.
     method
-        Of compression (4.4.5): 0 is none.
+        Method of compression (4.4.5): 0 is none.
     size
-        Bytes before compression; None where there is none.
+        Bytes before compression; None if uncompressed.
     stamp
         Time and date of the last change (4.4.6).
     mode
         External attributes (4.4.15).
     packed
-        Bytes in `source` that are inflated to `length` ones; None to copy them.
+        Bytes in `source` that are inflated to `length` bytes; None to copy them.
     """
 
     name: bytes
@@ -107,26 +107,26 @@ class Part:
         return 0 if self.name.isascii() else UTF8
 
     @property
-    def full(self) -> int:
+    def full_size(self) -> int:
         """Bytes before compression."""
         return self.length if self.size is None else self.size
 
     @property
-    def room(self) -> int:
+    def archive_size(self) -> int:
         """Bytes in the archive, without those in its directory."""
         return HEADER.size + len(self.name) + HEADER64.size + self.length
 
-    def header(self, crc: int) -> bytes:
-        """Bytes before those of the entry."""
+    def make_header(self, crc: int) -> bytes:
+        """Return the local header (4.3.7), which is before the bytes of the entry."""
         head = HEADER.pack(
             LOCAL_SIGNATURE, VERSION, self.flags, self.method, *self.stamp, crc,
             MAX32, MAX32, len(self.name), HEADER64.size,
         )  # fmt: skip
-        return head + self.name + HEADER64.pack(1, 16, self.full, self.length)
+        return head + self.name + HEADER64.pack(1, 16, self.full_size, self.length)
 
-    def listed(self, crc: int, offset: int) -> bytes:
-        """Bytes in the directory."""
-        numbers = self.full, self.length, offset
+    def make_record(self, crc: int, offset: int) -> bytes:
+        """Return the record of the entry in the directory (4.3.12)."""
+        numbers = self.full_size, self.length, offset
         large = [n for n in numbers if n >= MAX32]
         extra = b""
         if large:
@@ -141,19 +141,23 @@ class Part:
 
 
 class _StoppedError(Exception):
-    """Raised in all threads when the caller does not want to go on."""
+    """The caller stops the writing; raised in all threads."""
 
 
-def size_of_archive(parts: Iterable[Part], comment: bytes) -> int:
-    """Bytes that an archive needs at most."""
+def size_of_archive(parts: Iterable[ArchiveEntry], comment: bytes) -> int:
+    """Return the most bytes that an archive needs."""
     entries = sum(
-        one.room + CENTRAL.size + len(one.name) + HEADER64.size + 8 for one in parts
+        one.archive_size + CENTRAL.size + len(one.name) + HEADER64.size + 8
+        for one in parts
     )
     return entries + END64.size + LOCATOR.size + END.size + len(comment)
 
 
 def write_archive(
-    handle: int, parts: Sequence[Part], comment: bytes, goes_on: GoesOn | None = None
+    handle: int,
+    parts: Sequence[ArchiveEntry],
+    comment: bytes,
+    goes_on: GoesOn | None = None,
 ) -> bool:
     """Write an archive into an empty file.
 
@@ -173,105 +177,113 @@ def write_archive(
     Returns
     -------
     bool
-        False where `goes_on` has said so; the file is of no use then.
+        False if `goes_on` stopped it; the file is incomplete then.
 
     Raises
     ------
     CorruptDataError
-        Where a source is shorter than it was.
+        Where a source became shorter meanwhile.
     InflatingError
         Where an entry that is to be inflated is damaged.
     OSError
         Where reading or writing fails.
     """
-    writer = _Writer(handle, parts, goes_on)
+    writer = _EntryWriter(handle, parts, goes_on)
     try:
-        share_work(writer.batches(), writer.write, len(parts), CORES)
+        share_work(writer.cut_batches(), writer.write_batch, len(parts), CORES)
     except _StoppedError:
         return False
-    writer.finish(comment)
+    writer.write_directory(comment)
     return True
 
 
-class _Writer:
+class _EntryWriter:
     def __init__(
-        self, handle: int, parts: Sequence[Part], goes_on: GoesOn | None
+        self, handle: int, parts: Sequence[ArchiveEntry], goes_on: GoesOn | None
     ) -> None:
         self.handle, self.parts, self.goes_on = handle, parts, goes_on
         self.offsets: list[int] = []
-        at = 0
+        offset = 0
         for part in parts:
-            self.offsets.append(at)
-            at += part.room
-        self.end = at
+            self.offsets.append(offset)
+            offset += part.archive_size
+        self.end = offset
         self.crcs = [part.crc or 0 for part in parts]
         self._done = 0
         self._lock = threading.Lock()
-        self._own = threading.local()
+        self._local = threading.local()
         self._copies = hasattr(os, "copy_file_range")
 
-    def batches(self) -> Iterator[range]:
-        """Cut the parts into runs of about `BATCH`, or of one that is larger."""
+    def cut_batches(self) -> Iterator[range]:
+        """Group the entries into batches of about `BATCH` bytes, or of one larger
+        entry.
+        """
         first = size = 0
         for number, part in enumerate(self.parts):
-            if size and size + part.room > BATCH:
+            if size and size + part.archive_size > BATCH:
                 yield range(first, number)
                 first, size = number, 0
-            size += part.room
+            size += part.archive_size
         if first < len(self.parts):
             yield range(first, len(self.parts))
 
-    def write(self, batch: range) -> None:
-        """Write a run of parts."""
-        if not hasattr(self._own, "buffer"):
-            self._own.buffer = memoryview(bytearray(BATCH))
+    def write_batch(self, batch: range) -> None:
+        """Write a batch of entries."""
+        if not hasattr(self._local, "buffer"):
+            self._local.buffer = memoryview(bytearray(BATCH))
         first = self.parts[batch[0]]
-        if first.room > BATCH:
+        if first.archive_size > BATCH:
             self._write_large(batch[0], first)
             return
         end = 0
         for number in batch:
             part = self.parts[number]
-            data = self._own.buffer[end + part.room - part.length : end + part.room]
-            with _opened(part) as source:
-                source.fill(part, 0, data)
+            data = self._local.buffer[
+                end + part.archive_size - part.length : end + part.archive_size
+            ]
+            with _open_source(part) as source:
+                source.fill_buffer(part, 0, data)
             if part.crc is None:
                 self.crcs[number] = zlib.crc32(data)
-            head = part.header(self.crcs[number])
-            self._own.buffer[end : end + len(head)] = head
-            end += part.room
-        write_at(self.handle, self._own.buffer[:end], self.offsets[batch[0]])
-        self._tell(end)
+            head = part.make_header(self.crcs[number])
+            self._local.buffer[end : end + len(head)] = head
+            end += part.archive_size
+        write_at(self.handle, self._local.buffer[:end], self.offsets[batch[0]])
+        self._report_progress(end)
 
-    def _write_large(self, number: int, part: Part) -> None:
-        at = self.offsets[number] + part.room - part.length
+    def _write_large(self, number: int, part: ArchiveEntry) -> None:
+        offset = self.offsets[number] + part.archive_size - part.length
         done = crc = 0
-        with _opened(part) as source:
+        with _open_source(part) as source:
             while done < part.length:
-                left = part.length - done
+                remaining = part.length - done
                 step = 0
                 if part.crc is not None and part.packed is None and self._copies:
-                    step = self._copy(source.number, part.start + done, at, left)
+                    step = self._copy_by_system(
+                        source.number, part.start + done, offset, remaining
+                    )
                 if not step:
-                    data = self._own.buffer[: min(BATCH, left)]
-                    source.fill(part, done, data)
+                    data = self._local.buffer[: min(BATCH, remaining)]
+                    source.fill_buffer(part, done, data)
                     if part.crc is None:
                         crc = zlib.crc32(data, crc)
-                    write_at(self.handle, data, at)
+                    write_at(self.handle, data, offset)
                     step = len(data)
-                done, at = done + step, at + step
-                self._tell(step)
+                done, offset = done + step, offset + step
+                self._report_progress(step)
         if part.crc is None:
             self.crcs[number] = crc
-        head = part.header(self.crcs[number])
+        head = part.make_header(self.crcs[number])
         write_at(self.handle, head, self.offsets[number])
-        self._tell(len(head))
+        self._report_progress(len(head))
 
-    def _copy(self, source: int, start: int, at: int, length: int) -> int:
-        """Let the system copy; 0 where it cannot between these two files."""
+    def _copy_by_system(self, source: int, start: int, offset: int, length: int) -> int:
+        """Copy bytes by the system; return how many, 0 if it cannot copy these
+        files.
+        """
         try:
             return os.copy_file_range(
-                source, self.handle, min(length, COPIED), start, at
+                source, self.handle, min(length, COPIED), start, offset
             )
         except OSError as error:
             if error.errno not in UNSUPPORTED:
@@ -279,7 +291,7 @@ class _Writer:
             self._copies = False
             return 0
 
-    def _tell(self, written: int) -> None:
+    def _report_progress(self, written: int) -> None:
         if self.goes_on is None:
             return
         with self._lock:
@@ -287,13 +299,13 @@ class _Writer:
             if not self.goes_on(self._done, self.end):
                 raise _StoppedError
 
-    def finish(self, comment: bytes) -> None:
-        """Write the directory and what comes after it."""
-        listed = map(Part.listed, self.parts, self.crcs, self.offsets)
+    def write_directory(self, comment: bytes) -> None:
+        """Write the directory and the records behind it."""
+        listed = map(ArchiveEntry.make_record, self.parts, self.crcs, self.offsets)
         directory = b"".join(listed)
         count, length, start = len(self.parts), len(directory), self.end
         where = start + length
-        # The record counts from behind its own size on.
+        # The size of this record does not count its first 12 bytes (4.3.14.1).
         most = END64.size - 12
         tail = [
             END64.pack(
@@ -311,14 +323,14 @@ class _Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """A file that parts come from: number of its handle, and how to read it."""
+class _PlainSource:
+    """A file from which entries are copied."""
 
     number: int
     read_into: Callable[[int, memoryview], int]
 
-    def fill(self, part: Part, start: int, buffer: memoryview) -> None:
-        """Read bytes of a part, as many as fit."""
+    def fill_buffer(self, part: ArchiveEntry, start: int, buffer: memoryview) -> None:
+        """Fill a buffer with bytes of an entry."""
         done = self.read_into(part.start + start, buffer)
         grown = isinstance(part.source, str) and (
             os.fstat(self.number).st_size != part.length
@@ -333,11 +345,11 @@ class _Source:
 
 
 class InflatingError(CorruptDataError):
-    """A deflated entry that is damaged, and can only be copied as it is."""
+    """A deflated entry is damaged, and can only be copied as it is."""
 
 
-class _Deflated:
-    """A deflated entry, inflated in the order of its bytes."""
+class _DeflatedSource:
+    """A deflated entry that is inflated step by step."""
 
     number = -1
 
@@ -345,12 +357,12 @@ class _Deflated:
         self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
         self._taken = self._crc = 0
 
-    def fill(self, part: Part, start: int, buffer: memoryview) -> None:
-        """Inflate the next bytes of a part, as many as fit."""
+    def fill_buffer(self, part: ArchiveEntry, start: int, buffer: memoryview) -> None:
+        """Fill a buffer with the next inflated bytes of an entry."""
         done = 0
         try:
             while done < len(buffer):
-                data = self._stream.unconsumed_tail or self._more(part)
+                data = self._stream.unconsumed_tail or self._read_more(part)
                 some = self._stream.decompress(data, len(buffer) - done)
                 if not some and not self._stream.unconsumed_tail and not data:
                     raise InflatingError("cut off")
@@ -358,11 +370,11 @@ class _Deflated:
                 done += len(some)
             self._crc = zlib.crc32(buffer, self._crc)
             if start + done == part.length:
-                self._finish(part)
+                self._check_end(part)
         except zlib.error as error:
             raise InflatingError(str(error)) from error
 
-    def _more(self, part: Part) -> bytes:
+    def _read_more(self, part: ArchiveEntry) -> bytes:
         assert isinstance(part.source, PositionFile)
         assert part.packed is not None
         length = min(BATCH, part.packed - self._taken)
@@ -370,25 +382,25 @@ class _Deflated:
         self._taken += len(data)
         return data
 
-    def _finish(self, part: Part) -> None:
-        """Compare all with what the archive says."""
-        rest = self._stream.unconsumed_tail or self._more(part)
+    def _check_end(self, part: ArchiveEntry) -> None:
+        """Compare size and checksum with those of the directory."""
+        rest = self._stream.unconsumed_tail or self._read_more(part)
         more = self._stream.decompress(rest, 1)
         if more or not self._stream.eof or self._crc != part.crc:
             raise InflatingError("other bytes than its size or checksum")
 
 
 @contextmanager
-def _opened(part: Part) -> Iterator[_Source | _Deflated]:
+def _open_source(part: ArchiveEntry) -> Iterator[_PlainSource | _DeflatedSource]:
     if part.packed is not None:
-        yield _Deflated()
+        yield _DeflatedSource()
         return
     if not isinstance(part.source, str):
-        yield _Source(part.source.fileno(), part.source.read_into)
+        yield _PlainSource(part.source.fileno(), part.source.read_into)
         return
     handle = os.open(part.source, READING)
     try:
-        yield _Source(handle, partial(read_into, handle))
+        yield _PlainSource(handle, partial(read_into, handle))
     finally:
         os.close(handle)
 
@@ -396,14 +408,14 @@ def _opened(part: Part) -> Iterator[_Source | _Deflated]:
 _seeking = threading.Lock()
 
 
-def write_at(handle: int, data: bytes | memoryview, at: int) -> None:
-    """Write all of `data` at a position, from any thread."""
-    left = memoryview(data)
-    while left:
+def write_at(handle: int, data: bytes | memoryview, offset: int) -> None:
+    """Write all of `data` at an offset, from any thread."""
+    unwritten = memoryview(data)
+    while unwritten:
         if hasattr(os, "pwrite"):
-            step = os.pwrite(handle, left, at)
+            step = os.pwrite(handle, unwritten, offset)
         else:  # Windows
             with _seeking:
-                os.lseek(handle, at, os.SEEK_SET)
-                step = os.write(handle, left)
-        left, at = left[step:], at + step
+                os.lseek(handle, offset, os.SEEK_SET)
+                step = os.write(handle, unwritten)
+        unwritten, offset = unwritten[step:], offset + step

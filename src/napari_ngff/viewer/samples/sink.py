@@ -26,7 +26,7 @@ from napari_ngff.metadata.model import (
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
-from napari_ngff.store.write.new_hierarchy import SINGLE, Draft
+from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.viewer.composing.array_source import PlainSource
 from napari_ngff.viewer.samples.phantom import KINDS
 
@@ -93,7 +93,7 @@ class SampleSink:
         Whether to shard.
     """
 
-    draft: Draft
+    draft: NewHierarchy
     version: str
     chunk: int
     shards: bool
@@ -245,7 +245,7 @@ def open_sink(
     chunk = options.get("chunk", 256)
     if chunk % 2:
         raise ValueError(f"The side of a chunk must be even, not {chunk}.")
-    with Draft(where, overwrite=options.get("overwrite", False)) as draft:
+    with NewHierarchy(where, overwrite=options.get("overwrite", False)) as draft:
         yield SampleSink(draft, version, chunk, shards)
 
 
