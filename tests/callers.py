@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zarr
 
+from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.edits import Edit
@@ -379,7 +380,13 @@ def is_listed(place, name):
 
 def open_canvas(place, path):
     source = place.source
-    arrays = [open_array(source, f"{path}/{i}") for i in range(len(SHAPES))]
+    paths = [f"{path}/{i}" for i in range(len(SHAPES))]
+    try:
+        arrays = [open_array(source, one) for one in paths]
+    except NodeNotFoundError:
+        # Between two renames; `attach` of the viewer does the same.
+        place.recover(path)
+        arrays = [open_array(source, one) for one in paths]
     return Canvas([LevelSource(array) for array in arrays])
 
 

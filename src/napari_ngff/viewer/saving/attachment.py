@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.kept_edits import address_text, image_of_label
 from napari_ngff.labels.label_writer import LabelWriter
@@ -15,6 +16,8 @@ from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import home_of_new, name_of, remember
 from napari_ngff.labels.saving.journal_records import JournalSubject
 from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.label_layers import FIRST_COLORS
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.picture import KEY, LayerOrigin
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.saver import Finish
 
 __all__ = ["attach", "attach_new", "ratios_of", "renamed"]
+
+INTERRUPTED = "A save that was interrupted is complete now. Open the labels again."
 
 
 def attach(layer: OMEZarrLabels) -> None:
@@ -43,6 +48,10 @@ def attach(layer: OMEZarrLabels) -> None:
         return
     origin = layer.metadata.get(KEY)
     if not isinstance(origin, LayerOrigin) or origin.picture is None:
+        return
+    if _finish_interrupted_save(origin):
+        layer.read_only = INTERRUPTED
+        layer.editable = False
         return
     multiscale = origin.picture.pyramid.multiscale
     place = origin.node.location
@@ -68,6 +77,24 @@ def attach(layer: OMEZarrLabels) -> None:
         return
     layer.saver = LayerSaver(layer, journal, writer)
     layer.saver.watch_description(Description(layer, origin.picture.label))
+
+
+def _finish_interrupted_save(origin: LayerOrigin) -> bool:
+    """Put back levels that a killed process has left aside; return whether it had."""
+    found = origin.picture
+    image = origin.node.metadata.image
+    if found is None or image is None:
+        return False
+    count = len(found.pyramid.levels)
+    if count == len(image.multiscales[0].levels):
+        return False
+    # Where a system cannot swap two folders, a level is nowhere between two renames.
+    # Edits that were saved without it would leave it as it was.
+    with suppress(OMEZarrError, OSError):
+        place = origin.node.location
+        begin_transaction(place.source).recover(place.path)
+        return len(open_pyramid(origin.node).levels) > count
+    return False
 
 
 def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
