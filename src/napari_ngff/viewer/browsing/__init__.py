@@ -1,1 +1,1 @@
-"""Walks plates, wells and collections."""
+"""Browses plates, wells and collections."""

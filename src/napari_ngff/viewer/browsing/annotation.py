@@ -39,7 +39,7 @@ BEGUN = "in progress"
 
 
 class AnnotationRound:
-    """Has labels of one name in every field that is shown; ends with `close`.
+    """Shows labels of one name in each field; ends with `close`.
 
     From a mosaic it goes to the first field that nobody has begun.
 
@@ -80,7 +80,7 @@ class AnnotationRound:
         self._arrive_at_field(browser.position)
 
     def close(self) -> None:
-        """End; layers and labels stay."""
+        """End the round; layers and labels stay."""
         self._closed = True
         self.states.changed.disconnect(self.changed)
         self.browser.position_changed.disconnect(self._arrive_at_field)
@@ -158,23 +158,23 @@ class AnnotationRound:
         return next((x for x in mine if self._is_mine(x)), None)
 
     def _is_mine(self, layer: OMEZarrLabels) -> bool:
-        """Whether labels are those of the round, whatever their layer is called."""
+        """Tell whether labels are of the round, whatever their layer is called."""
         return self.browser.owns_layer(layer) and label_name(layer) == self.name
 
     @property
     def state(self) -> str:
-        """Of the field that is shown."""
+        """The state of the field on screen."""
         return (
             TODO if self.current_key is None else self.states.state_of(self.current_key)
         )
 
     @property
     def progress(self) -> dict[str, int]:
-        """How many fields are in each state."""
+        """The number of fields in each state."""
         return self.states.count_states(self.fields)
 
     def set_state(self, state: str) -> None:
-        """Note the state of the field that is shown."""
+        """Set the state of the field on screen."""
         if self.current_key is not None:
             self.states.set_state(self.current_key, state)
 
@@ -202,7 +202,7 @@ class AnnotationRound:
         self.browser.show_field(position.well, position.field)
 
     def _arrive_at_field(self, position: Position | None) -> None:
-        """Have labels of the name in the field, selected and with the brush in hand."""
+        """Select the labels of the field, or make them, and take the brush."""
         viewer = self._viewer()
         if viewer is None or position is None:
             self.changed.emit()
@@ -218,7 +218,7 @@ class AnnotationRound:
         self.changed.emit()
 
     def _add_classes(self, layer: OMEZarrLabels | None) -> None:
-        """Give labels without classes those of the fields that were begun before."""
+        """Give labels without classes the classes of fields that were begun before."""
         if layer is None:
             return
         classes = classes_of_layer(layer)

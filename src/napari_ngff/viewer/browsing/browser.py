@@ -51,7 +51,7 @@ __all__ = ["Browser", "FieldPlace", "Position", "WellFields"]
 
 
 class Browser:
-    """What is looked at of one plate, well or collection in one viewer.
+    """Browses one plate, well or collection in one viewer.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Browser:
 
     @property
     def problems(self) -> dict[str, str]:
-        """Why wells cannot be shown (whole), by path; those that are known by now."""
+        """Reasons why wells are not shown, or not whole, by path; as far as known."""
         problems = self._display.problems
         return {well or "": text for well, text in problems.items()}
 
@@ -148,33 +148,33 @@ class Browser:
 
     @property
     def labels(self) -> str | None:
-        """Name of the labels that mosaics show."""
+        """Name of the labels that overviews show."""
         return self._display.shown.labels
 
     @property
     def position(self) -> Position | None:
-        """What is shown; None while it is a mosaic, or nothing."""
+        """The field on screen; None for an overview, or nothing."""
         return self._display.shown.position
 
     @property
     def is_drawing(self) -> bool:
-        """Whether wells of a mosaic are still coming in."""
+        """Whether wells of an overview are still being read."""
         return self._display.is_drawing
 
     @property
     def shown_wells(self) -> tuple[str, ...]:
-        """Paths of the wells of the mosaic, or the one of the field."""
+        """Paths of the wells of the overview, or of the well of the field."""
         return self._display.shown.wells
 
     @property
     def pinned_fields(self) -> tuple[Position, ...]:
-        """What is shown beside for comparison."""
+        """The fields that are shown for comparison."""
         viewer = self._viewer()
         return self._pins.pinned_positions(viewer) if viewer is not None else ()
 
     @property
     def canvas_clicks(self) -> CanvasClicks:
-        """What is clicked on the canvas."""
+        """The clicks on the canvas."""
         return self._whereabouts.clicks
 
     # Questions: they read.
@@ -188,7 +188,7 @@ class Browser:
         return fields_of(self._display.resolver.arrangements, well)
 
     def positions_of(self, well: str | None) -> tuple[Position, ...]:
-        """Read which images a well, or the collection, lists; nothing of them.
+        """Read which images a well, or the collection, lists; the images are not read.
 
         Raises
         ------
@@ -240,7 +240,7 @@ class Browser:
         self._display.show_overview(chosen or None, zoom_well="")
 
     def show_field(self, well: str | None, field: str | None = None) -> None:
-        """Show one image as ordinary layers; the well's first one by default.
+        """Show one field as ordinary layers; the first one of the well by default.
 
         What is shown of another image already is replaced under the same layers.
         """
@@ -321,7 +321,7 @@ class Browser:
         self.layers_changed.emit()
 
     def zoom_to(self, well: str) -> None:
-        """Bring a well of the mosaic in view; shows the plate's mosaic first."""
+        """Bring a well in view, in the overview of the plate."""
         # A camera move alone reads nothing, so wells on screen need no new overview.
         if self.position is None and well in self.shown_wells:
             self._display.fit_well(well)
@@ -336,7 +336,7 @@ class Browser:
     # Where things are.
 
     def position_at(self, world: Sequence[float]) -> Position | None:
-        """Tell which image of the mosaic lies at a world coordinate; reads nothing."""
+        """Find the field of an overview at a world coordinate; reads nothing."""
         image = self._display.find_image_at(world)
         if image is None:
             return None
@@ -345,7 +345,7 @@ class Browser:
         return Position(well, field.path if field is not None else "", run)
 
     def well_cells(self) -> dict[str, Corners]:
-        """Give the corners of the wells of an overview in the world, by path."""
+        """Return the corners of the wells of an overview in the world, by path."""
         return self._display.well_cells()
 
     def compared_corners(self) -> tuple[tuple[str, tuple[float, float]], ...]:
@@ -388,7 +388,7 @@ class Browser:
         return next((well for well in self.map.wells if well.path == path), None)
 
     def owns_layer(self, layer: Layer) -> bool:
-        """Tell whether a layer is one of those that are shown here."""
+        """Tell whether a layer is one of the browser."""
         return self._display.owns_layer(layer)
 
     def adopt_mosaics(

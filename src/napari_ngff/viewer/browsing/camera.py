@@ -76,7 +76,7 @@ class CameraView:
         return cls(float(f"{camera.zoom:.6g}"), (float(y), float(x)))
 
     def apply_to(self, viewer: ViewerModel, layer: Layer) -> None:
-        """Look at a layer in this way."""
+        """Move the camera to look at a layer in this way."""
         camera = camera_of(viewer)
         center = np.add(place_of(layer)[-2:], np.divide(self.center, self.zoom))
         camera.zoom = self.zoom
@@ -86,7 +86,7 @@ class CameraView:
 def follow_point(
     viewer: ViewerModel, before: Sequence[float], after: Sequence[float]
 ) -> None:
-    """Keep what is seen where it is on the screen, though it moved in the world.
+    """Move the camera with an image that moved in the world.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def follow_point(
 
 
 def is_fitted(viewer: ViewerModel) -> bool:
-    """Tell whether all is looked at as napari shows it at first: nobody moved.
+    """Tell whether the camera is where napari put it: the user has not moved it.
 
     Zoom is left out. It was right for the canvas before napari's controls took room.
     """
@@ -142,7 +142,7 @@ def is_whole(layers: Sequence[Layer]) -> bool:
 
 
 def canvas_of(viewer: ViewerModel) -> tuple[float, float]:
-    """Height and width of the canvas in pixels."""
+    """Return the height and width of the canvas in pixels."""
     height, width = viewer.canvas.size
     return height, width
 
@@ -234,7 +234,7 @@ def cells_of(layer: Layer, tiles: WellCells) -> dict[str, Corners]:
 def image_at(
     layer: Layer, tiles: WellCells, world: Sequence[float]
 ) -> tuple[str | None, Field | None] | None:
-    """Tell which image lies at a world coordinate; as `WellCells.at`."""
+    """Find the image at a world coordinate, as `WellCells.at` does."""
     lead = (0.0,) * max(0, layer.ndim - len(world))
     point = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))
     return tiles.at(*point[-2:])

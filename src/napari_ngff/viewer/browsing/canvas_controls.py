@@ -150,7 +150,7 @@ class PlacedName:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OverviewNames:
-    """All names, and the lines that part the wells.
+    """The names over an overview, and the lines between its wells.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class OverviewNames:
     def seen_at(
         self, zoom: float
     ) -> tuple[tuple[PlacedName, ...], tuple[PlacedName, ...], bool]:
-        """Give the rows and columns that have room, and whether wells have.
+        """Return the names of rows and columns that have room, and whether wells have.
 
         Parameters
         ----------
@@ -190,14 +190,14 @@ class OverviewNames:
 
 
 class NamesOverlay(SceneOverlay):  # type: ignore[misc]
-    """What napari draws them by; `widgets.browser.names_visual` is its visual."""
+    """The overlay with the names; `widgets.browser.names_visual` draws it."""
 
     blending: Blending = Blending.TRANSLUCENT_NO_DEPTH
     names: Any = None
 
 
 class NamesDrawing:
-    """Keeps the names over what a browser shows as they should be.
+    """Updates the names of wells whenever the browser shows something else.
 
     Nothing is drawn before `allow_names`, since napari would not know how.
     """
@@ -245,7 +245,7 @@ _allowed: list[bool] = []
 
 
 def allow_names() -> None:
-    """Let names be drawn: napari has a visual for `NamesOverlay`."""
+    """Draw names from now on, since napari has a visual for `NamesOverlay`."""
     _allowed[:] = [True]
 
 
@@ -278,7 +278,7 @@ def name_headers(
     axis: int,
     edge: float,
 ) -> tuple[PlacedName, ...]:
-    """Name the rows (axis 0) or columns (1); none where they are not in line."""
+    """Name the rows (axis 0) or columns (1), where they are in line."""
     names_by_middle: dict[float, set[str]] = {}
     for well in wells:
         low, high = (corner[axis] for corner in cells[well.path])

@@ -75,7 +75,7 @@ __all__ = ["Display"]
 
 
 class Display:
-    """The layers of one browser, and what they show.
+    """Shows the fields of one browser in its layers.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Display:
         self._observer.on_busy(busy)
 
     def owns_layer(self, layer: Layer) -> bool:
-        """Tell whether a layer is one of those that are shown here."""
+        """Tell whether a layer is one of the browser."""
         return layer in self._layers_by_slot().values()
 
     def _layers_by_slot(self) -> dict[Slot, Layer]:
@@ -159,12 +159,12 @@ class Display:
 
     @property
     def is_drawing(self) -> bool:
-        """Whether wells of a mosaic are still coming in."""
+        """Whether wells of an overview are still being read."""
         return self._stream.is_busy
 
     @property
     def problems(self) -> dict[str | None, str]:
-        """Why wells cannot be shown (whole), by path."""
+        """Reasons why wells are not shown, or not whole, by path."""
         return (
             self._misfits.list_problems(self._tiles)
             | self.resolver.arrangements.problems
@@ -177,7 +177,7 @@ class Display:
         return [layers[slot] for slot in sorted(slots, key=lambda s: (s[0], int(s[2])))]
 
     def channel_layers(self) -> dict[int, Layer]:
-        """Give the layers of channels, of the first of several acquisitions."""
+        """Return the layers of channels, of the first of several acquisitions."""
         layers = self._layers_by_slot()
         slots = [slot for slot in sorted(layers, key=str) if slot[:2] == (0, "image")]
         return {int(slot[2]): layers[slot] for slot in slots}
@@ -428,7 +428,7 @@ class Display:
         return False
 
     def fit_well(self, well: str) -> None:
-        """Bring a well of the mosaic in view; one that did not come is read again."""
+        """Bring a well in view; one that could not be read is read again."""
         # Its server may answer now.
         if self.resolver.arrangements.retry([well]):
             self._redraw_wells()
@@ -437,7 +437,7 @@ class Display:
             fit_camera(viewer, *corners)
 
     def _stay_in_well(self) -> Callable[[], None]:
-        """Note what is looked at, to look there when wells lie elsewhere."""
+        """Note the well in view; return how to look at it where it is then."""
         viewer = self._viewer()
         image = (
             None
@@ -468,7 +468,7 @@ class Display:
         return corners_of(images[0], self._tiles[0], well)
 
     def well_cells(self) -> dict[str, Corners]:
-        """Give the corners of the wells of a mosaic in the world; {} for an image."""
+        """Return the corners of the wells of an overview; {} for a field."""
         images = (
             self.image_layers() if self._tiles and self.shown.position is None else []
         )
@@ -477,7 +477,7 @@ class Display:
     def find_image_at(
         self, world: Sequence[float]
     ) -> tuple[str | None, Field | None] | None:
-        """Tell which image of a mosaic lies at a world coordinate; reads nothing."""
+        """Find the well and the image at a world coordinate; reads nothing."""
         layer = next(iter(self.image_layers()), None)
         if layer is None or not self._tiles or self.shown.position is not None:
             return None
@@ -524,12 +524,12 @@ class Display:
             self._extras.add_layer(layer, self.shown.position)
 
     def _take_channel(self, layer: Layer) -> bool:
-        """Count a channel that was added to those on screen as one of them."""
+        """Take a layer of a further channel of an image on screen."""
         viewer = self._viewer()
         return viewer is not None and self._slots.take_channel(viewer, layer)
 
     def _take_labels(self, layer: Layer) -> bool:
-        """Count labels that were made for an image on screen as part of its field."""
+        """Take labels that were made for an image on screen as part of its field."""
         name, ours = label_name(layer), self._layers_by_slot()
         if name is None or self._tiles or layer in ours.values():
             return False

@@ -48,7 +48,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class LabelsInUse:
-    """Labels that are painted, to go on with in the next field.
+    """Labels to continue with in the next field.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ def image_address(layer: Layer) -> str:
 def labels_in_use(
     viewer: ViewerModel, layer: Layer, image: Layer | None, look: dict[str, Any]
 ) -> LabelsInUse | None:
-    """Note how to go on with the labels of a field; None for labels only looked at.
+    """Note how to continue with labels in the next field; None for labels in no use.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ class AnnotationStates:
         return counts
 
     def next_to_do(self, keys: Sequence[str], after: str = "") -> str | None:
-        """Find the next field that nobody has begun, from one on and around."""
+        """Find the next field that nobody has begun; after the last comes the first."""
         return self.read_states().next_to_do(keys, after)
 
     def begin_field(self, key: str) -> None:
@@ -337,12 +337,12 @@ class WellStates:
     total: int
 
     def share_of(self, state: str) -> float:
-        """Give the part of the fields that is in a state, 0-1."""
+        """Return the share of fields in a state, 0-1."""
         return self.counts.get(state, 0) / max(1, self.total)
 
     @property
     def text(self) -> str:
-        """What people read."""
+        """The states as text, such as "4 fields: 1 done"."""
         parts = [f"{count} {state}" for state, count in self.counts.items()]
         fields = "1 field" if self.total == 1 else f"{self.total} fields"
         return f"{fields}: {', '.join(parts)}"

@@ -124,7 +124,7 @@ def suits_log(values: Iterable[float]) -> bool:
 def color_categories(
     texts: Mapping[str, str | None], names: Iterable[str], title: str
 ) -> Coloring:
-    """Colour wells by what their texts are.
+    """Colour wells by categories.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def natural_key(text: str) -> tuple[tuple[int, int | str], ...]:
 
 
 def map_colors() -> np.ndarray[Any, Any]:
-    """Give colours from low to high that all eyes tell apart.
+    """Return colours from low to high, suited to colour blindness.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def means_well(word: str, well: MapWell, plate: PlateMap) -> bool:
 
 
 def place_of_name(name: str) -> tuple[int, int] | None:
-    """0-based row and column of a name such as "B03"; None for others."""
+    """Return the 0-based row and column of a name such as "B03"; None for others."""
     match = NAME.fullmatch(name)
     row = letters_index(match[1]) if match is not None else None
     return None if match is None or row is None else (row, int(match[2]) - 1)
@@ -245,7 +245,7 @@ class TableColumn:
 
 
 class JoinedTables:
-    """Tables that were read; the first one asked is the one that is chosen.
+    """The tables that were read, joined by their wells.
 
     Wells are what they have in common: a test of a column is met by a well if one of
     the rows of that table meets it.
@@ -263,7 +263,7 @@ class JoinedTables:
         self._kept = self._shown = self._values = None
 
     def title_columns(self) -> dict[TableColumn, str]:
-        """Give all columns with their titles: with the table's where names clash."""
+        """Return all columns with titles that name the table where names clash."""
         columns = [
             TableColumn(offer, name)
             for offer, table in self.tables.items()
@@ -336,7 +336,7 @@ class JoinedTables:
     def wells_shown(
         self, text: str, chosen: TableOffer | None, plate: PlateMap
     ) -> frozenset[str] | None:
-        """Find the wells that a line means; None for all. Raises as `conditions`."""
+        """Find the wells that a line means; None for all. Raises as `parse_line`."""
         key = text, chosen, plate
         if self._shown is not None and self._shown[0] == key:
             return self._shown[1]
@@ -354,7 +354,7 @@ class JoinedTables:
         return frozenset(self.tables[offer].where(tests).on(wells).values())
 
     def filter_rows(self, offer: TableOffer, text: str, wells: Sequence[str]) -> Table:
-        """Give the rows of a table that a line lets through. Raises as `conditions`."""
+        """Return the rows that a line lets through. Raises as `parse_line`."""
         key = offer, text, tuple(wells)
         if self._kept is None or self._kept[0] != key:
             tests = self.parse_line(text, offer)[1]
@@ -372,7 +372,7 @@ class JoinedTables:
     def color_wells(
         self, column: TableColumn, how: str, text: str, wells: Sequence[str]
     ) -> Coloring:
-        """Give the values for the map, of the rows that a line lets through."""
+        """Return the values for the map, from the rows that a line lets through."""
         key = column, how, text, tuple(wells)
         if self._values is None or self._values[0] != key:
             try:

@@ -1,4 +1,4 @@
-"""The layers that a browser shows: they stay, while what they show is exchanged."""
+"""The layers of a browser: they stay, and each field uses them in turn."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class LayerSlots:
         self._expected: dict[int, tuple[Picture, int, str]] = {}
 
     def current_layers(self, viewer: ViewerModel) -> dict[Slot, Layer]:
-        """Give those that the user has not removed."""
+        """Return the layers that the user has not removed."""
         there = set(viewer.layers)
         for slot, layer in list(self._layers.items()):
             if layer not in there:
@@ -113,7 +113,7 @@ class LayerSlots:
         return number, kind, picture.name if kind == "labels" else origin.channel or 0
 
     def labels_in_use(self, viewer: ViewerModel) -> dict[Slot, LabelsInUse]:
-        """Note which labels go along to the next field, and how they are painted.
+        """Return the labels that go along to the next field, and how they are painted.
 
         Those of the last field on screen, while it is a mosaic.
         """
@@ -144,7 +144,7 @@ class LayerSlots:
         self._layers[slot], self._names[slot] = layer, layer.name
 
     def take_channel(self, viewer: ViewerModel, layer: Layer) -> bool:
-        """Count a further channel of an image that is shown as one of ours."""
+        """Take a layer of a further channel of an image on screen, if it is one."""
         origin = layer.metadata.get(KEY)
         if not isinstance(origin, LayerOrigin) or origin.picture is None:
             return False
@@ -160,7 +160,7 @@ class LayerSlots:
         return False
 
     def added_channels(self, viewer: ViewerModel) -> frozenset[Slot]:
-        """Tell which channels are shown beyond the first, which every image shows."""
+        """Return the channels that the user has added to the first ones."""
         return frozenset(
             slot
             for slot in self.current_layers(viewer)
@@ -406,7 +406,7 @@ they are as large and of the type of those before."""
 
 
 def swap_layer(layer: Layer, data: LayerData) -> bool:
-    """Let a layer show something else; False where it cannot.
+    """Exchange the data that a layer shows; False where it has other axes.
 
     What is as large is shown in the part and at the level of what was there before:
     napari begins with the coarsest level each time, and draws twice.

@@ -108,7 +108,7 @@ class PinnedFields:
     def toggle_pin(
         self, viewer: ViewerModel, well: str | None, field: str | None
     ) -> None:
-        """Put an image to the right of all others, or take it away if it is there."""
+        """Pin a field to the right of all others, or remove it if it is pinned."""
         # All that was asked for and is not there yet: none gives way to the next.
         self._wanted.append((well, field))
         wanted, runs = tuple(self._wanted), self._display.shown.acquisitions
@@ -147,7 +147,7 @@ class PinnedFields:
         frontend.show((reason,), "Not compared: an image")
 
     def _fit_camera(self, viewer: ViewerModel) -> None:
-        """Bring all that is compared in view; else it stands where nobody looks."""
+        """Bring all compared fields in view."""
         layers = [
             *self._display.image_layers(),
             *itertools.chain(*self._layers.values()),
@@ -212,7 +212,7 @@ class PinnedFields:
             yield
 
     def arrange_layers(self, viewer: ViewerModel) -> None:
-        """Put all to the right of what is shown now, which may lie elsewhere."""
+        """Place all pinned fields to the right of the field on screen."""
         extents = [
             layer.extent.world[:, -2:]
             for layer in self._display.channel_layers().values()
@@ -262,7 +262,7 @@ def move_beside(layer: Layer, top: float, edge: float) -> None:
 def share_look(
     viewer: ViewerModel, channels: Mapping[int, Layer], channel: int | str, layer: Layer
 ) -> None:
-    """Give a layer contrast and colour of the same channel, from now on."""
+    """Link contrast and colour of a layer with those of the same channel."""
     partner = channels.get(channel) if isinstance(channel, int) else None
     if partner is None:
         return

@@ -140,7 +140,7 @@ def placed_of(
 
 
 def runs_of(fields: Iterable[Field]) -> tuple[int | None, ...]:
-    """Tell by which acquisitions the images of a well have to be arranged."""
+    """Return the acquisitions by which the images of a well are arranged."""
     runs = tuple(dict.fromkeys(field.acquisition for field in fields))
     return runs if len(runs) > 1 and None not in runs else (None,)
 
@@ -230,14 +230,14 @@ def label_classes(
 
 
 def spread_wells(wells: list[str | None]) -> list[str | None]:
-    """Put some wells from all over a plate before the others."""
+    """Order wells so that the first ones are spread over the plate."""
     last = len(wells) - 1
     some = [wells[i * last // (WELLS_ASKED - 1)] for i in range(WELLS_ASKED)]
     return list(dict.fromkeys([*some, *wells]))
 
 
 class BrowsedImages(Protocol):
-    """What the canvas asks of a `Browser`, which explains each of these."""
+    """The part of `Browser` that the canvas uses; see there."""
 
     @property
     def kind(self) -> Kind | None: ...  # noqa: D102
@@ -258,7 +258,7 @@ class BrowsedImages(Protocol):
 
 
 class FieldRoute:
-    """Ways through the images of a screen.
+    """Finds the next field of a screen.
 
     All methods read the documents of wells, and raise what `Screen.fields` raises.
 

@@ -184,7 +184,7 @@ MARGIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LayerView:
-    """What is seen of a layer.
+    """The part of a layer that is in view.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class LayerView:
 def views_of(
     viewer: ViewerModel, layers: Mapping[Slot, Layer]
 ) -> dict[Slot, LayerView]:
-    """Tell what is seen of visible layers; in the main thread."""
+    """Note the part in view of each visible layer; in the main thread."""
     views = {}
     for slot, layer in layers.items():
         lead = viewer.dims.ndim - layer.ndim
@@ -226,7 +226,7 @@ def prefetch_layers(
     wanted: Callable[[], bool],
     canvas: tuple[float, float] | None = None,
 ) -> None:
-    """Decode what will be seen of images where others are seen now; in a worker.
+    """Decode, in a worker, the pixels that napari will draw of prepared images.
 
     napari 0.9 slices in the main thread: a chunk that has to come from a disk or over
     a network then would block the window. Decoded chunks stay in memory.
@@ -291,7 +291,7 @@ def fitted_level(
 
 
 def keeps_decoded(level: Any) -> bool:
-    """Tell whether what is read of a level is kept decoded."""
+    """Tell whether decoded chunks of a level stay in memory."""
     window = level.window if isinstance(level, LazyArray) else None
     source = window.source if window is not None else None
     return isinstance(source, LevelSource) and source.array.direct
@@ -372,7 +372,7 @@ class FieldResolver:
         self.use_arrangements(ScreenArrangements(Screen(node)))
 
     def use_arrangements(self, arrangements: ScreenArrangements) -> None:
-        """Read from now on through arrangements that know more already."""
+        """Read through arrangements of a reader, which has read the wells already."""
         self.arrangements = arrangements
         self.route = FieldRoute(arrangements.screen, self._notices.show_skipped)
 
@@ -444,7 +444,7 @@ class FieldResolver:
                 self._ready.pop(key, None)
 
     def _find_field(self, wanted: ShownFields) -> Position:
-        """Make the moves of wanted fields; note the problem of a well that fails."""
+        """Find the field that moves lead to; note the problem of a well that fails."""
         try:
             return self._make_moves(wanted)
         except (OMEZarrError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Lets the wells of a mosaic come in while the window stays alive."""
+"""Draws the wells of an overview in workers, while the window stays usable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Asked = tuple[int, "Box"]
 
 
 class WellStream:
-    """Draws what napari asked for in workers.
+    """Draws, in workers, the parts of an overview that napari asks for.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class WellStream:
         return self._running
 
     def connect_wells(self, tiles: Iterable[WellCells]) -> None:
-        """Have these drawn from now on, and no others."""
+        """Draw these wells from now on, and no others."""
         self.close()
         # Without worker threads, drawing later would not be drawing elsewhere.
         if not at_once():
@@ -74,7 +74,7 @@ class WellStream:
                 self._tiles.append(weakref.ref(well_cells))
 
     def close(self) -> None:
-        """Stop."""
+        """Stop drawing."""
         self._wanted.clear()
         self._drawn_once.clear()
         for reference in self._tiles:
@@ -174,7 +174,7 @@ def _join_boxes(whole: Box, piece: Box) -> Box:
 
 
 def reread_layer(layer: Layer) -> None:
-    """Show what can be read of a layer now."""
+    """Draw a layer again with what can be read now."""
     # napari 0.9 keeps the coarsest level of layers of two axes, once it was read.
     forget = getattr(layer, "_reset_thumbnail_level_data", None)
     if forget is not None:
@@ -183,7 +183,7 @@ def reread_layer(layer: Layer) -> None:
 
 
 def at_once() -> bool:
-    """Tell whether work is done in the calling thread."""
+    """Tell whether there are no worker threads."""
     ran: list[bool] = []
     frontend.run(lambda: True, ran.append)
     return bool(ran)

@@ -65,7 +65,7 @@ TASKS: dict[TableOrigin, Callable[..., Any]] = {
 
 
 class MeasureScope(StrEnum):
-    """What is measured."""
+    """The fields to measure."""
 
     FIELD = "in this field"
     SELECTED = "in selected wells"
@@ -88,7 +88,7 @@ class TableOffer:
 
     @property
     def title(self) -> str:
-        """What people read."""
+        """The title for people."""
         if self.source is TableOrigin.COUNT:
             return f"number of {self.name}"
         if self.source is TableOrigin.MEASURED:
@@ -149,7 +149,7 @@ def read_offer(node: Node, offer: TableOffer) -> Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatheredTable:
-    """A table that was made of what each image says.
+    """A table that was gathered from images.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ def gather_offer(
     places: Sequence[FieldPath] | None = None,
     wells: Sequence[str] | None = None,
 ) -> GatheredTable | None:
-    """Make one of the tables that take a look at each image; see `measure`."""
+    """Make a table by reading each image; see `measure`."""
     task = TASKS[offer.source]
     measured = measure(
         node, offer.name, places, wells=wells, goes_on=goes_on, task=task
@@ -199,7 +199,7 @@ def _describe_result(offer: TableOffer, found: MeasureResult) -> str:
 
 
 def states_table(node: Node) -> Table:
-    """Read how far the annotation of each field is; the documents of all wells, too.
+    """Read the state of annotation of each field of all wells.
 
     Returns
     -------

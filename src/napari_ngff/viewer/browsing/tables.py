@@ -97,7 +97,7 @@ class PlateTables:
         browser.layers_changed.connect(self._join_features)
 
     def close(self) -> None:
-        """Do no more; features that were joined stay."""
+        """Stop; features that were joined stay."""
         self.cancel_task()
         self.browser.layers_changed.disconnect(self._join_features, missing_ok=True)
 
@@ -120,7 +120,7 @@ class PlateTables:
 
     @property
     def table_column(self) -> TableColumn | None:
-        """What the map is coloured by; None for thumbnails."""
+        """The column that colours the map; None for thumbnails."""
         if self.chosen is None or self.column not in self.columns:
             return None
         return TableColumn(self.chosen, self.column)
@@ -150,7 +150,7 @@ class PlateTables:
         return tuple(well.path for well in self.browser.map.wells)
 
     def find_tables(self) -> None:
-        """Look which tables and labels there are, in a worker."""
+        """Find the tables and labels that can be chosen, in a worker."""
         frontend.run(lambda: find_offers(self.browser), self._add_offers)
 
     def _add_offers(self, offers: Sequence[TableOffer]) -> None:
@@ -186,7 +186,7 @@ class PlateTables:
         self._gather_table(offer)
 
     def _may_differ(self, offer: TableOffer) -> bool:
-        """Tell whether a table that was read is to be read anew."""
+        """Tell whether a table may have changed since it was read."""
         if offer.source is TableOrigin.STATES:  # they change while one annotates
             return True
         return offer == self.chosen and offer.source in CHANGING
@@ -273,7 +273,7 @@ class PlateTables:
         done: Callable[[Any], None],
         note: str = "",
     ) -> None:
-        """Do something in a worker; a note is shown at once, and in the end."""
+        """Run a task in a worker; a note is shown at once."""
 
         def finish_task(result: Any) -> None:
             self.progressed.emit(1, 1)
@@ -352,7 +352,7 @@ class PlateTables:
         self.changed.emit()
 
     def color_map(self) -> Coloring | None:
-        """Give the values for the map, of the rows that the filter lets through."""
+        """Return the values for the map, from the rows that the filter lets through."""
         column = self.table_column
         if column is None:
             return None
@@ -378,7 +378,7 @@ class PlateTables:
 
     @property
     def filter_problem(self) -> str:
-        """Why the filter means nothing; "" where it does."""
+        """The reason why the filter is not understood; "" where it is."""
         try:
             self._find_shown()
         except ValueError as error:
@@ -387,7 +387,7 @@ class PlateTables:
 
     @property
     def wells_shown(self) -> frozenset[str] | None:
-        """Paths of the wells that the filter means; None for all, and for `problem`."""
+        """Paths of the wells that the filter means; None for all."""
         try:
             return self._find_shown()
         except ValueError:
@@ -397,7 +397,7 @@ class PlateTables:
         return self._joined.wells_shown(self._filter, self.chosen, self.browser.map)
 
     def _join_features(self) -> None:
-        """Show what a table holds of the objects of the field.
+        """Show the rows of a table as features of the objects on screen.
 
         Labels that none of the wells had that were looked at are offered from now on.
         """
@@ -451,7 +451,7 @@ def names_shown(viewer: ViewerModel | None, browser: Browser) -> tuple[str, ...]
 def join_table(
     viewer: ViewerModel | None, browser: Browser, table: Table | None
 ) -> None:
-    """Show what a table says of the objects of the labels that are shown."""
+    """Show the rows of a table as features of the labels on screen."""
     is_told = table is not None and LABEL in table.frame.columns
     for layer, field_path in labels_shown(viewer, browser):
         part_features(layer)
