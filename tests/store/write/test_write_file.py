@@ -1,13 +1,16 @@
 """A file takes the place of another only where that is still what was read."""
 
+import errno
 import os
 import threading
 
 import pytest
 
+from napari_ngff.errors import error_text
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.write import write_file as module
 from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.write_file import rename_over
 
 
@@ -124,3 +127,14 @@ def test_who_reads_while_names_are_given_reads_what_was_put(tmp_path):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_flush_that_fails_names_the_file(tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    path = tmp_path / "before.bin"
+    with path.open("ab") as file, pytest.raises(OSError, match="Input") as caught:
+        flush_open_file(file)
+    assert str(path) in error_text(caught.value)

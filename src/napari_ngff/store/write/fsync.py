@@ -94,8 +94,21 @@ class FlushQueue:
 
 
 def flush_open_file(file: IO[bytes] | int) -> None:
-    """Wait until the bytes of an open file, or the number of one, are on the disk."""
-    os.fsync(file if isinstance(file, int) else file.fileno())
+    """Wait until the bytes of an open file, or the number of one, are on the disk.
+
+    Raises
+    ------
+    OSError
+        Where they do not get there; it names the file, if that knows its name.
+    """
+    try:
+        os.fsync(file if isinstance(file, int) else file.fileno())
+    except OSError as error:
+        # The system was given a number, and names nothing.
+        name = getattr(file, "name", None)
+        if error.filename is None and isinstance(name, str | os.PathLike):
+            raise OSError(error.errno, error.strerror, os.fspath(name)) from error
+        raise
 
 
 def flush_file(path: str) -> None:

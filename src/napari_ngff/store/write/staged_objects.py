@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_directory import PositionFile
 from napari_ngff.store.write.named_errors import name_errors
-from napari_ngff.store.write.write_file import nameless_file
+from napari_ngff.store.write.write_file import nameless_file, temporary_folder
 from napari_ngff.store.write.zip_writer import write_at
 
 if TYPE_CHECKING:
@@ -75,6 +75,6 @@ class StagingFile:
         with self._lock:
             start = self._end
             self._end += len(raw)
-        with name_errors(self._folder or "temporary files of the system"):
+        with name_errors(self._folder or temporary_folder()):
             write_at(file.fileno(), raw, start)
         return StagedObject(file, start, len(raw), zlib.crc32(raw))
