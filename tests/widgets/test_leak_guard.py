@@ -44,7 +44,7 @@ def test_forgotten_widget_fails_its_test(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support")},
     )
     assert "1 failed, 4 passed, 1 error" in result.stdout, result.stdout
     assert "ERROR test_widgets.py::test_forgets" in result.stdout

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from mouse import drag, pump, until
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt, QTimer
@@ -20,7 +21,6 @@ from qtpy.QtGui import QCloseEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
-from mouse import drag, pump, until
 from napari_ngff.labels.journal import INTERVAL, find_journals, read_journal
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.hierarchy.node import open_node
@@ -301,7 +301,9 @@ pump(600_000)
 @pytest.mark.long
 @pytest.mark.slow
 def test_edits_come_to_the_disk_and_outlive_a_killed_napari(viewer, folder):
-    script = SCRIPT.format(tests=str(Path(__file__).parents[1]), folder=str(folder))
+    script = SCRIPT.format(
+        tests=str(Path(__file__).parents[1] / "support"), folder=str(folder)
+    )
     napari = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
     )

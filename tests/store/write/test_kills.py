@@ -22,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from buckets import ENVIRONMENT, bucket_server
 from callers import (
     ARCHIVE,
@@ -36,6 +35,7 @@ from callers import (
     painted,
     state_of,
 )
+
 from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.labels.level_reduction import LevelReduction
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="no such processes here"
 )
 
-TESTS = Path(__file__).parents[2]
+SUPPORT = Path(__file__).parents[2] / "support"
 ERRORS = ("ENOSPC", "EIO", "EACCES")
 PAIRS = list(
     dict.fromkeys(
@@ -80,8 +80,8 @@ def server():
 @pytest.fixture(scope="module")
 def victims(server):
     """A process that starts those to be killed."""
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    command = [sys.executable, str(TESTS / "victim.py")]
+    environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}
+    command = [sys.executable, str(SUPPORT / "victim.py")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment, **pipes) as process:
         yield process

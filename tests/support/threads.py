@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FOREIGN = ("asyncio", "fsspecIO", "zarr_io", "Profile", "Dask", "IO loop", "person")
 """How threads are named in which none of our code runs; a person is in `person.py`."""
 
-OURS = (str(Path(napari_ngff.__file__).parent), str(Path(__file__).parent))
+OURS = (str(Path(napari_ngff.__file__).parent), str(Path(__file__).parents[1]))
 """Where calls are looked at: napari has its own ways to the main thread."""
 
 WAY = str(Path("napari_ngff", "widgets", "workers.py"))

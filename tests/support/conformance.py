@@ -11,7 +11,7 @@ import os
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CORPORA = Path(os.environ.get("NGFF_CORPORA", ROOT / "../shared/corpora"))
 MISSING = f"no public test cases at {CORPORA} (NGFF_CORPORA)"
 
