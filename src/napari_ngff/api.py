@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import Node, open_node
@@ -233,7 +233,9 @@ class Collection(OpenedGroup):
 
     def _open_image(self, path: str) -> Image:
         node = self.node.child(path)
-        return _open_label_image(node) if self.node.kind is Kind.LABELS else _of(node)
+        return (
+            _open_label_image(node) if self.node.kind is GroupKind.LABELS else _of(node)
+        )
 
 
 def _open_levels(node: Node) -> tuple[Pyramid, tuple[LazyArray, ...]]:
@@ -253,7 +255,9 @@ def _open_label_image(node: Node) -> LabelImage:
 
 
 def _of(node: Node) -> Image:
-    return _open_label_image(node) if node.kind is Kind.LABEL else _open_image(node)
+    return (
+        _open_label_image(node) if node.kind is GroupKind.LABEL else _open_image(node)
+    )
 
 
 def open_ome_zarr(source: Any, **options: Any) -> Image | Plate | Well | Collection:
@@ -278,9 +282,9 @@ def open_ome_zarr(source: Any, **options: Any) -> Image | Plate | Well | Collect
         Where there is nothing that can be opened; the message says what to do.
     """
     node = open_node(source, **options)
-    if node.kind is Kind.PLATE:
+    if node.kind is GroupKind.PLATE:
         return Plate(node)
-    if node.kind is Kind.WELL:
+    if node.kind is GroupKind.WELL:
         return Well(node)
     if node.metadata.image is not None:
         return _of(node)

@@ -15,13 +15,13 @@ TABLE = dict(re.findall(r"^\| `([a-z][a-z0-9-]+)` \| (.*) \|$", PAGE, re.MULTILI
 
 MAKERS = {
     "Problem",
-    "Rule",
+    "FormatRule",
     "NamedPart",
-    "error",
-    "warning",
-    "report",
-    "warn",
-    "_problem",
+    "report_error",
+    "report_warning",
+    "add_problem",
+    "add_warning",
+    "_level_problem",
 }
 """Calls that make problems: the code is among their first two arguments."""
 

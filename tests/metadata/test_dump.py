@@ -16,21 +16,21 @@ from napari_ngff.metadata.model import (
     Acquisition,
     Axis,
     Channel,
+    ContrastWindow,
     CoordinateSystem,
-    Field,
     ImageMetadata,
     LabelInfo,
     Level,
-    Link,
     Multiscale,
     Omero,
     PlateMetadata,
     Reference,
+    SystemLink,
+    WellField,
     WellMetadata,
     WellReference,
-    Window,
 )
-from napari_ngff.metadata.parse import parse
+from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.metadata.transform import Identity, Rotation
 
 NAMED = ("0.3", "0.4", "0.5", "0.6")
@@ -56,7 +56,7 @@ def make_image(names: str = "tczyx", version: str = "0.1", label: bool = False):
         )
         for k in range(3)
     )
-    window = Window(start=10, end=900, min=0, max=65535)
+    window = ContrastWindow(start=10, end=900, min=0, max=65535)
     channels = (
         Channel("DNA", (0, 128, 255), window, active=True),
         Channel("actin", (0, 255, 0), window, active=False, inverted=True),
@@ -104,7 +104,7 @@ def test_image_passes_the_schemas(version: str, label: bool):
 def test_plate_and_well_pass_the_schemas(version: str):
     judge(dump_plate(make_plate(), version), version, "plate")
     judge(
-        dump_well(WellMetadata((Field("0", 0), Field("1", 0))), version),
+        dump_well(WellMetadata((WellField("0", 0), WellField("1", 0))), version),
         version,
         "well",
     )
@@ -123,7 +123,7 @@ def test_yaozarrs_accepts():
             (dump_image(make_image("tczyx", version), version), "Image"),
             (dump_image(make_image("yx", version, label=True), version), "LabelImage"),
             (dump_plate(make_plate(), version), "Plate"),
-            (dump_well(WellMetadata((Field("0", 0),)), version), "Well"),
+            (dump_well(WellMetadata((WellField("0", 0),)), version), "Well"),
             (dump_labels(["nuclei", "cells"], version), "LabelsGroup"),
         ):
             model = getattr(models, kind)
@@ -140,7 +140,7 @@ def test_ome_zarr_models_accepts():
                 "image_label.ImageLabelAttrs",
             ),
             (dump_plate(make_plate(), version), "hcs.HCSAttrs"),
-            (dump_well(WellMetadata((Field("0", 0),)), version), "well.WellAttrs"),
+            (dump_well(WellMetadata((WellField("0", 0),)), version), "well.WellAttrs"),
             (dump_labels(["nuclei", "cells"], version), "labels.LabelsAttrs"),
         ):
             module, name = kind.split(".")
@@ -287,7 +287,7 @@ def test_refuses_impossible_scales(level: Level, version: str):
 
 
 @pytest.mark.parametrize(
-    "channel", [Channel("a", (1, 2, 3)), Channel("a", None, Window(0, 1, 0, 1))]
+    "channel", [Channel("a", (1, 2, 3)), Channel("a", None, ContrastWindow(0, 1, 0, 1))]
 )
 def test_refuses_channels_without_color_or_window(channel: Channel):
     image = replace(make_image("cyx", "0.4"), omero=Omero(channels=(channel,)))
@@ -319,7 +319,7 @@ def test_refuses_broken_plates(change):
 
 
 def test_field_paths_by_version():
-    well = WellMetadata((Field("field_1"),))
+    well = WellMetadata((WellField("field_1"),))
     judge(dump_well(well, "0.6"), "0.6", "well")
     with pytest.raises(ValueError, match="field_1"):
         dump_well(well, "0.5")
@@ -336,7 +336,9 @@ def test_labels_lists_are_where_the_version_keeps_them():
 @pytest.mark.parametrize("label", [False, True])
 def test_parse_reads_back_what_was_written(version: str, label: bool):
     image = make_image("tczyx", version, label)
-    metadata = parse(dump_image(image, version), 2 if version <= "0.4" else 3)
+    metadata = parse_attributes(
+        dump_image(image, version), 2 if version <= "0.4" else 3
+    )
     assert metadata.problems == ()
     assert metadata.version == version
     assert metadata.image is not None
@@ -360,11 +362,13 @@ def test_systems_and_links_are_written_from_0_6_on():
     other = CoordinateSystem("atlas", axes), CoordinateSystem("physical", one.axes)
     turn = Rotation(((0.0, -1.0), (1.0, 0.0)))
     links = (
-        Link(Reference(name="physical"), Reference(name="atlas"), turn, "to atlas"),
-        Link(Reference("labels/n", "i"), Reference(name="physical"), Identity()),
+        SystemLink(
+            Reference(name="physical"), Reference(name="atlas"), turn, "to atlas"
+        ),
+        SystemLink(Reference("labels/n", "i"), Reference(name="physical"), Identity()),
     )
     one = replace(one, intrinsic="physical", systems=other, links=links)
-    metadata = parse(dump_image(ImageMetadata((one,)), "0.6"), 3)
+    metadata = parse_attributes(dump_image(ImageMetadata((one,)), "0.6"), 3)
     assert metadata.problems == ()
     assert metadata.image.multiscales == (one,)
     with pytest.raises(ValueError, match="links"):
@@ -377,7 +381,7 @@ def test_systems_and_links_are_written_from_0_6_on():
 @pytest.mark.parametrize("version", PHYSICAL)
 def test_parse_reads_back_plates_and_wells(version: str):
     zarr_format = 2 if version == "0.4" else 3
-    metadata = parse(dump_plate(make_plate(), version), zarr_format)
+    metadata = parse_attributes(dump_plate(make_plate(), version), zarr_format)
     assert (metadata.plate, metadata.problems) == (make_plate(), ())
-    well = WellMetadata((Field("0", 0), Field("1")))
-    assert parse(dump_well(well, version), zarr_format).well == well
+    well = WellMetadata((WellField("0", 0), WellField("1")))
+    assert parse_attributes(dump_well(well, version), zarr_format).well == well

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from napari_ngff.metadata.model import Axis, Channel, Level, Severity, Window
-from napari_ngff.metadata.parse import parse
+from napari_ngff.metadata.model import Axis, Channel, ContrastWindow, Level, Severity
+from napari_ngff.metadata.parse import parse_attributes
 
 ROOT = Path(__file__).parents[2]
 CORPORA = Path(os.environ.get("NGFF_CORPORA", ROOT / "../shared/corpora"))
@@ -67,7 +67,7 @@ def test_the_corpora_are_complete():
 
 @pytest.mark.parametrize(("attributes", "zarr_format", "valid"), CASES)
 def test_case(attributes, zarr_format, valid):
-    metadata = parse(attributes, zarr_format)
+    metadata = parse_attributes(attributes, zarr_format)
     home = attributes.get("ome", attributes)
     if valid:
         assert errors(metadata) == []
@@ -103,13 +103,13 @@ INVALID_UNUSABLE = re.compile(
     ],
 )
 def test_invalid_images_are_shown(attributes, zarr_format):
-    assert parse(attributes, zarr_format).image is not None
+    assert parse_attributes(attributes, zarr_format).image is not None
 
 
 def test_strict_image_with_omero_0_4():
     cases = {case.id: case.values for case in CASES}
     attributes, zarr_format, _ = cases["0.4/valid_strict/image_omero.json"]
-    image = parse(attributes, zarr_format).image
+    image = parse_attributes(attributes, zarr_format).image
     assert image.multiscales[0].axes == (
         Axis("t", "time"),
         Axis("c", "channel"),
@@ -121,13 +121,13 @@ def test_strict_image_with_omero_0_4():
     )
     assert len(image.omero.channels) == 2
     assert isinstance(image.omero.channels[0], Channel)
-    assert isinstance(image.omero.channels[0].window, Window)
+    assert isinstance(image.omero.channels[0].window, ContrastWindow)
 
 
 def test_sequence_of_rfc_5():
     path = "rfc5-2d/basic/sequenceScaleTranslation.zarr/zarr.json"
     attributes = json.loads((CORPORA / path).read_bytes())["attributes"]
-    (level,) = parse(attributes, 3).image.multiscales[0].levels
+    (level,) = parse_attributes(attributes, 3).image.multiscales[0].levels
     assert level == Level("array", (3.0, 2.0), (30.0, 20.0))
 
 
@@ -139,6 +139,6 @@ def test_examples_of_the_text():
     read = 0
     for path in sorted((CORPORA / "ngff-spec-0.6/examples").rglob("[!.]*.json")):
         data = json.loads(without_comments(path.read_text()))
-        metadata = parse(data.get("attributes", data), 3)
+        metadata = parse_attributes(data.get("attributes", data), 3)
         read += metadata.kind is not None
     assert read > 30

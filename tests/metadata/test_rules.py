@@ -18,7 +18,7 @@ from napari_ngff.metadata.model import (
     Acquisition,
     Axis,
     Channel,
-    Field,
+    ContrastWindow,
     ImageMetadata,
     LabelInfo,
     Level,
@@ -26,9 +26,9 @@ from napari_ngff.metadata.model import (
     Omero,
     PlateMetadata,
     Severity,
+    WellField,
     WellMetadata,
     WellReference,
-    Window,
 )
 from napari_ngff.metadata.rules import (
     axes,
@@ -40,7 +40,7 @@ from napari_ngff.metadata.rules import (
     screens,
     transformations,
 )
-from napari_ngff.metadata.rules.rule import Rule
+from napari_ngff.metadata.rules.rule import FormatRule
 
 MICRON = {"type": "space", "unit": "micrometer"}
 YX = [{"name": "y", **MICRON}, {"name": "x", **MICRON}]
@@ -407,7 +407,7 @@ RULES = [
     for table in vars(module).values()
     if isinstance(table, tuple)
     for rule in table
-    if isinstance(rule, Rule)
+    if isinstance(rule, FormatRule)
 ]
 
 
@@ -544,7 +544,7 @@ def written(version):
         Level("0", ones, (0.0,) * len(axes)),
         Level("1", (*ones[:-2], 2.0, 2.0), (0.0,) * len(axes)),
     )
-    channel = Channel("DNA", (0, 0, 255), Window(0, 255, 0, 255), True)
+    channel = Channel("DNA", (0, 0, 255), ContrastWindow(0, 255, 0, 255), True)
     pyramid = Multiscale("cells", axes, levels, "nearest")
     label = LabelInfo({1: (1, 2, 3, 255)}, {1: {"area": 3}})
     wells = (WellReference("A/1", 0, 0),)
@@ -553,7 +553,7 @@ def written(version):
     yield dump_image(ImageMetadata((pyramid,), label=label), version)
     yield dump_labels(["cells"], version)
     yield dump_plate(PlateMetadata("screen", ("A",), ("1",), wells, runs, 1), version)
-    yield dump_well(WellMetadata((Field("0", 0),)), version)
+    yield dump_well(WellMetadata((WellField("0", 0),)), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

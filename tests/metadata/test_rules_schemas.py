@@ -17,7 +17,7 @@ from napari_ngff.metadata.model import (
     Acquisition,
     Axis,
     Channel,
-    Field,
+    ContrastWindow,
     ImageMetadata,
     LabelInfo,
     Level,
@@ -25,9 +25,9 @@ from napari_ngff.metadata.model import (
     Omero,
     PlateMetadata,
     Severity,
+    WellField,
     WellMetadata,
     WellReference,
-    Window,
 )
 from napari_ngff.metadata.rules import check_attributes
 
@@ -59,7 +59,7 @@ def documents(version):
         Level("1", (1.0, 2.0, 2.0), (0.0, 0.5, 0.5)),
     )
     pyramid = (Multiscale("cells", axes, levels, "nearest"),)
-    channel = Channel("DNA", (0, 0, 255), Window(0, 255, 0, 255), True)
+    channel = Channel("DNA", (0, 0, 255), ContrastWindow(0, 255, 0, 255), True)
     label = LabelInfo({1: (1, 2, 3, 255)}, {1: {"area": 3}})
     wells = (WellReference("A/1", 0, 0), WellReference("A/2", 0, 1))
     plate = PlateMetadata(
@@ -71,7 +71,7 @@ def documents(version):
         ),
         "label": dump_image(ImageMetadata(pyramid, label=label), version),
         "plate": dump_plate(plate, version),
-        "well": dump_well(WellMetadata((Field("0", 0),)), version),
+        "well": dump_well(WellMetadata((WellField("0", 0),)), version),
     }
 
 

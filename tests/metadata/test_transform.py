@@ -17,10 +17,10 @@ from napari_ngff.metadata.compound import (
     Displacements,
     Inverse,
     Sequence,
-    composed,
+    compose_steps,
 )
 from napari_ngff.metadata.cursor import Cursor
-from napari_ngff.metadata.field import VectorField, interpolated
+from napari_ngff.metadata.field import VectorField, interpolate_array
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.transform import (
     Affine,
@@ -80,7 +80,7 @@ def test_each_type_does_what_the_text_says(transformation, expected):
     moved = transformation.apply(POINTS)
     wanted = np.stack(expected(*POINTS.T), axis=1)
     np.testing.assert_allclose(moved, wanted)
-    assert transformation.gives(2) == wanted.shape[1]
+    assert transformation.count_outputs(2) == wanted.shape[1]
     whole = transformation.matrix(2)
     padded = np.column_stack([POINTS, np.ones(3)])
     np.testing.assert_allclose((padded @ whole.T)[:, :-1], wanted)
@@ -107,7 +107,7 @@ def test_what_cannot_be_inverted_says_so():
 )
 def test_wrong_numbers_of_axes_are_refused(transformation):
     with pytest.raises(ValueError, match=r"axes|axis|loaded"):
-        transformation.gives(3 if transformation is SHEAR else 2)
+        transformation.count_outputs(3 if transformation is SHEAR else 2)
 
 
 # -------------------------------------------------------------- algebra
@@ -190,8 +190,8 @@ def test_the_inverse_leads_back(transformation, where):
 @given(elementary(3), transformations(3), elementary(3), points)
 @settings(deadline=None)
 def test_composition_is_associative(first, second, third, where):
-    left = composed(composed(first, second), third)
-    right = composed(first, composed(second, third))
+    left = compose_steps(compose_steps(first, second), third)
+    right = compose_steps(first, compose_steps(second, third))
     assert left == right
     stepwise = third.apply(second.apply(first.apply(where)))
     np.testing.assert_allclose(left.apply(where), stepwise, rtol=1e-9, atol=1e-9)
@@ -405,7 +405,7 @@ def test_nearest_takes_the_vector_of_the_cell(grid):
 def test_only_the_part_that_is_asked_for_is_read(grid):
     array = Memory(grid)
     field = VectorField(array, 2, (1.0, 1.0), (0.0, 0.0))
-    field.sample(np.array([[3.2, 5.0], [4.9, 5.0]]), "linear")
+    field.sample_vectors(np.array([[3.2, 5.0], [4.9, 5.0]]), "linear")
     assert array.boxes == [((3, 6), (5, 6), (0, 2))]
 
 
@@ -418,7 +418,7 @@ def test_far_points_of_a_large_field_are_read_apart():
         return np.full(shape, box[0][0])
 
     where = np.array([[1.0, 1.0], [size - 2.0, size - 2.0]])
-    found = interpolated(read, (size, size), where, 1)
+    found = interpolate_array(read, (size, size), where, 1)
     np.testing.assert_array_equal(found, [1, size - 2])
 
 
@@ -426,7 +426,7 @@ def test_the_edge_of_a_field_goes_on(grid):
     field = VectorField(Memory(grid), 2, (1.0, 1.0), (0.0, 0.0))
     inside, outside = np.array([[0.0, 29.0]]), np.array([[-50.0, 80.0]])
     np.testing.assert_array_equal(
-        field.sample(inside, "linear"), field.sample(outside, "linear")
+        field.sample_vectors(inside, "linear"), field.sample(outside, "linear")
     )
 
 

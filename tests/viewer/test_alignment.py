@@ -12,7 +12,7 @@ from napari.layers import Layer
 from napari_ngff import UnsupportedError, open_node
 from napari_ngff.errors import AccessError
 from napari_ngff.metadata.model import Reference
-from napari_ngff.metadata.parse import parse
+from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.store.write import folder_transaction, write_file
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.alignment import save_alignment
@@ -103,9 +103,9 @@ def test_a_turned_layer_is_a_system_of_its_image(tmp_path):
     assert added == {"name": "aligned", "axes": axes()}
     assert link["input"] == {"name": "physical"}
     assert link["output"] == {"name": "aligned"}
-    assert parse(json.loads((folder / "zarr.json").read_text())["attributes"], 3) == (
-        open_node(folder).metadata
-    )
+    assert parse_attributes(
+        json.loads((folder / "zarr.json").read_text())["attributes"], 3
+    ) == (open_node(folder).metadata)
     assert open_node(folder).metadata.problems == ()
     assert [path.name for path in folder.iterdir() if path.is_file()] == ["zarr.json"]
 

@@ -10,7 +10,7 @@ from napari.components import ViewerModel
 
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import frontend, reader, settings
 from napari_ngff.viewer.browsing import layer_slots
@@ -82,7 +82,7 @@ def test_the_map_is_there_after_one_read(root, viewer, monkeypatch):
     browser = browse(viewer, root)
     assert len(browser.map.wells) == 11
     assert [a.id for a in browser.acquisitions] == [0]
-    assert browser.kind is Kind.PLATE
+    assert browser.kind is GroupKind.PLATE
     assert keys == ["zarr.json"]
     assert not viewer.layers
 
@@ -650,6 +650,6 @@ def test_a_plate_of_bioformats2raw_is_a_plate(tmp_path, viewer):
     (root / ".zattrs").write_text(json.dumps(document))
     write_group(root / "OME", {"series": ["A/1/0", "A/1/1"]}, 2)
     browser = browse(viewer, root)
-    assert browser.kind is Kind.PLATE
+    assert browser.kind is GroupKind.PLATE
     browser.show_mosaic()
     assert viewer.layers[0].data.shape == (32, 32)

@@ -6,7 +6,7 @@ import pytest
 import zarr
 from zarr.storage import ZipStore
 
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.reader import read
 
@@ -320,6 +320,6 @@ def test_ngio_plate(tmp_path, version):
         np.testing.assert_array_equal(image.data[0][tile], picture(32, 48) + 1000 * i)
         np.testing.assert_array_equal(labels.data[0][tile], nuclei(32, 48))
         well = open_node(path / row / f"{column:02}")
-        assert well.kind is Kind.WELL
+        assert well.kind is GroupKind.WELL
         shown_as_stated(path / row / f"{column:02}" / "0", ["nuclei"], channels=1)
     np.testing.assert_allclose(image.scale, (0.5, 0.5))

@@ -7,7 +7,7 @@ from napari.layers import Image
 
 from napari_ngff import ChunkError, open_node
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.metadata.model import Window
+from napari_ngff.metadata.model import ContrastWindow
 from napari_ngff.viewer import contrast, frontend
 from napari_ngff.viewer.contrast import measure_contrast
 from napari_ngff.viewer.frontend import ErrorReport
@@ -38,7 +38,7 @@ def later(monkeypatch):
 
 
 def test_the_range_of_the_slider_is_the_window_of_the_file(viewer, node):
-    origin = LayerOrigin(node, 0, Window(10, 20, 0, 4095))
+    origin = LayerOrigin(node, 0, ContrastWindow(10, 20, 0, 4095))
     layer = Image(
         np.arange(100).reshape(10, 10), contrast_limits=(10, 20), metadata={KEY: origin}
     )
@@ -67,7 +67,7 @@ def test_contrast_is_found_from_the_coarsest_level_later(viewer, node, later):
 
 def test_a_range_of_the_whole_type_becomes_that_of_the_pixels(viewer, node, later):
     coarse = np.linspace(90, 2500, 100).astype("u2").reshape(10, 10)
-    origin = LayerOrigin(node, 0, Window(115, 2900, 0, 65535))
+    origin = LayerOrigin(node, 0, ContrastWindow(115, 2900, 0, 65535))
     data = [np.full((20, 20), 60_000, "u2"), coarse]
     layer = Image(data, contrast_limits=(115, 2900), metadata={KEY: origin})
     viewer.add_layer(layer)

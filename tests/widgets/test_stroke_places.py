@@ -19,7 +19,7 @@ from qtpy.QtTest import QTest
 
 from mouse import LEFT, NONE, canvas, drag, on_canvas, pump, send, until
 from napari_ngff.labels.field_states import FieldStates
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.field_labels import image_address
@@ -174,7 +174,7 @@ class Walker:
 
     def is_together(self):
         """Tell whether all images of a scene are on screen."""
-        return self.browser.kind is Kind.SCENE and self.browser.position is None
+        return self.browser.kind is GroupKind.SCENE and self.browser.position is None
 
     def any_field(self):
         """Choose a well, None in a collection, and a field of it."""

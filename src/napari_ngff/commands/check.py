@@ -19,7 +19,7 @@ from napari_ngff.errors import (
     error_text,
 )
 from napari_ngff.metadata.model import Severity
-from napari_ngff.metadata.parse import parse
+from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.metadata.rules import check_attributes
 from napari_ngff.store.check.repair import REPAIRS, repair_problems
 from napari_ngff.store.check.visit_groups import check_hierarchy
@@ -136,7 +136,7 @@ def check_document(file: Path) -> list[Problem]:
             attributes = attributes.get("attributes", {})
         zarr_format = 3 if "ome" in attributes else 2
     problems = check_attributes(attributes, zarr_format)
-    if not problems and parse(attributes, zarr_format).kind is None:
+    if not problems and parse_attributes(attributes, zarr_format).kind is None:
         msg = f"{file} holds no OME-Zarr metadata of a group."
         raise NotOMEZarrError(msg)
     return list(problems)

@@ -1,4 +1,4 @@
-"""Axes of a multiscale: objects of 0.4 to 0.6, strings of 0.3, tczyx before."""
+"""Parses axes of a multiscale: objects in 0.4 to 0.6, strings in 0.3, tczyx before."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIME_UNITS = frozenset(
 TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 
 AXES_BEFORE_0_3 = tuple(Axis(name, TYPES[name]) for name in "tczyx")
-"""What 0.1 and 0.2 fix: "data MUST be 5-dimensional (t, c, z, y, x)"."""
+"""Axes of 0.1 and 0.2: "data MUST be 5-dimensional (t, c, z, y, x)"."""
 
 
 def parse_axes(axes: Cursor, minor: int) -> tuple[Axis, ...]:
@@ -52,14 +52,16 @@ def parse_axes(axes: Cursor, minor: int) -> tuple[Axis, ...]:
     """
     result: list[Axis] = []
     taken: set[str] = set()
-    for index, item in enumerate(axes.items()):
+    for index, item in enumerate(axes.list_items()):
         axis = parse_axis(item, f"dim_{index}", minor)
         if axis.name in taken:
             name = f"{axis.name}_{index}"
             while name in taken:
                 name += "_"
             text = f'"MUST be unique across all name fields": {axis.name[:40]!r}.'
-            item.error("axis-name-duplicate", text, f'The axis is named "{name[:60]}".')
+            item.report_error(
+                "axis-name-duplicate", text, f'The axis is named "{name[:60]}".'
+            )
             axis = Axis(name, axis.type, axis.unit, axis.discrete)
         taken.add(axis.name)
         result.append(axis)
@@ -70,31 +72,34 @@ def parse_axis(item: Cursor, default: str, minor: int) -> Axis:
     """Read one axis; `default` is its name where it states none."""
     if isinstance(item.value, str):
         if minor >= 4:
-            item.expected("an object", "It is used as the name of the axis.")
+            item.report_expected("an object", "It is used as the name of the axis.")
         name = item.value or default
         return Axis(name, TYPES.get(name.lower()))
     if not item.is_object():
         return Axis(default)
-    name = item.at("name").name() or ""
+    name = item.at("name").read_name() or ""
     if not name:
         text = 'Each axis MUST contain the field "name", and not an empty one.'
-        item.error("axis-name-missing", text, f'The axis is named "{default}".')
-    kind = item.at("type").text() or TYPES.get(name.lower())
-    if not item.at("type").present:
+        item.report_error("axis-name-missing", text, f'The axis is named "{default}".')
+    kind = item.at("type").read_text() or TYPES.get(name.lower())
+    if not item.at("type").is_present:
         consequence = f'"{kind}" by its name.' if kind else "It gets a slider."
-        item.warning("axis-type-missing", 'SHOULD contain "type".', consequence)
+        item.report_warning("axis-type-missing", 'SHOULD contain "type".', consequence)
     return Axis(
         name or default,
         kind,
         parse_unit(item.at("unit")),
-        bool(item.at("discrete").flag()),
+        bool(item.at("discrete").read_flag()),
     )
 
 
 def parse_unit(unit: Cursor) -> str | None:
     """Read a unit as written, whether it is a listed name or not."""
-    name = unit.text()
+    name = unit.read_text()
     if name is not None and name not in SPACE_UNITS | TIME_UNITS:
-        text = f"SHOULD be one of the listed units of UDUNITS-2, is {unit.described()}"
-        unit.warning("axis-unit-unknown", text, "A known alias is used, else pixels.")
+        stated = unit.describe_value()
+        text = f"SHOULD be one of the listed units of UDUNITS-2, is {stated}"
+        unit.report_warning(
+            "axis-unit-unknown", text, "A known alias is used, else pixels."
+        )
     return name or None

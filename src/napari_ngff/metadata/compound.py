@@ -1,4 +1,4 @@
-"""Transformations made of others, and those that a field of vectors makes."""
+"""Transformations made of others, or of a field of vectors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from napari_ngff.metadata.field import lattice, solved
+from napari_ngff.metadata.field import make_lattice, solve_points
 from napari_ngff.metadata.transform import Identity, Transformation
 
 if TYPE_CHECKING:
@@ -23,27 +23,27 @@ __all__ = [
     "FieldTransformation",
     "Inverse",
     "Sequence",
-    "composed",
-    "smoothed",
+    "compose_steps",
+    "smooth_fields",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Transformation):
-    """The first of `steps` is applied first."""
+    """Several steps; the first of `steps` is applied first."""
 
     steps: tuple[Transformation, ...]
 
-    def gives(self, ndim: int) -> int:
-        """Return what the last step gives."""
+    def count_outputs(self, ndim: int) -> int:
+        """Return the number of outputs of the last step."""
         for step in self.steps:
-            ndim = step.gives(ndim)
+            ndim = step.count_outputs(ndim)
         return ndim
 
     @property
-    def linear(self) -> bool:
+    def is_linear(self) -> bool:
         """Whether all steps are."""
-        return all(step.linear for step in self.steps)
+        return all(step.is_linear for step in self.steps)
 
     def matrix(self, ndim: int) -> Matrix:
         """Return the product."""
@@ -60,13 +60,13 @@ class Sequence(Transformation):
 
     def inverse(self) -> Sequence | None:
         """Return the inverse steps in the opposite order."""
-        steps = _inverses(self.steps[::-1])
+        steps = _invert_all(self.steps[::-1])
         return None if steps is None else Sequence(steps)
 
 
 @dataclass(frozen=True, slots=True)
 class DimensionPart:
-    """What makes the `outputs` of a `ByDimension` of its `inputs`; indices of axes."""
+    """A part of a `ByDimension`; `inputs` and `outputs` are indices of axes."""
 
     transformation: Transformation
     inputs: tuple[int, ...]
@@ -75,11 +75,11 @@ class DimensionPart:
 
 @dataclass(frozen=True, slots=True)
 class ByDimension(Transformation):
-    """Each output axis is made by one of the `parts`."""
+    """Transformations of separate axes; each output axis belongs to one part."""
 
     parts: tuple[DimensionPart, ...]
 
-    def gives(self, ndim: int) -> int:
+    def count_outputs(self, ndim: int) -> int:
         """Return the number of outputs of all parts."""
         outputs = sorted(i for part in self.parts for i in part.outputs)
         if outputs != list(range(len(outputs))):
@@ -87,18 +87,18 @@ class ByDimension(Transformation):
         for part in self.parts:
             if not all(0 <= i < ndim for i in part.inputs):
                 raise ValueError(f"There are {ndim} input axes, not {part.inputs}.")
-            if part.transformation.gives(len(part.inputs)) != len(part.outputs):
+            if part.transformation.count_outputs(len(part.inputs)) != len(part.outputs):
                 raise ValueError(f"A part does not make {len(part.outputs)} axes.")
         return len(outputs)
 
     @property
-    def linear(self) -> bool:
+    def is_linear(self) -> bool:
         """Whether all parts are."""
-        return all(part.transformation.linear for part in self.parts)
+        return all(part.transformation.is_linear for part in self.parts)
 
     def matrix(self, ndim: int) -> Matrix:
         """Return the matrices of the parts at their rows and columns."""
-        whole = np.zeros((self.gives(ndim) + 1, ndim + 1))
+        whole = np.zeros((self.count_outputs(ndim) + 1, ndim + 1))
         whole[-1, -1] = 1
         for part in self.parts:
             block = part.transformation.matrix(len(part.inputs))
@@ -107,7 +107,7 @@ class ByDimension(Transformation):
 
     def apply(self, points: Points) -> Points:
         """Transform points, part by part."""
-        result = np.empty((len(points), self.gives(points.shape[1])))
+        result = np.empty((len(points), self.count_outputs(points.shape[1])))
         for part in self.parts:
             made = part.transformation.apply(points[:, list(part.inputs)])
             result[:, list(part.outputs)] = made
@@ -116,7 +116,7 @@ class ByDimension(Transformation):
     def inverse(self) -> ByDimension | None:
         """Invert each part; None where an input is used by several parts or none."""
         used = sorted(i for part in self.parts for i in part.inputs)
-        inner = _inverses(tuple(part.transformation for part in self.parts))
+        inner = _invert_all(tuple(part.transformation for part in self.parts))
         if used != list(range(len(used))) or inner is None:
             return None
         pairs = zip(self.parts, inner, strict=True)
@@ -127,22 +127,22 @@ class ByDimension(Transformation):
 
 @dataclass(frozen=True, slots=True)
 class Bijection(Transformation):
-    """`forward`, and `backward`, its inverse as the file states it."""
+    """A transformation with its inverse `backward`, as the file states it."""
 
     forward: Transformation
     backward: Transformation
 
-    def gives(self, ndim: int) -> int:
-        """Return what `forward` gives; `backward` must take it back."""
-        count = self.forward.gives(ndim)
-        if self.backward.gives(count) != ndim:
+    def count_outputs(self, ndim: int) -> int:
+        """Return the number of outputs of `forward`; `backward` must fit."""
+        count = self.forward.count_outputs(ndim)
+        if self.backward.count_outputs(count) != ndim:
             raise ValueError("The inverse of a bijection has another number of axes.")
         return count
 
     @property
-    def linear(self) -> bool:
+    def is_linear(self) -> bool:
         """Whether `forward` is."""
-        return self.forward.linear
+        return self.forward.is_linear
 
     def matrix(self, ndim: int) -> Matrix:
         """Return the matrix of `forward`."""
@@ -153,13 +153,13 @@ class Bijection(Transformation):
         return self.forward.apply(points)
 
     def inverse(self) -> Bijection:
-        """Change the roles."""
+        """Exchange the two."""
         return Bijection(self.backward, self.forward)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldTransformation(Transformation):
-    """What a field of vectors does.
+    """Base class of transformations by a field of vectors.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class FieldTransformation(Transformation):
             raise ValueError(f"The vectors at {self.path} are not opened.")
         return self.field
 
-    def gives(self, ndim: int) -> int:
+    def count_outputs(self, ndim: int) -> int:
         """Return the number of components of the vectors."""
         takes = len(self.vectors.grid)
         if takes != ndim:
@@ -190,12 +190,12 @@ class FieldTransformation(Transformation):
         return self.vectors.components
 
     @property
-    def linear(self) -> bool:
-        """Not a field."""
+    def is_linear(self) -> bool:
+        """False: a field has no matrix."""
         return False
 
     def matrix(self, ndim: int) -> Matrix:
-        """Fail: a field has no matrix."""
+        """Raise: a field has no matrix."""
         raise ValueError(f"The field at {self.path} is not a matrix.")
 
     def inverse(self) -> Transformation | None:
@@ -207,17 +207,17 @@ class FieldTransformation(Transformation):
 class Displacements(FieldTransformation):
     """y = x + d(x)."""
 
-    def gives(self, ndim: int) -> int:
+    def count_outputs(self, ndim: int) -> int:
         """Return `ndim`: there is one displacement for each axis."""
-        count = FieldTransformation.gives(self, ndim)
+        count = FieldTransformation.count_outputs(self, ndim)
         if count != ndim:
             raise ValueError(f"{self.path}: {count} displacements for {ndim} axes.")
         return count
 
     def apply(self, points: Points) -> Points:
-        """Displace points."""
-        self.gives(points.shape[1])
-        return points + self.vectors.sample(points, self.interpolation)
+        """Add the displacements to points."""
+        self.count_outputs(points.shape[1])
+        return points + self.vectors.sample_vectors(points, self.interpolation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,34 +225,34 @@ class Coordinates(FieldTransformation):
     """y = c(x)."""
 
     def apply(self, points: Points) -> Points:
-        """Look points up."""
-        self.gives(points.shape[1])
-        return self.vectors.sample(points, self.interpolation)
+        """Return the coordinates at points."""
+        self.count_outputs(points.shape[1])
+        return self.vectors.sample_vectors(points, self.interpolation)
 
 
 @dataclass(frozen=True, slots=True)
 class Inverse(Transformation):
-    """The x with of(x) = y: ``inverseOf`` of the drafts, removed in 0.6.dev3.
+    """The inverse of a transformation: ``inverseOf`` of drafts before 0.6.dev3.
 
-    Solved by Newton's method where there is no closed form.
+    Computed by Newton's method where there is no closed form.
     """
 
     of: Transformation
 
-    def gives(self, ndim: int) -> int:
-        """Return what the closed form gives, else `ndim`."""
+    def count_outputs(self, ndim: int) -> int:
+        """Return the number of outputs of the closed form, else `ndim`."""
         closed = self.of.inverse()
         if closed is not None:
-            return closed.gives(ndim)
-        if self.of.gives(ndim) != ndim:
+            return closed.count_outputs(ndim)
+        if self.of.count_outputs(ndim) != ndim:
             raise ValueError("Only as many axes as before can be solved for.")
         return ndim
 
     @property
-    def linear(self) -> bool:
-        """Whether there is a closed form that is."""
+    def is_linear(self) -> bool:
+        """Whether there is a closed form that is linear."""
         closed = self.of.inverse()
-        return closed is not None and closed.linear
+        return closed is not None and closed.is_linear
 
     def matrix(self, ndim: int) -> Matrix:
         """Return the matrix of the closed form."""
@@ -262,7 +262,7 @@ class Inverse(Transformation):
         return closed.matrix(ndim)
 
     def apply(self, points: Points) -> Points:
-        """Find the points that `of` takes to these."""
+        """Find the points that `of` maps to these."""
         closed = self.of.inverse()
         if closed is not None:
             return closed.apply(points)
@@ -272,32 +272,34 @@ class Inverse(Transformation):
                     points = Inverse(step).apply(points)
                 return points
             case ByDimension(parts):
-                result = np.full((len(points), self.gives(points.shape[1])), np.nan)
+                result = np.full(
+                    (len(points), self.count_outputs(points.shape[1])), np.nan
+                )
                 for part in parts:
                     made = Inverse(part.transformation)
                     result[:, list(part.inputs)] = made.apply(
                         points[:, list(part.outputs)]
                     )
                 return result
-        self.gives(points.shape[1])
+        self.count_outputs(points.shape[1])
         if not isinstance(self.of, Coordinates):
-            return solved(self.of.apply, points, points)
-        # Coordinates may lie anywhere: start from the nearest of some known points.
-        known = lattice(*self.of.vectors.domain, 9)
+            return solve_points(self.of.apply, points, points)
+        # Coordinates may be anywhere: start at the nearest of some known points.
+        known = make_lattice(*self.of.vectors.domain, 9)
         values = self.of.apply(known)
         nearest = [np.linalg.norm(values - p, axis=1).argmin() for p in points]
-        return solved(self.of.apply, points, known[nearest])
+        return solve_points(self.of.apply, points, known[nearest])
 
     def inverse(self) -> Transformation:
-        """Return what it is the inverse of."""
+        """Return the transformation itself."""
         return self.of
 
 
-def composed(*steps: Transformation) -> Transformation:
-    """Join steps, the first applied first; sequences opened, identities left out."""
+def compose_steps(*steps: Transformation) -> Transformation:
+    """Join steps, the first applied first, without nested sequences and identities."""
     flat: list[Transformation] = []
     for step in steps:
-        whole = composed(*step.steps) if isinstance(step, Sequence) else step
+        whole = compose_steps(*step.steps) if isinstance(step, Sequence) else step
         flat += whole.steps if isinstance(whole, Sequence) else (whole,)
     flat = [step for step in flat if not isinstance(step, Identity)]
     if len(flat) == 1:
@@ -305,30 +307,29 @@ def composed(*steps: Transformation) -> Transformation:
     return Sequence(tuple(flat)) if flat else Identity()
 
 
-def smoothed(transformation: Transformation) -> Transformation:
-    """Interpolate fields linearly that take the nearest vector.
-
-    Such a field is a flight of steps: it has no slope, and leads to few points only.
-    """
+def smooth_fields(transformation: Transformation) -> Transformation:
+    """Replace nearest by linear interpolation in fields."""
+    # A field of nearest vectors has no slope, and maps to few points only: Newton's
+    # method cannot invert it.
     match transformation:
         case FieldTransformation(interpolation="nearest"):
             return replace(transformation, interpolation="linear")
         case Sequence(steps):
-            return Sequence(tuple(map(smoothed, steps)))
+            return Sequence(tuple(map(smooth_fields, steps)))
         case ByDimension(parts):
-            inner = [smoothed(part.transformation) for part in parts]
+            inner = [smooth_fields(part.transformation) for part in parts]
             pairs = zip(parts, inner, strict=True)
             return ByDimension(tuple(replace(p, transformation=t) for p, t in pairs))
         case Bijection(forward, backward):
-            return Bijection(smoothed(forward), smoothed(backward))
+            return Bijection(smooth_fields(forward), smooth_fields(backward))
         case Inverse(of):
-            return Inverse(smoothed(of))
+            return Inverse(smooth_fields(of))
     return transformation
 
 
-def _inverses(
+def _invert_all(
     transformations: tuple[Transformation, ...],
 ) -> tuple[Transformation, ...] | None:
     inverses = [transformation.inverse() for transformation in transformations]
-    whole = tuple(one for one in inverses if one is not None)
-    return whole if len(whole) == len(inverses) else None
+    known = tuple(inverse for inverse in inverses if inverse is not None)
+    return known if len(known) == len(inverses) else None

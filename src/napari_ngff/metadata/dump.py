@@ -1,4 +1,4 @@
-"""Model to attributes of OME-Zarr 0.1 to 0.6; strict where `parse` is lenient.
+"""Writes attributes of OME-Zarr 0.1 to 0.6; strict where `parse` is lenient.
 
 Each function returns the attributes of one group: the root keys of ``.zattrs`` up to
 0.4, an object with the one key ``"ome"`` from 0.5 on. What a version cannot state is
@@ -42,7 +42,8 @@ __all__ = [
 ]
 
 VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
-"""What can be written, oldest first; single digits, so that they compare as text."""
+"""Versions that can be written, oldest first; single digits, so that they compare as
+text."""
 
 ALPHANUMERIC = re.compile(r"[A-Za-z0-9]+")
 NODE_NAME = re.compile(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")  # 0.6: a Zarr node name
@@ -79,7 +80,7 @@ def dump_image(image: ImageMetadata, version: str) -> JSON:
     if version == "0.3":
         # "MUST" of 0.3, so that xarray finds the names of the dimensions.
         content["_ARRAY_DIMENSIONS"] = list(image.multiscales[0].axis_names)
-    return wrap(content, version)
+    return wrap_content(content, version)
 
 
 def dump_labels(paths: Iterable[str], version: str) -> JSON:
@@ -103,7 +104,7 @@ def dump_labels(paths: Iterable[str], version: str) -> JSON:
     for path in labels:
         if not path.strip("/") or path.startswith("/"):
             raise ValueError(f"{path!r} is not a path below the labels group.")
-    return wrap({"labels": labels}, version)
+    return wrap_content({"labels": labels}, version)
 
 
 def dump_plate(plate: PlateMetadata, version: str) -> JSON:
@@ -138,7 +139,7 @@ def dump_plate(plate: PlateMetadata, version: str) -> JSON:
         content["acquisitions"] = dump_acquisitions(plate)
     if version <= "0.5":
         content["version"] = version
-    return wrap({"plate": content}, version)
+    return wrap_content({"plate": content}, version)
 
 
 def dump_well(well: WellMetadata, version: str) -> JSON:
@@ -165,11 +166,11 @@ def dump_well(well: WellMetadata, version: str) -> JSON:
     content: JSON = {"images": images}
     if version <= "0.5":
         content["version"] = version
-    return wrap({"well": content}, version)
+    return wrap_content({"well": content}, version)
 
 
-def wrap(content: JSON, version: str) -> JSON:
-    """Put `content` where the version keeps it."""
+def wrap_content(content: JSON, version: str) -> JSON:
+    """Put `content` under the key that the version uses."""
     if version <= "0.4":
         return content
     return {"ome": {"version": version, **content}}
@@ -241,7 +242,7 @@ def dump_channel(channel: Channel, index: int) -> JSON:
         if value is None or not math.isfinite(value):
             raise ValueError(f"window.{key} of channel {index} must be a number.")
     content: JSON = {"color": "".join(f"{byte:02X}" for byte in channel.color)}
-    content["window"] = {key: plain(value) for key, value in limits.items()}
+    content["window"] = {key: to_plain(value) for key, value in limits.items()}
     if channel.label is not None:
         content["label"] = channel.label
     if channel.active is not None:
@@ -279,7 +280,7 @@ def dump_label(label: LabelInfo, version: str) -> JSON:
 
 def dump_properties(value: int, row: JSON) -> JSON:
     """Return the properties of one label value as plain JSON."""
-    content = {key: plain(entry) for key, entry in row.items()}
+    content = {key: to_plain(entry) for key, entry in row.items()}
     try:
         json.dumps(content, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -331,7 +332,7 @@ def check_version(version: str) -> None:
 
 
 def check_unique(values: Sequence[Any], what: str) -> None:
-    """Refuse a value that is there twice."""
+    """Refuse duplicates."""
     twice = [value for i, value in enumerate(values) if value in values[:i]]
     if twice:
         raise ValueError(f"The {what} {twice[0]!r} is there twice.")
@@ -395,8 +396,10 @@ def check_levels(multiscale: Multiscale, version: str) -> None:
         )
 
 
-def plain(value: Any) -> Any:
-    """Turn a numpy scalar into what JSON knows; leave anything else as it is."""
+def to_plain(value: Any) -> Any:
+    """Convert a numpy scalar into a number of Python; return other values as they
+    are.
+    """
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -413,9 +416,9 @@ CLEAR = (0, 0, 0, 0)
 
 
 def usual_color(value: int) -> tuple[int, int, int, int]:
-    """Return the colour in which a label without its own is shown."""
+    """Return the colour of a label without its own colour."""
     if value == 0:
         return CLEAR
-    at = 3 * ((value - 1) % (len(CYCLE) // 3))
-    red, green, blue = CYCLE[at : at + 3]
+    start = 3 * ((value - 1) % (len(CYCLE) // 3))
+    red, green, blue = CYCLE[start : start + 3]
     return red, green, blue, 255

@@ -1,4 +1,4 @@
-"""Vectors on a regular grid: sampling between its points, and solving for a point.
+"""Fields of vectors on a regular grid: interpolation, and inversion by points.
 
 Points are rows: n points of N axes are an array (n, N). "The pixel/voxel center is the
 origin of the continuous coordinate system" (0.6), so element ``i`` of a grid lies at
@@ -23,9 +23,9 @@ __all__ = [
     "FieldArray",
     "Points",
     "VectorField",
-    "interpolated",
-    "lattice",
-    "solved",
+    "interpolate_array",
+    "make_lattice",
+    "solve_points",
 ]
 
 Points = npt.NDArray[np.float64]
@@ -35,21 +35,21 @@ INTERPOLATIONS = {"nearest": 0, "linear": 1, "cubic": 3}
 """Name in the format -> degree of the spline."""
 
 SPLINE_REACH = 12
-"""Voxels around a block that still matter to a cubic spline in it: the influence of a
-value falls by the factor 0.27 with each voxel, so beyond that it is below 2e-7."""
+"""Voxels around a block that a cubic spline in it needs: the influence of a value falls
+by the factor 0.27 with each voxel, and is below 2e-7 beyond that."""
 
 WHOLE = 1e-6
-"""Index coordinates that near to an integer are taken for it: reading less data."""
+"""Index coordinates this near to an integer are rounded, so that less data is read."""
 
 MAX_ELEMENTS = 1 << 24
-"""Points far apart in a large array are read in parts of at most so many elements."""
+"""Elements of an array that are read at once, for points that are far apart."""
 
 MAX_STEPS = 50
 DIFFERENCE = 1e-4
 
 
 class FieldArray(Protocol):
-    """An array that is read by rectangles."""
+    """An array that is read by boxes."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,24 +59,24 @@ class FieldArray(Protocol):
         """Read ``start..stop`` per axis."""
 
 
-def interpolated(
+def interpolate_array(
     read: Callable[[tuple[tuple[int, int], ...]], npt.NDArray[Any]],
     shape: tuple[int, ...],
     index: Points,
     order: int,
 ) -> npt.NDArray[Any]:
-    """Sample an array between its elements; reads the part that is needed.
+    """Interpolate an array at points; only the box around them is read.
 
     Parameters
     ----------
     read
-        Returns a rectangle of the array, ``start..stop`` per axis; behind the axes of
-        `shape` it may have one more, whose elements are sampled alike.
+        Reads a box of the array, ``start..stop`` per axis. It may have one more axis
+        behind those of `shape`, of components that are interpolated alike.
     shape
         Of the array.
     index
-        Where, in index coordinates, (points, axes); outside of the array its edge
-        counts.
+        Points in index coordinates, (points, axes); outside of the array, its edge is
+        used.
     order
         Degree of the spline: 0 nearest (halves go up), 1 linear, 3 cubic.
 
@@ -101,7 +101,7 @@ def interpolated(
     if math.prod(spread.tolist()) > MAX_ELEMENTS and len(index) > 1:
         middle = np.argsort(coordinates[spread.argmax()], kind="stable")
         halves = np.array_split(middle, 2)
-        parts = [interpolated(read, shape, index[half], order) for half in halves]
+        parts = [interpolate_array(read, shape, index[half], order) for half in halves]
         whole = np.empty((len(index), *parts[0].shape[1:]), parts[0].dtype)
         for half, part in zip(halves, parts, strict=True):
             whole[half] = part
@@ -123,7 +123,7 @@ def interpolated(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorField:
-    """Vectors at the points of a grid, that of ``displacements`` and ``coordinates``.
+    """Vectors at the points of a grid, for ``displacements`` and ``coordinates``.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class VectorField:
         The grid's axes in the order of the input's, and the one with the components,
         in the order of the output's.
     vector_axis
-        Index of the latter; None for an array without it (one component).
+        Index of the axis of components; None for an array without it (one component).
     scale, translation
         Of the grid's axes: index coordinates -> input coordinates.
     """
@@ -159,24 +159,24 @@ class VectorField:
         last = first + np.array(self.scale) * (np.array(self.grid) - 1)
         return np.minimum(first, last), np.maximum(first, last)
 
-    def sample(self, points: Points, interpolation: str) -> Points:
+    def sample_vectors(self, points: Points, interpolation: str) -> Points:
         """Return the vectors at input coordinates, (points, components).
 
-        Outside of the grid its edge counts; the format is silent on that. Points that
-        are NaN, as what an earlier field does not reach, stay so.
+        Points that are NaN stay so: an earlier field did not reach them.
         """
+        # Outside of the grid, its edge is used: the format does not define that.
         index = (points - np.array(self.translation)) / np.array(self.scale)
         order = INTERPOLATIONS[interpolation]
         lost = np.isnan(index)
         if lost.any():
             index[lost] = 0
-        vectors = interpolated(self._read, self.grid, index, order)
+        vectors = interpolate_array(self._read_box, self.grid, index, order)
         vectors = vectors.astype(np.float64, copy=False)
         if lost.any():
             vectors[lost.any(axis=1)] = np.nan
         return vectors
 
-    def _read(self, box: tuple[tuple[int, int], ...]) -> npt.NDArray[Any]:
+    def _read_box(self, box: tuple[tuple[int, int], ...]) -> npt.NDArray[Any]:
         if self.vector_axis is None:
             return self.array.read(box)[..., None]
         axis = self.vector_axis
@@ -184,15 +184,15 @@ class VectorField:
         return np.moveaxis(block, axis, -1)
 
 
-def lattice(low: Points, high: Points, count: int) -> Points:
-    """Return `count` points along each axis that varies from `low` to `high`."""
+def make_lattice(low: Points, high: Points, count: int) -> Points:
+    """Return a lattice of `count` points per axis; one where `low` is `high`."""
     lines = [
         np.linspace(a, b, count if b > a else 1) for a, b in zip(low, high, strict=True)
     ]
     return np.array(list(itertools.product(*lines)))
 
 
-def solved(
+def solve_points(
     function: Callable[[Points], Points],
     targets: Points,
     guesses: Points,
@@ -207,14 +207,14 @@ def solved(
     targets
         Its values, (points, N).
     guesses
-        Where to start from, alike.
+        Points to start from, of the same shape.
     tolerance
         Largest distance from the target, relative to the spread of all targets.
 
     Returns
     -------
     ndarray
-        Like `targets`; NaN where none was found.
+        Like `targets`; NaN where no point was found.
     """
     x = np.array(guesses, dtype=np.float64)
     ndim = x.shape[1]
@@ -238,7 +238,7 @@ def solved(
         )
         rest = function(moved) - targets[open_]
         worse = np.linalg.norm(rest, axis=1) > away[open_]
-        # Halfway where a full step overshoots, as at the kinks of a linear field.
+        # A half step where a full one overshoots, as at the kinks of a linear field.
         moved[worse] = (moved[worse] + points_left[worse]) / 2
         x[open_] = moved
         missing[open_] = function(moved) - targets[open_]

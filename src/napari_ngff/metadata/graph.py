@@ -1,4 +1,4 @@
-"""All coordinate systems of a hierarchy, and the way from any one to any other."""
+"""The graph of the coordinate systems of a hierarchy."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from napari_ngff.metadata.compound import composed
+from napari_ngff.metadata.compound import compose_steps
 from napari_ngff.metadata.transform import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from napari_ngff.metadata.systems import Axis, Link, Reference
+    from napari_ngff.metadata.systems import Axis, Reference, SystemLink
     from napari_ngff.metadata.transform import Transformation
 
 __all__ = ["SystemGraph"]
 
 FIELD_COST = 10_000
 LOSS_COST = 100
-"""A way of matrices is better than one with a field, and one that keeps all axes
-better than one that drops some; of equal ones, the shortest.
+"""A way of matrices is preferred to one with a field, one that keeps all axes to one
+that drops some, and of equal ones the shortest.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SystemGraph:
-    """Systems, and links between them; here all paths begin at the hierarchy's root.
+    """Systems and links between them; all paths begin at the root of the hierarchy.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class SystemGraph:
     """
 
     systems: dict[Reference, tuple[Axis, ...]] = field(default_factory=dict)
-    links: tuple[Link, ...] = ()
+    links: tuple[SystemLink, ...] = ()
 
     def way(self, start: Reference, goal: Reference) -> Transformation | None:
         """Find the transformation from one system to another, in either direction of
@@ -49,37 +49,44 @@ class SystemGraph:
         Transformation or None
             None where there is no way, or one of the systems is not known.
         """
-        return self.ways(start).get(goal)
+        return self.find_ways(start).get(goal)
 
-    def ways(self, start: Reference) -> dict[Reference, Transformation]:
+    def find_ways(self, start: Reference) -> dict[Reference, Transformation]:
         """Find the transformations from one system to all that can be reached."""
         if start not in self.systems:
             return {}
-        found: dict[Reference, Transformation] = {}
+        ways: dict[Reference, Transformation] = {}
+        # Dijkstra's algorithm.
         number = itertools.count()  # makes entries of equal cost comparable
         queue: list[tuple[int, int, Reference, Transformation]] = []
         heapq.heappush(queue, (0, next(number), start, Identity()))
         while queue:
-            cost, _, here, way = heapq.heappop(queue)
-            if here in found:
+            cost, _, system, way = heapq.heappop(queue)
+            if system in ways:
                 continue
-            found[here] = way
-            for there, step in self.steps(here):
-                price = cost + self.cost(here, there, step)
-                heapq.heappush(queue, (price, next(number), there, composed(way, step)))
-        return found
+            ways[system] = way
+            for target, step in self.list_steps(system):
+                price = cost + self.rate_step(system, target, step)
+                heapq.heappush(
+                    queue, (price, next(number), target, compose_steps(way, step))
+                )
+        return ways
 
-    def steps(self, here: Reference) -> Iterator[tuple[Reference, Transformation]]:
-        """Yield the neighbours of a system, and how to get there."""
+    def list_steps(
+        self, system: Reference
+    ) -> Iterator[tuple[Reference, Transformation]]:
+        """Yield the systems next to one, with the transformations to them."""
         for link in self.links:
-            if link.input == here:
+            if link.input == system:
                 yield link.output, link.transformation
-            if link.output == here:
+            if link.output == system:
                 opposite = link.transformation.inverse()
                 if opposite is not None:
                     yield link.input, opposite
 
-    def cost(self, here: Reference, there: Reference, step: Transformation) -> int:
-        """Rate a step; the lower the better."""
-        loses = len(self.systems[there]) < len(self.systems[here])
-        return 1 + (not step.linear) * FIELD_COST + loses * LOSS_COST
+    def rate_step(
+        self, system: Reference, target: Reference, step: Transformation
+    ) -> int:
+        """Return the cost of a step."""
+        loses = len(self.systems[target]) < len(self.systems[system])
+        return 1 + (not step.is_linear) * FIELD_COST + loses * LOSS_COST

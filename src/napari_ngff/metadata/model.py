@@ -1,4 +1,4 @@
-"""The format as frozen values: one model for OME-Zarr 0.1 to 0.6; no I/O.
+"""Metadata of OME-Zarr as frozen values: one model for 0.1 to 0.6; no I/O.
 
 Axis order is the order of ``Multiscale.axes``; every per-axis tuple of a
 multiscale has one entry per axis in that order. Paths are relative to the group
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.metadata.systems import (
     Axis,
     CoordinateSystem,
-    Link,
     Reference,
     Scene,
+    SystemLink,
 )
 
 if TYPE_CHECKING:
@@ -29,14 +29,13 @@ __all__ = [
     "Channel",
     "CollectionMetadata",
     "Consequence",
+    "ContrastWindow",
     "CoordinateSystem",
-    "Field",
+    "GroupKind",
+    "GroupMetadata",
     "ImageMetadata",
-    "Kind",
     "LabelInfo",
     "Level",
-    "Link",
-    "Metadata",
     "Multiscale",
     "Omero",
     "PlateMetadata",
@@ -44,9 +43,10 @@ __all__ = [
     "Reference",
     "Scene",
     "Severity",
+    "SystemLink",
+    "WellField",
     "WellMetadata",
     "WellReference",
-    "Window",
 ]
 
 JSON = dict[str, Any]
@@ -54,14 +54,14 @@ JSON = dict[str, Any]
 
 
 class Severity(StrEnum):
-    """How bad a deviation is: a broken MUST is an error, a broken SHOULD a warning."""
+    """Severity of a deviation: a broken MUST is an error, a broken SHOULD a warning."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Consequence(StrEnum):
-    """What the viewer does about a problem, where code asks for it."""
+    """What is not shown because of a problem."""
 
     IGNORED = "It is ignored."
     LEFT_OUT = "It is left out."
@@ -93,9 +93,9 @@ class Problem:
         Place inside the document, such as ``"multiscales/0/axes/1/unit"``; prefixed
         by ``"<path of the group>:"`` once the group is known.
     text
-        What is wrong, with the rule it breaks quoted where there is one.
+        What is wrong, with a quote of the broken rule.
     consequence
-        What the viewer does about it; a `Consequence` where something is left out.
+        What is done about it; a `Consequence` where something is left out.
     """
 
     code: str
@@ -110,8 +110,8 @@ class Problem:
         return isinstance(self.consequence, Consequence) and self.consequence.is_loss
 
 
-class Kind(StrEnum):
-    """What a group is; a group may be several, the first of this order leads."""
+class GroupKind(StrEnum):
+    """Kind of a group; if a group has several, the first of this order is used."""
 
     PLATE = "plate"
     COLLECTION = "collection"
@@ -148,7 +148,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Multiscale:
-    """A pyramid as its metadata states it; levels from the finest to the coarsest.
+    """A pyramid as metadata states it; levels from the finest to the coarsest.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class Multiscale:
     method: str | None = None
     intrinsic: str = ""
     systems: tuple[CoordinateSystem, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[SystemLink, ...] = ()
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -190,10 +190,10 @@ class Multiscale:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """Contrast: what is shown (`start`, `end`) inside what is possible (`min`, `max`).
+class ContrastWindow:
+    """Contrast limits: shown (`start`, `end`) and possible ones (`min`, `max`).
 
-    All in intensity values of the pixels; None where not given.
+    In intensity values of the pixels; None where not stated.
     """
 
     start: float | None = None
@@ -204,7 +204,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """How one channel wants to be shown.
+    """Rendering settings of one channel.
 
     Attributes
     ----------
@@ -214,7 +214,7 @@ class Channel:
 
     label: str | None = None
     color: tuple[int, int, int] | None = None
-    window: Window | None = None
+    window: ContrastWindow | None = None
     active: bool | None = None
     inverted: bool = False
 
@@ -278,8 +278,10 @@ class ImageMetadata:
 
 @dataclass(frozen=True, slots=True)
 class WellReference:
-    """A well as its plate lists it; `row` and `column` are 0-based indices into the
-    plate's rows and columns, `path` is where its group is (never built from names).
+    """A well as its plate lists it.
+
+    `row` and `column` are 0-based indices into the plate's rows and columns; `path` is
+    that of its group, and never built from names.
     """
 
     path: str
@@ -289,7 +291,7 @@ class WellReference:
 
 @dataclass(frozen=True, slots=True)
 class Acquisition:
-    """One run over a plate; it began and ended at seconds since 1970."""
+    """One run over a plate; its start and end are in seconds since 1970."""
 
     id: int
     name: str | None = None
@@ -299,7 +301,7 @@ class Acquisition:
 
 @dataclass(frozen=True, slots=True)
 class PlateMetadata:
-    """A screen: names of rows and columns, and the wells that exist."""
+    """A plate: names of rows and columns, and the wells that exist."""
 
     name: str
     rows: tuple[str, ...]
@@ -310,7 +312,7 @@ class PlateMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class WellField:
     """One image of a well: path relative to the well, acquisition id or None."""
 
     path: str
@@ -321,7 +323,7 @@ class Field:
 class WellMetadata:
     """The fields of one well, in file order."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[WellField, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,14 +336,14 @@ class CollectionMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
-    """All that the attributes of one group say.
+class GroupMetadata:
+    """The parsed attributes of one group.
 
     Attributes
     ----------
     version
-        As written ("0.4", "0.6.dev3"), or what the shape of the document implies
-        where it says nothing ("0.1" to "0.6"); None where nothing OME is there.
+        As written ("0.4", "0.6.dev3"), or as the form of the document implies ("0.1" to
+        "0.6"); None without OME metadata.
     labels
         Paths of a ``labels`` group, relative to it; None where it is none.
     series
@@ -361,17 +363,17 @@ class Metadata:
     problems: tuple[Problem, ...] = ()
 
     @property
-    def kind(self) -> Kind | None:
-        """What the group leads as, or None where it holds nothing of OME-Zarr."""
+    def kind(self) -> GroupKind | None:
+        """First kind of the group, or None without OME metadata."""
         image = self.image
         present = (
-            (Kind.PLATE, self.plate),
-            (Kind.COLLECTION, self.collection),
-            (Kind.SCENE, self.scene),
-            (Kind.LABEL, image and image.label),
-            (Kind.IMAGE, image),
-            (Kind.WELL, self.well),
-            (Kind.LABELS, self.labels),
-            (Kind.SERIES, self.series),
+            (GroupKind.PLATE, self.plate),
+            (GroupKind.COLLECTION, self.collection),
+            (GroupKind.SCENE, self.scene),
+            (GroupKind.LABEL, image and image.label),
+            (GroupKind.IMAGE, image),
+            (GroupKind.WELL, self.well),
+            (GroupKind.LABELS, self.labels),
+            (GroupKind.SERIES, self.series),
         )
         return next((kind for kind, value in present if value is not None), None)

@@ -1,4 +1,4 @@
-"""Multiscales of any version: their levels, each with one scale and one translation.
+"""Parses multiscales of any version: levels with one scale and translation each.
 
 Transformations apply to a point in index coordinates of a level, in the order of
 their list: up to 0.5 those of the dataset and then those of the multiscale, which
@@ -28,7 +28,7 @@ __all__ = ["parse_multiscales"]
 SIMPLE = ("scale", "translation", "identity")
 
 MAX_NESTING = 16
-"""Of sequences inside sequences, which no version bounds."""
+"""Depth of sequences inside sequences, which no version limits."""
 
 
 def parse_multiscales(multiscales: Cursor, minor: int) -> tuple[Multiscale, ...]:
@@ -41,40 +41,43 @@ def parse_multiscales(multiscales: Cursor, minor: int) -> tuple[Multiscale, ...]
     minor
         4 for version 0.4.
     """
-    items = multiscales.items()
-    if multiscales.present and not items:
+    items = multiscales.list_items()
+    if multiscales.is_present and not items:
         text = '"multiscales" contains at least one multiscale.'
-        multiscales.error("multiscales-empty", text, "There is no image.")
+        multiscales.report_error("multiscales-empty", text, "There is no image.")
     parsed = (parse_multiscale(item, minor) for item in items)
     return tuple(multiscale for multiscale in parsed if multiscale is not None)
 
 
 def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
-    """Read one multiscale; None where none of its datasets can be found."""
+    """Read one multiscale; None where no dataset has a usable path."""
     if not multiscale.is_object():
         return None
     datasets = [
         (path, dataset_transforms(dataset, minor))
-        for dataset in multiscale.at("datasets").items()
-        if dataset.is_object() and (path := dataset.at("path").path()) is not None
+        for dataset in multiscale.at("datasets").list_items()
+        if dataset.is_object() and (path := dataset.at("path").read_path()) is not None
     ]
     if not datasets:
         text = 'MUST contain the field "datasets" with the path of each level.'
-        multiscale.error("multiscale-unusable", text, Consequence.MULTISCALE_LEFT_OUT)
+        multiscale.report_error(
+            "multiscale-unusable", text, Consequence.MULTISCALE_LEFT_OUT
+        )
         return None
-    name = multiscale.at("name").text() or ""
-    method = multiscale.at("type").text()
-    if minor < 6 and not multiscale.at("coordinateSystems").present:
+    name = multiscale.at("name").read_text() or ""
+    method = multiscale.at("type").read_text()
+    if minor < 6 and not multiscale.at("coordinateSystems").is_present:
         axes = stated_axes(multiscale, minor)
-        shared = multiscale.at("coordinateTransformations").items()
+        shared = multiscale.at("coordinateTransformations").list_items()
         if are_alternatives(shared):
             systems = alternative_systems(shared, axes)
             levels = parse_levels(multiscale, datasets, [], axes)
             links = parse_links(
                 multiscale.at("coordinateTransformations"), {s.name: s for s in systems}
             )
-            own = systems[0].name
-            return Multiscale(name, axes, levels, method, own, systems, links)
+            return Multiscale(
+                name, axes, levels, method, systems[0].name, systems, links
+            )
         levels = parse_levels(multiscale, datasets, shared, axes)
         return Multiscale(name, axes, levels, method)
     systems = parse_systems(multiscale.at("coordinateSystems"))
@@ -89,7 +92,7 @@ def parse_multiscale(multiscale: Cursor, minor: int) -> Multiscale | None:
 
 
 def are_alternatives(shared: Sequence[Cursor]) -> bool:
-    """Tell transformations to systems of their own from steps one after the other.
+    """Return whether transformations lead to different systems, and are not steps.
 
     SpatialData lists them so, with versions such as "0.5-dev-spatialdata": each leads
     from the system of the levels to another one. A single one that only scales and
@@ -98,7 +101,7 @@ def are_alternatives(shared: Sequence[Cursor]) -> bool:
     ends = [item.at(key).at("name") for item in shared for key in ("input", "output")]
     if not ends or not all(isinstance(end.value, str) for end in ends):
         return False
-    simple = (type_of(step) in SIMPLE for step in flattened(shared))
+    simple = (type_of(step) in SIMPLE for step in flatten_transforms(shared))
     return len(shared) > 1 or not all(simple)
 
 
@@ -106,15 +109,15 @@ def alternative_systems(
     shared: Sequence[Cursor], axes: tuple[Axis, ...]
 ) -> tuple[CoordinateSystem, ...]:
     """List the system of the levels and those of `are_alternatives`, each once."""
-    own = str(shared[0].at("input").at("name").value)
-    found = {own: CoordinateSystem(own, axes)}
+    intrinsic = str(shared[0].at("input").at("name").value)
+    systems = {intrinsic: CoordinateSystem(intrinsic, axes)}
     for item in shared:
         output = item.at("output")
         name = str(output.at("name").value)
-        if name not in found:
+        if name not in systems:
             stated = parse_axes(output.at("axes"), 6) or axes
-            found[name] = CoordinateSystem(name, stated)
-    return tuple(found.values())
+            systems[name] = CoordinateSystem(name, stated)
+    return tuple(systems.values())
 
 
 def parse_levels(
@@ -124,12 +127,12 @@ def parse_levels(
     axes: Sequence[Axis],
 ) -> tuple[Level, ...]:
     """Read the levels: path and transformations of each, and those `shared` by all."""
-    chains = [list(flattened(given)) for _, given in datasets]
-    last = list(flattened(shared))
+    chains = [list(flatten_transforms(given)) for _, given in datasets]
+    last = list(flatten_transforms(shared))
     ndim = len(axes) or max(map(stated_length, [*chains, last]))
     for chain in chains:
         check_order(chain)
-    after = composed(last, ndim)
+    after = compose_chain(last, ndim)
     levels: list[Level] = []
     for (path, given), chain in zip(datasets, chains, strict=True):
         whole = other_transformation(given, chain, axes)
@@ -137,7 +140,7 @@ def parse_levels(
             neutral = (1.0,) * ndim, (0.0,) * ndim
             levels.append(Level(path, *neutral, whole))
             continue
-        place = followed(composed(chain, ndim), after, multiscale)
+        place = compose_pair(compose_chain(chain, ndim), after, multiscale)
         levels.append(Level(path, *place))
     return tuple(levels)
 
@@ -147,37 +150,39 @@ def other_transformation(
 ) -> Transformation | None:
     """Read a dataset's transformation that is more than scale and translation.
 
-    None where it is not, or not usable, or is of a version without output systems.
+    None where it is simple, unusable, or of a version without output systems.
     """
-    if not given or not given[0].at("output").present:
+    if not given or not given[0].at("output").is_present:
         return None
     others = [
         step
         for step in chain
         if type_of(step) not in ("scale", "translation", "identity")
-        or (step.at("path").present and not step.at(str(type_of(step))).present)
+        or (step.at("path").is_present and not step.at(str(type_of(step))).is_present)
     ]
     if not others:
         return None
     names = tuple(axis.name for axis in axes)
     transformation = parse_transformation(given[0], ParseScope(outputs=names))
     if transformation is not None:
-        shown = others[0].at("type").described()
+        shown = others[0].at("type").describe_value()
         text = f"Only scale, translation and their sequence apply here, not {shown}"
         consequence = "The transformation is applied anyway."
-        others[0].error("transform-level-type", text, consequence)
+        others[0].report_error("transform-level-type", text, consequence)
     return transformation
 
 
 def stated_axes(multiscale: Cursor, minor: int) -> tuple[Axis, ...]:
-    """Read ``axes``, as 0.3 to 0.5 have them; () where the array has to tell."""
+    """Read ``axes`` of 0.3 to 0.5; () where the arrays decide."""
     axes = parse_axes(multiscale.at("axes"), minor)
     if axes:
         return axes
     if minor <= 2:
         return AXES_BEFORE_0_3
     text = 'Each multiscale MUST contain the field "axes".'
-    multiscale.error("axes-missing", text, "The dimensions of the arrays decide.")
+    multiscale.report_error(
+        "axes-missing", text, "The dimensions of the arrays decide."
+    )
     return ()
 
 
@@ -189,23 +194,27 @@ def intrinsic_system(
 ) -> CoordinateSystem:
     """Find the system that the datasets' transformations lead to (0.6).
 
-    `given` has the transformations of each dataset. The axes are () where the array
-    has to tell.
+    `given` has the transformations of each dataset. The axes are () where the arrays
+    decide.
     """
     if not systems:
         text = 'MUST contain the field "coordinateSystems".'
-        multiscale.error("coordinate-systems-missing", text, '"axes" takes its place.')
+        multiscale.report_error(
+            "coordinate-systems-missing", text, '"axes" takes its place.'
+        )
         return CoordinateSystem("", stated_axes(multiscale, minor))
     outputs = [output_name(transforms[0]) for transforms in given if transforms]
     names = [name for name in outputs if name is not None]
     if len(set(names)) > 1:
         text = "The output of every dataset's transformation MUST be the same system."
-        multiscale.error("intrinsic-system-differs", text, "The first one is used.")
+        multiscale.report_error(
+            "intrinsic-system-differs", text, "The first one is used."
+        )
     intrinsic = next((s for s in systems if names and s.name == names[0]), None)
     if intrinsic is None:
         text = "The output of a dataset's transformation MUST name a coordinate system."
         consequence = "The first coordinate system is used."
-        multiscale.error("intrinsic-system-unknown", text, consequence)
+        multiscale.report_error("intrinsic-system-unknown", text, consequence)
         return systems[0]
     return intrinsic
 
@@ -214,29 +223,31 @@ def output_name(transform: Cursor) -> str | None:
     """Read the name of the output system: an object's, or a string as in drafts."""
     output = transform.at("output")
     if isinstance(output.value, str):
-        output.expected("an object", "It is used as the name of the system.")
+        output.report_expected("an object", "It is used as the name of the system.")
         return output.value
-    return output.at("name").text() if output.is_object() else None
+    return output.at("name").read_text() if output.is_object() else None
 
 
 def dataset_transforms(dataset: Cursor, minor: int) -> list[Cursor]:
-    """Go to the transformations of a dataset that apply one after the other.
+    """Go to the transformations of a dataset, which apply one after the other.
 
     Two with an ``output`` (0.6) are alternatives, of which the first is used.
     """
-    transforms = dataset.at("coordinateTransformations").items()
+    transforms = dataset.at("coordinateTransformations").list_items()
     if not transforms and minor >= 4:
         text = 'MUST contain the field "coordinateTransformations".'
-        dataset.error("transforms-missing", text, "A voxel has the size 1.")
-    if len(transforms) > 1 and transforms[0].at("output").present:
+        dataset.report_error("transforms-missing", text, "A voxel has the size 1.")
+    if len(transforms) > 1 and transforms[0].at("output").is_present:
         text = "A dataset MUST have exactly one transformation in 0.6."
-        dataset.error("transforms-several", text, "The first one is used.")
+        dataset.report_error("transforms-several", text, "The first one is used.")
         return transforms[:1]
     return transforms
 
 
-def flattened(transforms: Sequence[Cursor], depth: int = 0) -> Iterator[Cursor]:
-    """Yield transformations in order, those inside sequences in place of these."""
+def flatten_transforms(
+    transforms: Sequence[Cursor], depth: int = 0
+) -> Iterator[Cursor]:
+    """Yield transformations in order; of a sequence, those inside it."""
     for transform in transforms:
         if not transform.is_object():
             continue
@@ -244,37 +255,41 @@ def flattened(transforms: Sequence[Cursor], depth: int = 0) -> Iterator[Cursor]:
             yield transform
         elif depth == MAX_NESTING:
             text = f"Sequences are nested more than {MAX_NESTING} deep."
-            transform.warning("transform-not-applied", text)
+            transform.report_warning("transform-not-applied", text)
         else:
             draft = transform.at("transforms")  # up to 0.6.dev2
-            inner = draft if draft.present else transform.at("transformations")
-            yield from flattened(inner.items(), depth + 1)
+            inner = draft if draft.is_present else transform.at("transformations")
+            yield from flatten_transforms(inner.list_items(), depth + 1)
 
 
 def type_of(transform: Cursor) -> object:
-    """Return the type as written, or what the parameters tell in its place."""
+    """Return the type as written, or by the parameters where it is missing."""
     stated = transform.at("type")
     known = ("scale", "translation")
-    default = next((key for key in known if transform.at(key).present), None)
-    return stated.value if stated.present else default
+    default = next((key for key in known if transform.at(key).is_present), None)
+    return stated.value if stated.is_present else default
 
 
 def stated_length(chain: Sequence[Cursor]) -> int:
-    """Return the greatest length of a scale or translation, for want of axes."""
+    """Return the greatest length of a scale or translation, where there are no axes."""
     vectors = (step.at(key) for step in chain for key in ("scale", "translation"))
     return max((len(vector.children()) for vector in vectors), default=0)
 
 
 def check_order(chain: Sequence[Cursor]) -> None:
-    """Report a dataset's transformations unless scale, or scale and translation."""
+    """Report transformations of a dataset other than scale, or scale and
+    translation.
+    """
     types = [kind for kind in map(type_of, chain) if kind != "identity"]
     known = all(kind in ("scale", "translation") for kind in types)
     if types and known and types not in (["scale"], ["scale", "translation"]):
         text = '"MUST contain exactly one scale", then at most one translation.'
-        chain[0].error("transforms-order", text, "They are applied in their order.")
+        chain[0].report_error(
+            "transforms-order", text, "They are applied in their order."
+        )
 
 
-def composed(
+def compose_chain(
     chain: Sequence[Cursor], ndim: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return scale and translation of a chain; each of `ndim` entries."""
@@ -282,28 +297,28 @@ def composed(
     for transform in chain:
         kind = type_of(transform)
         if kind == "scale":
-            factors = vector(transform, "scale", 1.0, ndim)
+            factors = read_vector(transform, "scale", 1.0, ndim)
             step = factors, (0.0,) * ndim
         elif kind == "translation":
-            step = (1.0,) * ndim, vector(transform, "translation", 0.0, ndim)
+            step = (1.0,) * ndim, read_vector(transform, "translation", 0.0, ndim)
         elif kind == "identity":
             continue
         else:
-            shown = transform.at("type").described()
+            shown = transform.at("type").describe_value()
             text = f"Only scale, translation and their sequence apply here, not {shown}"
             consequence = "The transformation is not applied."
-            transform.error("transform-not-applied", text, consequence)
+            transform.report_error("transform-not-applied", text, consequence)
             continue
-        scale, translation = followed((scale, translation), step, transform)
+        scale, translation = compose_pair((scale, translation), step, transform)
     return scale, translation
 
 
-def followed(
+def compose_pair(
     first: tuple[tuple[float, ...], tuple[float, ...]],
     then: tuple[tuple[float, ...], tuple[float, ...]],
     place: Cursor,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Compose x -> s2 (s1 x + t1) + t2; reports at `place` what leaves the floats."""
+    """Compose s2 (s1 x + t1) + t2; report numbers that are too large at `place`."""
     scale = tuple(a * b for a, b in zip(first[0], then[0], strict=True))
     translation = tuple(
         factor * t1 + t2
@@ -312,7 +327,9 @@ def followed(
     if all(map(math.isfinite, scale + translation)) and all(scale):
         return scale, translation
     text = "The composed scale or translation is too large or too small for a number."
-    place.error("transform-overflow", text, "The axis has scale 1 and translation 0.")
+    place.report_error(
+        "transform-overflow", text, "The axis has scale 1 and translation 0."
+    )
     good = [
         math.isfinite(s) and math.isfinite(t) and s != 0
         for s, t in zip(scale, translation, strict=True)
@@ -323,23 +340,27 @@ def followed(
     )
 
 
-def vector(transform: Cursor, key: str, neutral: float, ndim: int) -> tuple[float, ...]:
+def read_vector(
+    transform: Cursor, key: str, neutral: float, ndim: int
+) -> tuple[float, ...]:
     """Read a scale or a translation.
 
     A vector of another length is aligned with the last axes, which are the spatial
     ones in every version, and filled up or cut at its beginning.
     """
     stated = transform.at(key)
-    stated.required(f'A {key} MUST contain the field "{key}".', "It is not applied.")
-    numbers = [number.number() for number in stated.items()]
+    stated.require_value(
+        f'A {key} MUST contain the field "{key}".', "It is not applied."
+    )
+    numbers = [number.read_number() for number in stated.list_items()]
     values = [neutral if number is None else number for number in numbers]
     if key == "scale" and 0.0 in values:
-        stated.error("scale-zero", "A scale MUST NOT be 0.", "It is read as 1.")
+        stated.report_error("scale-zero", "A scale MUST NOT be 0.", "It is read as 1.")
         values = [value or 1.0 for value in values]
-    if stated.present and len(values) != ndim:
+    if stated.is_present and len(values) != ndim:
         text = f'"MUST be the same as the length of axes", {ndim}, is {len(values)}.'
         consequence = f"The last axes take its values, others {neutral:g}."
-        stated.warning("transform-length", text, consequence)
+        stated.report_warning("transform-length", text, consequence)
     return tuple(
         [neutral] * (ndim - len(values)) + values[max(len(values) - ndim, 0) :]
     )

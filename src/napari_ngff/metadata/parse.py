@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from xml.parsers import expat
 
 from napari_ngff.metadata.cursor import Cursor
-from napari_ngff.metadata.model import CollectionMetadata, ImageMetadata, Metadata
+from napari_ngff.metadata.model import CollectionMetadata, GroupMetadata, ImageMetadata
 from napari_ngff.metadata.multiscales import parse_multiscales
 from napari_ngff.metadata.rendering import parse_label, parse_omero
 from napari_ngff.metadata.screen import parse_plate, parse_well
@@ -20,7 +20,7 @@ from napari_ngff.metadata.systems_parse import is_draft_scene, parse_scene
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
 
-__all__ = ["image_names", "parse"]
+__all__ = ["image_names", "parse_attributes"]
 
 LAYOUT = "bioformats2raw.layout"
 
@@ -28,11 +28,11 @@ VERSIONED = ("plate", "well", "image-label", "omero")
 """What states a version of its own up to 0.4, after the multiscales."""
 
 KEYS = (LAYOUT, "scene", "multiscales", "labels", "series", *VERSIONED)
-"""What makes attributes those of OME-Zarr."""
+"""Keys of which OME metadata has at least one."""
 
 
-def parse(attributes: object, zarr_format: int) -> Metadata:
-    """Read all that the attributes of one group say.
+def parse_attributes(attributes: object, zarr_format: int) -> GroupMetadata:
+    """Parse the attributes of one group.
 
     Parameters
     ----------
@@ -45,21 +45,21 @@ def parse(attributes: object, zarr_format: int) -> Metadata:
     Returns
     -------
     Metadata
-        Its problems say what broke a rule and what was made of it. Multiscales without
-        any usable level are left out, and `Metadata.image` is None where none remains.
+        With a problem for each broken rule. Multiscales without any usable level are
+        left out, and `GroupMetadata.image` is None where none remains.
         Where a multiscale has no axes, its scales and translations are as long as the
         longest one written, to be aligned with the last dimensions of the arrays.
     """
     problems: list[Problem] = []
     root = Cursor(attributes, "", problems)
     if not isinstance(attributes, dict):
-        root.expected("an object")
+        root.report_expected("an object")
     home = find_home(root, zarr_format)
     if not has_keys(home):
-        version = home.at("version").text() if home.where else None
-        return Metadata(version, problems=tuple(problems))
+        version = home.at("version").read_text() if home.where else None
+        return GroupMetadata(version, problems=tuple(problems))
     stated, minor = find_version(home, zarr_format)
-    return Metadata(
+    return GroupMetadata(
         version=stated,
         image=parse_image(home, minor),
         labels=parse_paths(home.at("labels")),
@@ -73,69 +73,71 @@ def parse(attributes: object, zarr_format: int) -> Metadata:
 
 
 def has_keys(place: Cursor) -> bool:
-    """Tell whether an object has anything of OME-Zarr; a version alone is nothing."""
-    return any(place.at(key).present for key in KEYS) or is_draft_scene(place)
+    """Return whether an object has OME metadata, other than a version alone."""
+    return any(place.at(key).is_present for key in KEYS) or is_draft_scene(place)
 
 
 def find_home(root: Cursor, zarr_format: int) -> Cursor:
     """Go to the object that has the metadata: the root in Zarr v2, ``ome`` in v3.
 
-    The other one is taken where the right one has none of OME-Zarr's keys.
+    The other object is read where the right one has no OME metadata.
     """
     ome = root.at("ome")
     if zarr_format == 2:
         if has_keys(root) or not has_keys(ome):
             return root
         text = '0.5 and later, with the key "ome", MUST NOT use Zarr v2.'
-        ome.error("ome-key-in-zarr-2", text, "It is read anyway.")
+        ome.report_error("ome-key-in-zarr-2", text, "It is read anyway.")
         return ome
     if not has_keys(root) or has_keys(ome):
         ome.is_object()
         return ome
     text = 'In Zarr v3 the metadata MUST be under the key "ome".'
-    root.error("ome-key-missing", text, "The attributes themselves are read.")
+    root.report_error("ome-key-missing", text, "The attributes themselves are read.")
     return root
 
 
 def find_version(home: Cursor, zarr_format: int) -> tuple[str, int]:
-    """Read the first version stated, else tell it by the shape of the document.
+    """Read the first stated version, or infer it from the form of the document.
 
     Returns
     -------
     str, int
-        The version as written, or as implied where none is; and 4 for 0.4, by the
-        shape where what is written is no version that exists.
+        The version as written, or inferred where none is; and its minor number, 4 for
+        0.4, inferred where the written version does not exist.
     """
     places = home.at("multiscales").children()
     places += [home.at(key) for key in VERSIONED]
     places.insert(0 if home.where else len(places), home)
-    stated = next((s for p in places if (s := p.at("version")).present), None)
+    stated = next((s for p in places if (s := p.at("version")).is_present), None)
     implied = implied_version(home, zarr_format)
     if stated is None:
         consequence = f"It is read as {implied}."
         if zarr_format != 2:
             text = '"ome" MUST contain the field "version".'
-            home.error("version-missing", text, consequence)
-        elif any(home.at(key).present for key in ("multiscales", "plate", "well")):
-            home.warning("version-missing", 'SHOULD contain "version".', consequence)
+            home.report_error("version-missing", text, consequence)
+        elif any(home.at(key).is_present for key in ("multiscales", "plate", "well")):
+            home.report_warning(
+                "version-missing", 'SHOULD contain "version".', consequence
+            )
         return implied, int(implied[-1])
     version = stated.value if isinstance(stated.value, str) else implied
     known = re.match(r"0\.([1-6])(?![0-9])", version)
     minor = int(known[1] if known else implied[-1])
     if stated.value != version or not re.fullmatch(r"0\.[1-5]|0\.6.*", version):
-        text = f"The version must be 0.1 to 0.6, is {stated.described()}"
-        stated.warning("version-unknown", text, f"It is read as 0.{minor}.")
+        text = f"The version must be 0.1 to 0.6, is {stated.describe_value()}"
+        stated.report_warning("version-unknown", text, f"It is read as 0.{minor}.")
     elif (minor >= 5) != (zarr_format != 2):
         text = f"Version {version[:20]} MUST NOT use Zarr v{zarr_format}."
-        stated.error("version-zarr-format", text, "It is read anyway.")
+        stated.report_error("version-zarr-format", text, "It is read anyway.")
     return version, minor
 
 
 def implied_version(home: Cursor, zarr_format: int) -> str:
-    """Tell the version by the shape of the document."""
+    """Infer the version from the form of the document."""
     first = next(iter(home.at("multiscales").children()), home.at("multiscales"))
-    scene = home.at("scene").present or is_draft_scene(home)
-    if scene or first.at("coordinateSystems").present:
+    scene = home.at("scene").is_present or is_draft_scene(home)
+    if scene or first.at("coordinateSystems").is_present:
         return "0.6"
     if zarr_format != 2:
         return "0.5"
@@ -144,43 +146,45 @@ def implied_version(home: Cursor, zarr_format: int) -> str:
         return "0.3" if isinstance(axes[0].value, str) else "0.4"
     wells = home.at("plate").at("wells").children()
     if wells:
-        return "0.4" if any(well.at("rowIndex").present for well in wells) else "0.1"
-    return "0.1" if first.present else "0.4"
+        return "0.4" if any(well.at("rowIndex").is_present for well in wells) else "0.1"
+    return "0.1" if first.is_present else "0.4"
 
 
 def parse_image(home: Cursor, minor: int) -> ImageMetadata | None:
-    """Read multiscales and how to show them; None where no multiscale is usable."""
+    """Read multiscales and rendering settings; None without a usable multiscale."""
     stated = home.at("image-label")
     label = parse_label(stated, home.at("source"))
     omero = parse_omero(home.at("omero"))
     multiscales = parse_multiscales(home.at("multiscales"), minor)
     if multiscales:
         return ImageMetadata(multiscales, omero, label)
-    if stated.present and not home.at("multiscales").present:
+    if stated.is_present and not home.at("multiscales").is_present:
         text = 'A group with "image-label" MUST also contain "multiscales".'
-        stated.warning("label-without-multiscales", text, "There is no label image.")
+        stated.report_warning(
+            "label-without-multiscales", text, "There is no label image."
+        )
     return None
 
 
 def parse_paths(paths: Cursor) -> tuple[str, ...] | None:
     """Read ``labels`` or ``series``; None where there is no list."""
     if not isinstance(paths.value, list):
-        paths.items()
+        paths.list_items()
         return None
-    stated = [item.path() for item in paths.items() if item.present]
+    stated = [item.read_path() for item in paths.list_items() if item.is_present]
     return tuple(dict.fromkeys(path for path in stated if path is not None))
 
 
 def parse_collection(layout: Cursor) -> CollectionMetadata | None:
     """Read ``bioformats2raw.layout``; any value of it makes a collection."""
-    if not layout.present:
+    if not layout.is_present:
         return None
-    number = layout.integer()
+    number = layout.read_integer()
     if number is None:
         return CollectionMetadata(3)
     if number != 3:
         text = f'"MUST be 3", is {number}.'
-        layout.error("layout-unknown", text, "It is read as layout 3.")
+        layout.report_error("layout-unknown", text, "It is read as layout 3.")
     return CollectionMetadata(number)
 
 
@@ -205,25 +209,25 @@ def image_names(xml: bytes) -> tuple[str | None, ...]:
     names: list[str | None] = []
     depth = 0
 
-    def start(tag: str, attributes: dict[str, str]) -> None:
+    def start_element(tag: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
         if depth == 2 and tag.rpartition(" ")[2] == "Image":
             names.append(attributes.get("Name"))
 
-    def end(_tag: str) -> None:
+    def end_element(_tag: str) -> None:
         nonlocal depth
         depth -= 1
 
-    def refuse(*_: object) -> None:
+    def refuse_doctype(*_: object) -> None:
         raise ValueError("a DOCTYPE")
 
     if len(xml) > MAX_SIZE:
         return ()
     parser = expat.ParserCreate(namespace_separator=" ")
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = start_element
+    parser.EndElementHandler = end_element
+    parser.StartDoctypeDeclHandler = refuse_doctype
     try:
         parser.Parse(xml, True)
     except (expat.ExpatError, LookupError, ValueError):  # the last two: the encoding

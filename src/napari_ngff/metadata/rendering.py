@@ -1,11 +1,17 @@
-"""How an image wants to be shown: ``omero`` and ``image-label``."""
+"""Parses rendering settings: ``omero`` and ``image-label``."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from napari_ngff.metadata.model import Channel, Consequence, LabelInfo, Omero, Window
+from napari_ngff.metadata.model import (
+    Channel,
+    Consequence,
+    ContrastWindow,
+    LabelInfo,
+    Omero,
+)
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.cursor import Cursor
@@ -22,23 +28,25 @@ def parse_omero(omero: Cursor) -> Omero | None:
     if not omero.is_object():
         return None
     channels = omero.at("channels")
-    channels.required('If "omero" is there, it MUST have "channels".', "None is set.")
+    channels.require_value(
+        'If "omero" is there, it MUST have "channels".', "None is set."
+    )
     rdefs = omero.at("rdefs")
     rdefs.is_object()
     return Omero(
-        omero.at("name").text(),
-        tuple(parse_channel(channel) for channel in channels.items()),
+        omero.at("name").read_text(),
+        tuple(parse_channel(channel) for channel in channels.list_items()),
         parse_index(rdefs.at("defaultT")),
         parse_index(rdefs.at("defaultZ")),
-        rdefs.at("model").text() == "greyscale",
+        rdefs.at("model").read_text() == "greyscale",
     )
 
 
 def parse_index(index: Cursor) -> int | None:
     """Read an index on an axis."""
-    value = index.integer()
+    value = index.read_integer()
     if value is not None and value < 0:
-        index.expected("an index from 0 on")
+        index.report_expected("an index from 0 on")
         return None
     return value
 
@@ -46,26 +54,28 @@ def parse_index(index: Cursor) -> int | None:
 def parse_channel(channel: Cursor) -> Channel:
     channel.is_object()
     return Channel(
-        channel.at("label").name(),
+        channel.at("label").read_name(),
         parse_color(channel.at("color")),
         parse_window(channel.at("window")),
-        channel.at("active").flag(),
-        bool(channel.at("inverted").flag()),
+        channel.at("active").read_flag(),
+        bool(channel.at("inverted").read_flag()),
     )
 
 
 def parse_color(color: Cursor) -> tuple[int, int, int] | None:
     """Read "0000FF"; also "#0000ff", "00f" and, without its alpha, "0000ffff"."""
-    text = color.text()
+    text = color.read_text()
     if text is None:
         return None
     match = HEX.fullmatch(text)
     if match is None:
-        color.expected("6 hexadecimal digits", "The channel has no colour in the file.")
+        color.report_expected(
+            "6 hexadecimal digits", "The channel has no colour in the file."
+        )
         return None
     digits = match[1]
     if len(text) != 6:
-        color.warning(
+        color.report_warning(
             "channel-color-form",
             "A colour has 6 digits and nothing else.",
             "It is read.",
@@ -76,18 +86,24 @@ def parse_color(color: Cursor) -> tuple[int, int, int] | None:
     return red, green, blue
 
 
-def parse_window(window: Cursor) -> Window | None:
-    """Read the limits that are there; a pair out of order is none."""
+def parse_window(window: Cursor) -> ContrastWindow | None:
+    """Read the limits that are stated; a pair in the wrong order is ignored."""
     if not window.is_object():
         return None
-    limits = {key: window.at(key).number() for key in ("start", "end", "min", "max")}
+    limits = {
+        key: window.at(key).read_number() for key in ("start", "end", "min", "max")
+    }
     for low, high in (("start", "end"), ("min", "max")):
         first, last = limits[low], limits[high]
         if first is not None and last is not None and first >= last:
             text = f'"{low}" ({first:g}) is not below "{high}" ({last:g}).'
-            window.error("window-empty", text, "The two are ignored.")
+            window.report_error("window-empty", text, "The two are ignored.")
             limits[low] = limits[high] = None
-    return Window(**limits) if any(v is not None for v in limits.values()) else None
+    return (
+        ContrastWindow(**limits)
+        if any(v is not None for v in limits.values())
+        else None
+    )
 
 
 def parse_label(label: Cursor, beside: Cursor) -> LabelInfo | None:
@@ -103,10 +119,10 @@ def parse_label(label: Cursor, beside: Cursor) -> LabelInfo | None:
     Returns
     -------
     LabelInfo or None
-        None where there is nothing; empty where it is no object.
+        None where there is no value; empty where it is not an object.
     """
     if not label.is_object():
-        return LabelInfo() if label.present else None
+        return LabelInfo() if label.is_present else None
     colors = {
         value: color
         for value, entry in by_value(label.at("colors")).items()
@@ -117,8 +133,8 @@ def parse_label(label: Cursor, beside: Cursor) -> LabelInfo | None:
         for value, cursor in by_value(label.at("properties")).items()
         if isinstance(entry := cursor.value, dict)
     }
-    source = label.at("source") if label.at("source").present else beside
-    path = source.at("image").text() if source.is_object() else None
+    source = label.at("source") if label.at("source").is_present else beside
+    path = source.at("image").read_text() if source.is_object() else None
     return LabelInfo(colors, properties, path or LabelInfo().source)
 
 
@@ -127,17 +143,19 @@ def by_value(entries: Cursor) -> dict[int, Cursor]:
     0.1 to 0.4 say: "ignore all except the last entry".
     """
     result: dict[int, Cursor] = {}
-    for entry in entries.items():
+    for entry in entries.list_items():
         if not entry.is_object():
             continue
         stated = entry.at("label-value")
-        stated.required('MUST contain the key "label-value".', Consequence.LEFT_OUT)
-        value = stated.integer()
+        stated.require_value(
+            'MUST contain the key "label-value".', Consequence.LEFT_OUT
+        )
+        value = stated.read_integer()
         if value is None:
             continue
         if value in result:
             text = f"The label value {value} MUST be unique."
-            entry.error("label-value-duplicate", text, "The last entry counts.")
+            entry.report_error("label-value-duplicate", text, "The last entry counts.")
         result[value] = entry
     return result
 
@@ -148,8 +166,8 @@ def parse_rgba(rgba: Cursor) -> tuple[int, int, int, int] | None:
     if len(values) == 4 and all(map(is_byte, values)):
         red, green, blue, alpha = map(int, values)
         return red, green, blue, alpha
-    if rgba.present:
-        rgba.expected(
+    if rgba.is_present:
+        rgba.report_expected(
             "4 integers from 0 to 255", "The label has no colour in the file."
         )
     return None

@@ -1,8 +1,8 @@
-"""Screens: ``plate`` and ``well``.
+"""Parses ``plate`` and ``well``.
 
-A well is where its path says; its position on the plate is that of the path's two
-names among rows and columns, else that of its indices. Published files of 0.4 and
-0.6 have both disagree, so that neither alone would do.
+The path of a well is that of its group; its position on the plate follows from the two
+names in the path, or from its indices. In published files of 0.4 and 0.6 the two
+disagree, so that neither alone is enough.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from napari_ngff.metadata.model import (
     Acquisition,
     Consequence,
-    Field,
     PlateMetadata,
+    WellField,
     WellMetadata,
     WellReference,
 )
@@ -46,17 +46,17 @@ def parse_plate(plate: Cursor, minor: int) -> PlateMetadata | None:
     columns = parse_names(plate.at("columns"))
     wells: dict[str, WellReference] = {}
     listed = plate.at("wells")
-    listed.required('MUST contain the field "wells".', "The plate is empty.")
-    for item in listed.items():
-        path = item.at("path").path() if item.is_object() else None
+    listed.require_value('MUST contain the field "wells".', "The plate is empty.")
+    for item in listed.list_items():
+        path = item.at("path").read_path() if item.is_object() else None
         if path in wells:
-            text = f"The well {item.at('path').described()[:-1]} is listed before."
-            item.error("well-duplicate", text)
+            text = f"The well {item.at('path').describe_value()[:-1]} is listed before."
+            item.report_error("well-duplicate", text)
         elif path is not None:
-            row, column = position(item, path, rows, columns, minor)
+            row, column = find_position(item, path, rows, columns, minor)
             wells[path] = WellReference(path, row, column)
     return PlateMetadata(
-        plate.at("name").name() or "",
+        plate.at("name").read_name() or "",
         tuple(rows),
         tuple(columns),
         tuple(wells.values()),
@@ -66,35 +66,41 @@ def parse_plate(plate: Cursor, minor: int) -> PlateMetadata | None:
 
 
 def parse_names(items: Cursor) -> list[str]:
-    """Read the names of rows or columns; each keeps its index."""
-    items.required("MUST list the rows and columns.", "The wells' paths name them.")
+    """Read the names of rows or columns, one for each entry."""
+    items.require_value(
+        "MUST list the rows and columns.", "The wells' paths name them."
+    )
     names: list[str] = []
     known: set[str] = set()
-    for index, item in enumerate(items.items()):
+    for index, item in enumerate(items.list_items()):
         if isinstance(item.value, str):
-            item.expected("an object", "It is used as the name.")
+            item.report_expected("an object", "It is used as the name.")
         stated = item.at("name") if isinstance(item.value, dict) else item
-        name = stated.name()
+        name = stated.read_name()
         if name is None:
             name = str(index + 1)
             text = "Each row and column MUST have a name."
-            item.error("plate-name-missing", text, f'It is named "{name}".')
+            item.report_error("plate-name-missing", text, f'It is named "{name}".')
         elif name in known:
-            text = f"The name {stated.described()[:-1]} MUST NOT be a duplicate."
-            item.error("plate-name-duplicate", text, "The first one takes the wells.")
+            text = f"The name {stated.describe_value()[:-1]} MUST NOT be a duplicate."
+            item.report_error(
+                "plate-name-duplicate", text, "The first one takes the wells."
+            )
         names.append(name)
         known.add(name)
     return names
 
 
-def position(
+def find_position(
     well: Cursor, path: str, rows: list[str], columns: list[str], minor: int
 ) -> tuple[int, int]:
-    """Find row and column of a well; adds to `rows` and `columns` what is missing."""
+    """Find row and column of a well; missing names are added to `rows`, `columns`."""
     parts = path.split("/")
     if len(parts) != 2 and not (len(parts) > 2 and minor <= 3):
-        text = f"A well's path MUST be row/column, is {well.at('path').described()}"
-        well.error("well-path-depth", text, "Its last names are used.")
+        text = (
+            f"A well's path MUST be row/column, is {well.at('path').describe_value()}"
+        )
+        well.report_error("well-path-depth", text, "Its last names are used.")
     row, column = ["", *parts][-2:]
     named = index_of(row, rows), index_of(column, columns)
     stated = (
@@ -103,17 +109,17 @@ def position(
     )
     if None in named and None not in stated:
         text = f'"{row[:40]}/{column[:40]}" names no row and column of the plate.'
-        well.warning("well-position-differs", text, "The indices count.")
+        well.report_warning("well-position-differs", text, "The indices count.")
         named = stated
     elif None in named:
         text = f'"{row[:40]}/{column[:40]}" names no row and column of the plate.'
-        well.warning("well-position-unknown", text, "The names are added to it.")
+        well.report_warning("well-position-unknown", text, "The names are added to it.")
     elif any(i not in (None, n) for i, n in zip(stated, named, strict=True)):
         text = "Path, rowIndex and columnIndex MUST refer to the same row and column."
-        well.warning("well-position-differs", text, "The path counts.")
+        well.report_warning("well-position-differs", text, "The path counts.")
     return (
-        chosen(named[0], stated[0], row, rows),
-        chosen(named[1], stated[1], column, columns),
+        choose_index(named[0], stated[0], row, rows),
+        choose_index(named[1], stated[1], column, columns),
     )
 
 
@@ -123,19 +129,23 @@ def index_of(name: str, names: list[str]) -> int | None:
 
 def parse_index(stated: Cursor, names: list[str], minor: int) -> int | None:
     """Read an index into `names`; None where absent or out of range."""
-    index = stated.integer()
+    index = stated.read_integer()
     if index is not None and not 0 <= index < len(names):
-        stated.expected(f"an index below {len(names)}", "The path is used instead.")
+        stated.report_expected(
+            f"an index below {len(names)}", "The path is used instead."
+        )
         return None
     if minor >= 4:
-        stated.required(
+        stated.require_value(
             "MUST contain rowIndex and columnIndex.", "The path is used instead."
         )
     return index
 
 
-def chosen(named: int | None, stated: int | None, name: str, names: list[str]) -> int:
-    """Return the first index there is, or that of the `name` added to `names`."""
+def choose_index(
+    named: int | None, stated: int | None, name: str, names: list[str]
+) -> int:
+    """Return the index by name or the stated one, or append the `name`."""
     if named is not None:
         return named
     if stated is not None:
@@ -145,27 +155,32 @@ def chosen(named: int | None, stated: int | None, name: str, names: list[str]) -
 
 
 def parse_acquisitions(items: Cursor) -> tuple[Acquisition, ...]:
-    """Read the acquisitions that have an id of their own."""
+    """Read the acquisitions that have a unique id."""
     result: dict[int, Acquisition] = {}
-    for item in items.items():
+    for item in items.list_items():
         stated = item.at("id")
         if item.is_object():
-            stated.required('MUST contain the key "id".', Consequence.LEFT_OUT)
-        identity = stated.integer()
+            stated.require_value('MUST contain the key "id".', Consequence.LEFT_OUT)
+        identity = stated.read_integer()
         if identity in result:
-            item.error("acquisition-duplicate", f"The id {identity} MUST be unique.")
+            item.report_error(
+                "acquisition-duplicate", f"The id {identity} MUST be unique."
+            )
         elif identity is not None:
-            start, end = item.at("starttime").integer(), item.at("endtime").integer()
-            name = item.at("name").name()
+            start, end = (
+                item.at("starttime").read_integer(),
+                item.at("endtime").read_integer(),
+            )
+            name = item.at("name").read_name()
             result[identity] = Acquisition(identity, name, start, end)
     return tuple(result.values())
 
 
 def parse_count(count: Cursor) -> int | None:
     """Read a number of fields."""
-    value = count.integer()
+    value = count.read_integer()
     if value is not None and value < 1:
-        count.expected("an integer greater than 0")
+        count.report_expected("an integer greater than 0")
         return None
     return value
 
@@ -178,14 +193,16 @@ def parse_well(well: Cursor) -> WellMetadata | None:
     if not well.is_object():
         return None
     images = well.at("images")
-    images.required('MUST contain the field "images".', "The well is empty.")
-    fields: dict[str, Field] = {}
-    for item in images.items():
-        path = item.at("path").path() if item.is_object() else None
+    images.require_value('MUST contain the field "images".', "The well is empty.")
+    fields: dict[str, WellField] = {}
+    for item in images.list_items():
+        path = item.at("path").read_path() if item.is_object() else None
         if path in fields:
-            item.error("field-duplicate", "The images of a well MUST be unique.")
+            item.report_error("field-duplicate", "The images of a well MUST be unique.")
         elif path is not None:
-            fields[path] = Field(path, item.at("acquisition").integer())
-    if images.present and not fields:
-        images.error("well-empty", "A well MUST have an image.", "The well is empty.")
+            fields[path] = WellField(path, item.at("acquisition").read_integer())
+    if images.is_present and not fields:
+        images.report_error(
+            "well-empty", "A well MUST have an image.", "The well is empty."
+        )
     return WellMetadata(tuple(fields.values()))

@@ -1,4 +1,4 @@
-"""Coordinate systems, and the transformations that lead from one to another."""
+"""Coordinate systems, and the transformations between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Transformation
 
-__all__ = ["Axis", "CoordinateSystem", "Link", "Reference", "Scene"]
+__all__ = ["Axis", "CoordinateSystem", "Reference", "Scene", "SystemLink"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class CoordinateSystem:
-    """Named axes; the same name at another place is another system."""
+    """Named axes; a system of the same name in another group is another system."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -44,7 +44,7 @@ class CoordinateSystem:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Names a coordinate system.
+    """The name of a coordinate system.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class SystemLink:
     """A transformation between two systems, from input points to output points.
 
     Attributes
@@ -83,10 +83,10 @@ class Scene:
     Attributes
     ----------
     systems
-        Of its own; the first is "recommended" to be shown.
+        Systems of the scene; the first is "recommended" to be shown.
     links
         The readable ones.
     """
 
     systems: tuple[CoordinateSystem, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[SystemLink, ...] = ()

@@ -8,7 +8,7 @@ from napari_ngff.metadata.transform_dump import dump_transformation
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Axis, Multiscale
-    from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference
+    from napari_ngff.metadata.systems import CoordinateSystem, Reference, SystemLink
 
 __all__ = ["INTRINSIC", "dump_axis", "dump_link", "dump_system", "dump_systems"]
 
@@ -58,7 +58,7 @@ def dump_axis(axis: Axis, version: str) -> JSON:
     return entry
 
 
-def dump_link(link: Link) -> JSON:
+def dump_link(link: SystemLink) -> JSON:
     """Return a transformation with its ends.
 
     Raises

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.axes import parse_axes
 from napari_ngff.metadata.model import Consequence
-from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference, Scene
+from napari_ngff.metadata.systems import CoordinateSystem, Reference, Scene, SystemLink
 from napari_ngff.metadata.transform_parse import ParseScope, parse_transformation
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ def parse_scene(home: Cursor) -> Scene | None:
         if not is_draft_scene(home):
             return None
         text = 'From 0.6.dev3 on the transformations between images are in "scene".'
-        home.error("scene-missing", text, "The group is read as a scene.")
+        home.report_error("scene-missing", text, "The group is read as a scene.")
         place = home
     systems = parse_systems(place.at("coordinateSystems"))
     links = place.at("coordinateTransformations")
-    links.required('A scene MUST contain "coordinateTransformations".', "It is empty.")
+    links.require_value(
+        'A scene MUST contain "coordinateTransformations".', "It is empty."
+    )
     return Scene(systems, parse_links(links, {s.name: s for s in systems}))
 
 
@@ -37,7 +39,7 @@ def is_draft_scene(home: Cursor) -> bool:
     itself, with the references that a field's own transformation has not.
     """
     transforms = home.at("coordinateTransformations").children()
-    return any(transform.at("input").present for transform in transforms)
+    return any(transform.at("input").is_present for transform in transforms)
 
 
 def parse_systems(systems: Cursor) -> tuple[CoordinateSystem, ...]:
@@ -46,25 +48,29 @@ def parse_systems(systems: Cursor) -> tuple[CoordinateSystem, ...]:
     Of several that have one name, only the first can be referred to.
     """
     found: list[CoordinateSystem] = []
-    for item in systems.items():
+    for item in systems.list_items():
         if not item.is_object():
             continue
-        name = item.at("name").text() or ""
+        name = item.at("name").read_text() or ""
         if any(system.name == name for system in found):
             text = f"The name MUST be unique, {name[:40]!r} is not, or missing."
-            item.error("coordinate-system-name", text, "It cannot be referred to.")
+            item.report_error(
+                "coordinate-system-name", text, "It cannot be referred to."
+            )
             continue
         axes = parse_axes(item.at("axes"), 6)
         if not axes:
             text = 'A coordinate system MUST contain the field "axes".'
-            item.error("axes-missing", text, "The dimensions of the arrays decide.")
+            item.report_error(
+                "axes-missing", text, "The dimensions of the arrays decide."
+            )
         found.append(CoordinateSystem(name, axes))
     return tuple(found)
 
 
 def parse_links(
     links: Cursor, systems: Mapping[str, CoordinateSystem]
-) -> tuple[Link, ...]:
+) -> tuple[SystemLink, ...]:
     """Read a list of transformations that state their ends.
 
     Parameters
@@ -74,11 +80,13 @@ def parse_links(
     systems
         Those of the same group by name.
     """
-    found = (parse_link(item, systems) for item in links.items())
+    found = (parse_link(item, systems) for item in links.list_items())
     return tuple(link for link in found if link is not None)
 
 
-def parse_link(place: Cursor, systems: Mapping[str, CoordinateSystem]) -> Link | None:
+def parse_link(
+    place: Cursor, systems: Mapping[str, CoordinateSystem]
+) -> SystemLink | None:
     """Read one transformation and its ends; None where a part of it is unusable."""
     if not place.is_object():
         return None
@@ -87,7 +95,9 @@ def parse_link(place: Cursor, systems: Mapping[str, CoordinateSystem]) -> Link |
     transformation = parse_transformation(place, scope)
     if transformation is None or ends[0] is None or ends[1] is None:
         return None
-    return Link(ends[0], ends[1], transformation, place.at("name").text() or "")
+    return SystemLink(
+        ends[0], ends[1], transformation, place.at("name").read_text() or ""
+    )
 
 
 def axis_names(
@@ -101,18 +111,18 @@ def axis_names(
 def parse_reference(place: Cursor) -> Reference | None:
     """Read an ``input`` or ``output``; None where there is none."""
     if isinstance(place.value, str):
-        place.expected("an object", "It is used as the name of the system.")
+        place.report_expected("an object", "It is used as the name of the system.")
         return Reference(name=place.value)
     rule = 'A transformation MUST contain the fields "input" and "output".'
     if (
-        not place.required(rule, Consequence.TRANSFORM_LEFT_OUT)
+        not place.require_value(rule, Consequence.TRANSFORM_LEFT_OUT)
         or not place.is_object()
     ):
         return None
-    path = (place.at("path").text() or "").strip("/")
-    name = place.at("name").text() or ""
+    path = (place.at("path").read_text() or "").strip("/")
+    name = place.at("name").read_text() or ""
     if not path and not name:
-        place.error(
+        place.report_error(
             "reference-empty",
             "A reference MUST have a name.",
             Consequence.TRANSFORM_LEFT_OUT,

@@ -1,10 +1,10 @@
-"""Coordinate transformations as values: apply, compose, invert, write as a matrix.
+"""Coordinate transformations as values that are applied, inverted, or made matrices.
 
 A transformation is a function "from input points to output points" (0.6) by position;
 the names of axes do not matter to it. Points are rows of an array (points, axes). A
 matrix is homogeneous: (M + 1, N + 1) from N axes to M, the translation its last column.
 
-What consists of other transformations, or of a field, is in `compound`.
+Transformations made of others, or of a field, are in `compound`.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ ORTHONORMAL = 1e-6
 
 
 class Transformation(ABC):
-    """Any of them; what is not linear overrides `linear` and `apply`."""
+    """Base class; one that is not linear overrides `is_linear` and `apply`."""
 
     __slots__ = ()
 
     @abstractmethod
-    def gives(self, ndim: int) -> int:
-        """Return the number of axes that come out where `ndim` go in.
+    def count_outputs(self, ndim: int) -> int:
+        """Return the number of output axes for `ndim` input axes.
 
         Raises
         ------
         ValueError
-            Where the transformation does not take so many, or is not loaded.
+            Where it takes another number of axes, or is not loaded.
         """
 
     @property
-    def linear(self) -> bool:
-        """Whether a matrix says it all: there is no field in it."""
+    def is_linear(self) -> bool:
+        """Whether it can be written as a matrix: there is no field in it."""
         return True
 
     @abstractmethod
     def matrix(self, ndim: int) -> Matrix:
-        """Write it as a homogeneous matrix for `ndim` axes.
+        """Return the homogeneous matrix for `ndim` input axes.
 
         Raises
         ------
@@ -98,8 +98,8 @@ class Transformation(ABC):
     def inverse(self) -> Transformation | None:
         """Return the inverse in closed form, or None where there is none.
 
-        It takes each output back to its input. Where the output has more axes than
-        the input, it takes all other points there as well, along the shortest way.
+        It maps each output back to its input. Where the output has more axes than the
+        input, it maps all other points as well, along the shortest way.
         """
 
 
@@ -107,7 +107,7 @@ class Transformation(ABC):
 class Identity(Transformation):
     """y = x, of any number of axes."""
 
-    def gives(self, ndim: int) -> int:
+    def count_outputs(self, ndim: int) -> int:
         """Return `ndim`."""
         return ndim
 
@@ -126,17 +126,17 @@ class Scale(Transformation):
 
     factors: tuple[float, ...]
 
-    def gives(self, ndim: int) -> int:
+    def count_outputs(self, ndim: int) -> int:
         """Return `ndim`, which is the number of factors."""
-        return expected(self, len(self.factors), ndim)
+        return check_ndim(self, len(self.factors), ndim)
 
     def matrix(self, ndim: int) -> Matrix:
         """Return the factors on the diagonal."""
-        self.gives(ndim)
+        self.count_outputs(ndim)
         return np.diag((*self.factors, 1.0))
 
     def inverse(self) -> Scale:
-        """Divide."""
+        """Return the reciprocal factors."""
         return Scale(tuple(1 / factor for factor in self.factors))
 
 
@@ -146,16 +146,16 @@ class Translation(Transformation):
 
     offsets: tuple[float, ...]
 
-    def gives(self, ndim: int) -> int:
+    def count_outputs(self, ndim: int) -> int:
         """Return `ndim`, which is the number of offsets."""
-        return expected(self, len(self.offsets), ndim)
+        return check_ndim(self, len(self.offsets), ndim)
 
     def matrix(self, ndim: int) -> Matrix:
         """Return the offsets in the last column."""
-        return homogeneous(np.eye(self.gives(ndim)), np.array(self.offsets))
+        return join_matrix(np.eye(self.count_outputs(ndim)), np.array(self.offsets))
 
     def inverse(self) -> Translation:
-        """Go back."""
+        """Return the negative offsets."""
         return Translation(tuple(-offset for offset in self.offsets))
 
 
@@ -165,16 +165,16 @@ class MapAxis(Transformation):
 
     order: tuple[int, ...]
 
-    def gives(self, ndim: int) -> int:
+    def count_outputs(self, ndim: int) -> int:
         """Return `ndim`, which is the length of the permutation."""
-        return expected(self, len(self.order), ndim)
+        return check_ndim(self, len(self.order), ndim)
 
     def matrix(self, ndim: int) -> Matrix:
         """Return the permutation."""
-        return np.eye(self.gives(ndim) + 1)[[*self.order, -1]]
+        return np.eye(self.count_outputs(ndim) + 1)[[*self.order, -1]]
 
     def inverse(self) -> MapAxis:
-        """Put the axes back."""
+        """Return the inverse permutation."""
         return MapAxis(tuple(self.order.index(i) for i in range(len(self.order))))
 
 
@@ -185,7 +185,7 @@ class ProjectAxis(Transformation):
     dropped: tuple[int, ...] = ()
     created: tuple[int, ...] = ()
 
-    def gives(self, ndim: int) -> int:
+    def count_outputs(self, ndim: int) -> int:
         """Return how many axes remain, together with the new ones."""
         count = ndim - len(self.dropped) + len(self.created)
         if max(self.dropped, default=-1) >= ndim or count <= max((0, *self.created)):
@@ -193,16 +193,16 @@ class ProjectAxis(Transformation):
         return count
 
     def matrix(self, ndim: int) -> Matrix:
-        """Return the unit matrix without some columns, with more rows."""
-        count = self.gives(ndim)
+        """Return the unit matrix without the dropped columns, with the created rows."""
+        count = self.count_outputs(ndim)
         kept = [i for i in range(ndim) if i not in self.dropped]
         filled = [i for i in range(count) if i not in self.created]
         linear = np.zeros((count, ndim))
         linear[filled, kept] = 1
-        return homogeneous(linear, np.zeros(count))
+        return join_matrix(linear, np.zeros(count))
 
     def inverse(self) -> ProjectAxis | None:
-        """Drop what was created; what was dropped is lost."""
+        """Drop the created axes; None if any were dropped."""
         return None if self.dropped else ProjectAxis(dropped=self.created)
 
 
@@ -213,22 +213,23 @@ class Affine(Transformation):
     rows: Rows
 
     @classmethod
-    def of(cls, whole: Matrix) -> Affine:
-        """Take a homogeneous matrix."""
+    def from_matrix(cls, whole: Matrix) -> Affine:
+        """Make it of a homogeneous matrix."""
         return cls(rows_of(whole[:-1]))
 
-    def gives(self, ndim: int) -> int:
+    def count_outputs(self, ndim: int) -> int:
         """Return the number of rows."""
-        expected(self, len(self.rows[0]) - 1, ndim)
+        check_ndim(self, len(self.rows[0]) - 1, ndim)
         return len(self.rows)
 
     def matrix(self, ndim: int) -> Matrix:
-        """Return the rows, and the last one."""
-        self.gives(ndim)
+        """Return the rows, and the last row of a homogeneous matrix."""
+        self.count_outputs(ndim)
         return np.array([*self.rows, (0.0,) * ndim + (1.0,)])
 
     def inverse(self) -> Affine | None:
         """Invert A; None where it loses an input."""
+        # The pseudoinverse where A has more rows: it maps along the shortest way.
         ndim = len(self.rows[0]) - 1
         whole = self.matrix(ndim)
         linear = whole[:-1, :-1]
@@ -237,7 +238,7 @@ class Affine(Transformation):
         square = linear.shape[0] == ndim
         solve = np.linalg.inv if square else np.linalg.pinv
         back = solve(linear).astype(np.float64)
-        return Affine.of(homogeneous(back, -back @ whole[:-1, -1]))
+        return Affine.from_matrix(join_matrix(back, -back @ whole[:-1, -1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,20 +247,20 @@ class Rotation(Transformation):
 
     rows: Rows
 
-    def gives(self, ndim: int) -> int:
+    def count_outputs(self, ndim: int) -> int:
         """Return `ndim`, which is the number of rows."""
-        return expected(self, len(self.rows), ndim)
+        return check_ndim(self, len(self.rows), ndim)
 
     def matrix(self, ndim: int) -> Matrix:
         """Return the rows without translation."""
-        return homogeneous(np.array(self.rows), np.zeros(self.gives(ndim)))
+        return join_matrix(np.array(self.rows), np.zeros(self.count_outputs(ndim)))
 
     def inverse(self) -> Transformation | None:
-        """Transpose R; invert it where it is no rotation."""
+        """Transpose R; or invert it, where it is not a rotation."""
         linear = np.array(self.rows)
         if np.abs(linear @ linear.T - np.eye(len(linear))).max() < ORTHONORMAL:
             return Rotation(rows_of(linear.T))
-        return Affine.of(self.matrix(len(linear))).inverse()
+        return Affine.from_matrix(self.matrix(len(linear))).inverse()
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,21 +272,21 @@ class Stored(Transformation):
     kind: str
     path: str
 
-    def gives(self, ndim: int) -> int:
-        """Fail: the numbers are not here."""
+    def count_outputs(self, ndim: int) -> int:
+        """Raise: the numbers are not loaded."""
         raise ValueError(f"The numbers at {self.path} are not loaded.")
 
     @property
-    def linear(self) -> bool:
-        """Not known to be."""
+    def is_linear(self) -> bool:
+        """False: the numbers are not loaded."""
         return False
 
     def matrix(self, ndim: int) -> Matrix:
-        """Fail: the numbers are not here."""
+        """Raise: the numbers are not loaded."""
         raise ValueError(f"The numbers at {self.path} are not loaded.")
 
     def inverse(self) -> None:
-        """Return None: the numbers are not here."""
+        """Return None: the numbers are not loaded."""
         return
 
 
@@ -293,19 +294,19 @@ def affine_of(
     scale: tuple[float, ...], translation: tuple[float, ...]
 ) -> Transformation:
     """Return y = scale x + translation."""
-    return Affine.of(homogeneous(np.diag(scale), np.array(translation)))
+    return Affine.from_matrix(join_matrix(np.diag(scale), np.array(translation)))
 
 
-def expected(transformation: Transformation, takes: int, ndim: int) -> int:
-    """Return `ndim`, or fail where another number of axes is taken."""
+def check_ndim(transformation: Transformation, takes: int, ndim: int) -> int:
+    """Return `ndim`, or raise if the transformation takes another number of axes."""
     if takes != ndim:
         name = type(transformation).__name__
         raise ValueError(f"{name} takes {takes} axes, not {ndim}.")
     return ndim
 
 
-def homogeneous(linear: Matrix, offset: Points) -> Matrix:
-    """Join A and b to the matrix of A x + b."""
+def join_matrix(linear: Matrix, offset: Points) -> Matrix:
+    """Return the homogeneous matrix of A x + b."""
     whole = np.zeros((linear.shape[0] + 1, linear.shape[1] + 1))
     whole[:-1, :-1] = linear
     whole[:-1, -1] = offset

@@ -45,11 +45,11 @@ def dump_transformation(transformation: Transformation) -> JSON:
         case Scale(factors):
             if min(factors) <= 0:
                 raise ValueError(f"A scale must be over 0, not {factors}.")
-            content["scale"] = finite(factors)
+            content["scale"] = finite_numbers(factors)
         case Translation(offsets):
-            content["translation"] = finite(offsets)
+            content["translation"] = finite_numbers(offsets)
         case Affine(rows) | Rotation(rows):
-            content[content["type"]] = [finite(row) for row in rows]
+            content[content["type"]] = [finite_numbers(row) for row in rows]
         case MapAxis(order):
             content |= {"type": "mapAxis", "mapAxis": list(order)}
         case ProjectAxis():
@@ -106,7 +106,7 @@ def dump_compound(transformation: Transformation) -> JSON:
     return {"type": "identity"}
 
 
-def finite(numbers: Iterable[float]) -> list[float]:
+def finite_numbers(numbers: Iterable[float]) -> list[float]:
     """Return plain numbers, or refuse one that JSON cannot state."""
     plain = [float(number) for number in numbers]
     if not all(map(math.isfinite, plain)):

@@ -89,88 +89,103 @@ def parse_transformation(
     kind = stated if isinstance(stated, str) else type_by_parameters(place)
     parser = PARSERS.get(kind or "")
     if parser is None or scope.depth > MAX_NESTING:
-        text = f"A transformation has a known type, not {place.at('type').described()}"
+        stated = place.at("type").describe_value()
+        text = f"A transformation has a known type, not {stated}"
         if parser is not None:
             text = f"Transformations are nested more than {MAX_NESTING} deep."
-        place.error("transform-type-unknown", text, Consequence.TRANSFORM_LEFT_OUT)
+        place.report_error(
+            "transform-type-unknown", text, Consequence.TRANSFORM_LEFT_OUT
+        )
         return None
     return parser(place, replace(scope, depth=scope.depth + 1))
 
 
 def type_by_parameters(place: Cursor) -> str | None:
     """Tell a type that is not stated by the field that it needs."""
-    return next((k for k in PARSERS if place.at(k).present), None)
+    return next((k for k in PARSERS if place.at(k).is_present), None)
 
 
-def unusable(place: Cursor, text: str) -> None:
-    place.error("transform-parameters", text, Consequence.TRANSFORM_LEFT_OUT)
+def report_unusable(place: Cursor, text: str) -> None:
+    place.report_error("transform-parameters", text, Consequence.TRANSFORM_LEFT_OUT)
 
 
-def draft(place: Cursor, text: str) -> None:
-    place.warning("transform-spelling", text, "It is read anyway.")
+def report_draft(place: Cursor, text: str) -> None:
+    place.report_warning("transform-spelling", text, "It is read anyway.")
 
 
-def numbers(place: Cursor) -> tuple[float, ...] | None:
+def read_numbers(place: Cursor) -> tuple[float, ...] | None:
     """Read a list of finite numbers; None unless all are."""
-    values = tuple(n for item in place.items() if (n := item.number()) is not None)
+    values = tuple(
+        n for item in place.list_items() if (n := item.read_number()) is not None
+    )
     return values if values and len(values) == len(place.children()) else None
 
 
-def indices(place: Cursor) -> tuple[int, ...] | None:
+def read_indices(place: Cursor) -> tuple[int, ...] | None:
     """Read a list of different axes; None unless all are."""
-    values = [n for item in place.items() if (n := item.integer()) is not None]
+    values = [
+        n for item in place.list_items() if (n := item.read_integer()) is not None
+    ]
     good = all(0 <= n < MAX_AXES for n in values) and len(set(values)) == len(values)
     if good and values and len(values) == len(place.children()):
         return tuple(values)
     return None
 
 
-def stored(place: Cursor, kind: str) -> Stored | None:
+def read_stored(place: Cursor, kind: str) -> Stored | None:
     """Read ``path``, which wins where parameters are inline, too."""
-    if not place.at("path").present:
+    if not place.at("path").is_present:
         return None
-    path = place.at("path").text() or ""
+    path = place.at("path").read_text() or ""
     if not path.strip("/"):
         return None
     if kind in ("scale", "translation"):
-        draft(place.at("path"), f"A {kind} is stated inline.")
+        report_draft(place.at("path"), f"A {kind} is stated inline.")
     return Stored(kind, path.strip("/"))
 
 
 def parse_vector(place: Cursor, scope: ParseScope, kind: str) -> Transformation | None:
     """Read a scale or a translation."""
-    elsewhere = stored(place, kind)
+    elsewhere = read_stored(place, kind)
     if elsewhere is not None:
         return elsewhere
-    values = numbers(place.at(kind))
+    values = read_numbers(place.at(kind))
     if values is None:
-        unusable(place, f'A {kind} MUST contain the field "{kind}", a list of numbers.')
+        report_unusable(
+            place, f'A {kind} MUST contain the field "{kind}", a list of numbers.'
+        )
         return None
     if kind == "translation":
         return Translation(values)
     if 0.0 in values:
-        place.error("scale-zero", "A scale MUST NOT be 0.", "It is read as 1.")
+        place.report_error("scale-zero", "A scale MUST NOT be 0.", "It is read as 1.")
     return Scale(tuple(value or 1.0 for value in values))
 
 
 def parse_rows(place: Cursor, scope: ParseScope, kind: str) -> Transformation | None:
     """Read an affine or a rotation."""
-    elsewhere = stored(place, kind)
+    elsewhere = read_stored(place, kind)
     if elsewhere is not None:
         return elsewhere
-    rows = [numbers(row) for row in place.at(kind).items()]
+    rows = [read_numbers(row) for row in place.at(kind).list_items()]
     whole = tuple(row for row in rows if row is not None)
     rectangular = bool(whole) and len({len(row) for row in whole}) == 1
     if len(whole) != len(rows) or not rectangular:
-        unusable(place, f'A {kind} MUST contain the field "{kind}", rows of numbers.')
+        report_unusable(
+            place, f'A {kind} MUST contain the field "{kind}", rows of numbers.'
+        )
         return None
     if kind == "affine":
         if len(whole[0]) < 2:
-            unusable(place, "A row of an affine has a number per axis and one more.")
+            report_unusable(
+                place, "A row of an affine has a number per axis and one more."
+            )
             return None
         return Affine(whole)
     if len(whole) != len(whole[0]):
-        unusable(place, f"A rotation is square, not {len(whole)} x {len(whole[0])}.")
+        report_unusable(
+            place, f"A rotation is square, not {len(whole)} x {len(whole[0])}."
+        )
         return None
     return Rotation(whole)
 
@@ -179,14 +194,16 @@ def parse_map_axis(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read ``mapAxis``: indices, or in drafts names of inputs by output."""
     stated = place.at("mapAxis")
     if isinstance(stated.value, dict):
-        draft(stated, "mapAxis is a list of indices.")
+        report_draft(stated, "mapAxis is a list of indices.")
         names = scope.outputs or tuple(map(str, stated.value))
         items = [axis_index(stated.at(name), scope.inputs) for name in names]
         order = tuple(i for i in items if i is not None)
     else:
-        order = indices(stated) or ()
+        order = read_indices(stated) or ()
     if not order or sorted(order) != list(range(len(order))):
-        unusable(stated, '"mapAxis" MUST be a permutation of the indices of the axes.')
+        report_unusable(
+            stated, '"mapAxis" MUST be a permutation of the indices of the axes.'
+        )
         return None
     return MapAxis(order)
 
@@ -194,7 +211,7 @@ def parse_map_axis(place: Cursor, scope: ParseScope) -> Transformation | None:
 def axis_index(place: Cursor, names: tuple[str, ...] | None) -> int | None:
     """Find an axis by index or, as in drafts, by name ("dim_0" for one of an array)."""
     if not isinstance(place.value, str):
-        return place.integer()
+        return place.read_integer()
     if names is not None and place.value in names:
         return names.index(place.value)
     array = re.fullmatch(r"dim_([0-9]{1,2})", place.value)
@@ -205,31 +222,35 @@ def parse_project_axis(place: Cursor, scope: ParseScope) -> Transformation | Non
     """Read ``projectAxis``: axes to leave out and to make, one of them at least."""
     found: dict[str, tuple[int, ...]] = {}
     for key in ("droppedInputs", "createdOutputs"):
-        if place.at(key).present:
-            axes = indices(place.at(key))
+        if place.at(key).is_present:
+            axes = read_indices(place.at(key))
             if axes is None or len(axes) > 3 or max(axes) > 4:
-                unusable(place.at(key), f'"{key}" are 1 to 3 different axes of 0 to 4.')
+                report_unusable(
+                    place.at(key), f'"{key}" are 1 to 3 different axes of 0 to 4.'
+                )
                 return None
             found[key] = axes
     if found:
         return ProjectAxis(
             found.get("droppedInputs", ()), found.get("createdOutputs", ())
         )
-    unusable(place, 'MUST contain "droppedInputs" or "createdOutputs".')
+    report_unusable(place, 'MUST contain "droppedInputs" or "createdOutputs".')
     return None
 
 
 def inner_list(place: Cursor) -> Cursor:
     """Go to what a transformation consists of."""
-    if place.at("transforms").present:  # up to 0.6.dev2
-        draft(place.at("transforms"), '"transformations" is the name of this field.')
+    if place.at("transforms").is_present:  # up to 0.6.dev2
+        report_draft(
+            place.at("transforms"), '"transformations" is the name of this field.'
+        )
         return place.at("transforms")
     return place.at("transformations")
 
 
 def parse_sequence(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read a ``sequence``."""
-    items = inner_list(place).items()
+    items = inner_list(place).list_items()
     whole: list[Transformation] = []
     for i, item in enumerate(items):
         inputs = scope.inputs if i == 0 else None
@@ -237,21 +258,25 @@ def parse_sequence(place: Cursor, scope: ParseScope) -> Transformation | None:
         step = parse_transformation(item, ParseScope(inputs, outputs, scope.depth))
         whole += [] if step is None else [step]
     if not whole or len(whole) < len(items):
-        unusable(place, "A sequence MUST contain one or more valid transformations.")
+        report_unusable(
+            place, "A sequence MUST contain one or more valid transformations."
+        )
         return None
     return Sequence(tuple(whole))
 
 
 def parse_by_dimension(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read ``byDimension``."""
-    items = inner_list(place).items()
+    items = inner_list(place).list_items()
     whole = tuple(p for item in items if (p := parse_part(item, scope)) is not None)
     if not whole or len(whole) < len(items):
-        unusable(place, 'byDimension MUST contain valid "transformations".')
+        report_unusable(place, 'byDimension MUST contain valid "transformations".')
         return None
     outputs = [axis for part in whole for axis in part.outputs]
     if len(set(outputs)) < len(outputs):
-        unusable(place, "Each output axis MUST be made by one transformation only.")
+        report_unusable(
+            place, "Each output axis MUST be made by one transformation only."
+        )
         return None
     return ByDimension(whole)
 
@@ -261,8 +286,8 @@ def parse_part(place: Cursor, scope: ParseScope) -> DimensionPart | None:
     if not place.is_object():
         return None
     inner = place.at("transformation")
-    if not inner.present:
-        draft(place, "A part has its transformation in a field of this name.")
+    if not inner.is_present:
+        report_draft(place, "A part has its transformation in a field of this name.")
         inner = place
     inputs = part_axes(place, inner, "input", scope.inputs)
     outputs = part_axes(place, inner, "output", scope.outputs)
@@ -277,17 +302,17 @@ def part_axes(
 ) -> tuple[int, ...] | None:
     """Read the axes of a part: ``inputAxes``, or as one of the drafts has them."""
     stated = place.at(f"{end}Axes")
-    if not stated.present:
+    if not stated.is_present:
         older = (place.at(f"{end}_axes"), place.at(end), inner.at(end))
         stated = next((c for c in older if isinstance(c.value, list)), stated)
-        if not stated.present:
-            unusable(place, f'MUST contain the field "{end}Axes".')
+        if not stated.is_present:
+            report_unusable(place, f'MUST contain the field "{end}Axes".')
             return None
-        draft(stated, f'"{end}Axes" is the name of this field.')
-    found = [axis_index(item, names) for item in stated.items()]
+        report_draft(stated, f'"{end}Axes" is the name of this field.')
+    found = [axis_index(item, names) for item in stated.list_items()]
     axes = tuple(i for i in found if i is not None and 0 <= i < MAX_AXES)
     if not axes or len(axes) < len(found) or len(set(axes)) < len(axes):
-        unusable(stated, f'"{end}Axes" MUST be indices of different axes.')
+        report_unusable(stated, f'"{end}Axes" MUST be indices of different axes.')
         return None
     return axes
 
@@ -298,35 +323,37 @@ def parse_bijection(place: Cursor, scope: ParseScope) -> Transformation | None:
     back = ParseScope(scope.outputs, scope.inputs, scope.depth)
     backward = parse_transformation(place.at("inverse"), back)
     if there is None or backward is None:
-        unusable(place, 'MUST contain the fields "forward" and "inverse".')
+        report_unusable(place, 'MUST contain the fields "forward" and "inverse".')
         return None
     return Bijection(there, backward)
 
 
 def parse_field(place: Cursor, scope: ParseScope, kind: str) -> Transformation | None:
     """Read ``displacements`` or ``coordinates``; the field is opened later."""
-    path = (place.at("path").text() or "").strip("/")
+    path = (place.at("path").read_text() or "").strip("/")
     if not path:
-        unusable(place, f'{kind} MUST contain the field "path".')
+        report_unusable(place, f'{kind} MUST contain the field "path".')
         return None
     stated = place.at("interpolation")
-    interpolation = INTERPOLATIONS.get(stated.text() or "linear")
+    interpolation = INTERPOLATIONS.get(stated.read_text() or "linear")
     if interpolation is None:
-        text = f"SHOULD be one of {list(INTERPOLATIONS)}, is {stated.described()}"
-        stated.warning("interpolation-unknown", text, "It is read as linear.")
+        text = f"SHOULD be one of {list(INTERPOLATIONS)}, is {stated.describe_value()}"
+        stated.report_warning("interpolation-unknown", text, "It is read as linear.")
     made = Displacements if kind == "displacements" else Coordinates
     return made(path, interpolation or "linear")
 
 
 def parse_inverse(place: Cursor, scope: ParseScope) -> Transformation | None:
     """Read ``inverseOf`` of the drafts."""
-    draft(place, "inverseOf is not a type of 0.6; a bijection states an inverse.")
+    report_draft(
+        place, "inverseOf is not a type of 0.6; a bijection states an inverse."
+    )
     inner = place.at("transformation")
-    inner = inner if inner.present else place.at("transform")
+    inner = inner if inner.is_present else place.at("transform")
     back = ParseScope(scope.outputs, scope.inputs, scope.depth)
     of = parse_transformation(inner, back)
     if of is None:
-        unusable(place, 'inverseOf MUST contain the field "transformation".')
+        report_unusable(place, 'inverseOf MUST contain the field "transformation".')
         return None
     return of.inverse() or Inverse(of)
 

@@ -13,7 +13,7 @@ from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.metadata.model import Field
+    from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.layout import Offset
     from napari_ngff.plate.screen import FieldImage, Screen
 
@@ -45,7 +45,7 @@ class PlacedField:
         Height and width in voxels of level 0.
     """
 
-    field: Field
+    field: WellField
     image: FieldImage
     offset: Offset
     size: tuple[int, int]
@@ -213,7 +213,7 @@ class ScreenArrangements:
 
 
 def _placed(
-    listed: tuple[Field, ...],
+    listed: tuple[WellField, ...],
     opened: dict[int, FieldImage],
     failed: dict[int, Exception],
 ) -> WellArrangement:

@@ -13,7 +13,7 @@ from napari_ngff.errors import (
     UnsupportedError,
     may_pass,
 )
-from napari_ngff.metadata.model import Field
+from napari_ngff.metadata.model import WellField
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.hierarchy.node import read_node
@@ -160,13 +160,13 @@ class Screen:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self._fields: dict[str | None, tuple[Field, ...] | Exception] = {}
+        self._fields: dict[str | None, tuple[WellField, ...] | Exception] = {}
         self._images: dict[str, FieldImage | Exception] = {}
         self._known: list[tuple[Any, Multiscale, Kin]] = []
         self._places: dict[bytes, tuple[Multiscale, Kin]] = {}
-        self._wells: dict[bytes, tuple[Field, ...]] = {}
+        self._wells: dict[bytes, tuple[WellField, ...]] = {}
 
-    def fields(self, well: str | None) -> tuple[Field, ...]:
+    def fields(self, well: str | None) -> tuple[WellField, ...]:
         """Read which images a well has: one document.
 
         Parameters
@@ -197,7 +197,7 @@ class Screen:
         found = self._images.get(place)
         return None if isinstance(found, Exception) else found
 
-    def _read_fields(self, well: str | None) -> tuple[Field, ...]:
+    def _read_fields(self, well: str | None) -> tuple[WellField, ...]:
         raw = b""
         if well is not None:
             # One look tells that there is no well; `child` would ask for more.
@@ -217,11 +217,11 @@ class Screen:
                 self._wells[raw] = metadata.well.fields
             return metadata.well.fields
         if well is None and metadata.collection is not None:
-            return tuple(Field(path) for path in node.series())
+            return tuple(WellField(path) for path in node.series())
         if well is None and metadata.series is not None:
-            return tuple(Field(path) for path in metadata.series)
+            return tuple(WellField(path) for path in metadata.series)
         if well is None and metadata.scene is not None:
-            return tuple(Field(path) for path in scene_paths(node))
+            return tuple(WellField(path) for path in scene_paths(node))
         msg = f"{node} is not a well: its metadata has no usable 'well'."
         raise UnsupportedError(msg)
 

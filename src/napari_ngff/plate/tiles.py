@@ -13,7 +13,7 @@ from napari_ngff.errors import ChunkError, OMEZarrError, may_pass
 from napari_ngff.store.workers import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.model import Field
+    from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.arrangement import (
         PlacedField,
         ScreenArrangements,
@@ -97,7 +97,7 @@ class WellCells:
         """Give the fields of a well that was read before."""
         return self.arrangements.known(tile.well, self.acquisition)
 
-    def at(self, y: float, x: float) -> tuple[str | None, Field | None] | None:
+    def at(self, y: float, x: float) -> tuple[str | None, WellField | None] | None:
         """Tell which well, and which image in it, lie at a place; reads nothing.
 
         Parameters

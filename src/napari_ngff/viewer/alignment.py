@@ -117,7 +117,7 @@ def _from_intrinsic(picture: Picture, matrix: Matrix) -> Matrix:
     if start == intrinsic or picture.systems is None:
         return matrix
     way = picture.systems.graph.way(intrinsic, start)
-    if way is None or not way.linear:
+    if way is None or not way.is_linear:
         msg = f"{picture.name} has no intrinsic system to start from."
         raise UnsupportedError(msg)
     product: Matrix = matrix @ way.matrix(len(matrix) - 1)

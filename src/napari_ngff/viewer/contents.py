@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
-from napari_ngff.metadata.model import Kind, Problem, Severity
+from napari_ngff.metadata.model import GroupKind, Problem, Severity
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import WellChoice, open_mosaic
@@ -362,7 +362,7 @@ def _scene(node: Node, reading: Reading) -> list[Group]:
     reading.note(node.problems)
     children = node.children(scene_paths(node))
     reading.note(children.problems)
-    nodes = [n for n in children.nodes if n.kind is Kind.IMAGE]
+    nodes = [n for n in children.nodes if n.kind is GroupKind.IMAGE]
     if len(nodes) > MAX_IMAGES:
         rest = ", ".join(n.location.path for n in nodes[MAX_IMAGES:])
         reading.messages.append(

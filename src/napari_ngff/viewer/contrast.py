@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.model import Window
+    from napari_ngff.metadata.model import ContrastWindow
 
 __all__ = ["PixelContrast", "measure_contrast", "slider_range", "stated_range"]
 
@@ -70,7 +70,9 @@ def measure_contrast(data: Any) -> PixelContrast | None:
     return PixelContrast((low, high) if low < high else (low, low + 1), span)
 
 
-def stated_range(window: Window | None, dtype: Any) -> tuple[float, float] | None:
+def stated_range(
+    window: ContrastWindow | None, dtype: Any
+) -> tuple[float, float] | None:
     """Find the range that a file states; None where it states that of the whole type.
 
     Many programs write 0 to 65535 for any image, so that both handles of the slider

@@ -14,7 +14,7 @@ from napari_ngff.viewer.sentences import TIMES, sentence
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.metadata.model import Acquisition, Link, Reference
+    from napari_ngff.metadata.model import Acquisition, Reference, SystemLink
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 
@@ -143,7 +143,7 @@ def _bytes(size: float) -> str:
 def sentences_of(node: Node) -> Iterator[str]:
     """Say what each transformation of a group does, and between which systems."""
     metadata = node.metadata
-    links: list[Link] = []
+    links: list[SystemLink] = []
     if metadata.image is not None:
         multiscale = metadata.image.multiscales[0]
         goal = multiscale.intrinsic or "intrinsic"

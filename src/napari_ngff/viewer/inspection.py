@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, error_text
-from napari_ngff.metadata.model import Consequence, Kind, Problem, Severity
+from napari_ngff.metadata.model import Consequence, GroupKind, Problem, Severity
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.repair import REPAIRS, put_back, repair_problems
@@ -56,18 +56,18 @@ __all__ = [
     "unreadable",
 ]
 
-SMALL = (Kind.IMAGE, Kind.LABEL, Kind.LABELS)
+SMALL = (GroupKind.IMAGE, GroupKind.LABEL, GroupKind.LABELS)
 """Kinds below which there is little: they are judged with all that is below them."""
 
 MOST_ITEMS = 2000
 """So many entries of one JSON list or object are shown."""
 
 WORDS = {
-    Kind.PLATE: "well",
-    Kind.COLLECTION: "image",
-    Kind.SCENE: "image",
-    Kind.WELL: "field",
-    Kind.LABELS: "label",
+    GroupKind.PLATE: "well",
+    GroupKind.COLLECTION: "image",
+    GroupKind.SCENE: "image",
+    GroupKind.WELL: "field",
+    GroupKind.LABELS: "label",
 }
 
 
@@ -175,7 +175,7 @@ def children(entry: Entry) -> tuple[Entry, ...]:
 
 def _named(node: Node) -> Iterator[tuple[str, str]]:
     metadata = node.metadata
-    is_image = metadata.kind in (Kind.IMAGE, Kind.LABEL)
+    is_image = metadata.kind in (GroupKind.IMAGE, GroupKind.LABEL)
     if metadata.image is not None:
         for level in metadata.image.multiscales[0].levels:
             yield level.path, "array"

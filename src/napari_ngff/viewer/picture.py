@@ -16,8 +16,8 @@ from napari_ngff.viewer.units import layer_units
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from napari_ngff.metadata.model import ContrastWindow as Contrast
     from napari_ngff.metadata.model import LabelInfo, Omero
-    from napari_ngff.metadata.model import Window as Contrast
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.coordinate_systems import OpenedSystems
     from napari_ngff.store.hierarchy.node import Node

@@ -14,7 +14,7 @@ from napari_ngff.errors import (
     UnsupportedError,
     beyond_limits,
 )
-from napari_ngff.metadata.model import Kind, Severity
+from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.viewer import frontend
@@ -213,10 +213,10 @@ def browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
         The plate, also of a well or of a row, or the well or the collection itself;
         and the paths of the wells that the node shows, None for all. None for an image.
     """
-    if node.kind in (Kind.PLATE, Kind.COLLECTION, Kind.SCENE):
+    if node.kind in (GroupKind.PLATE, GroupKind.COLLECTION, GroupKind.SCENE):
         return node, None
-    if node.kind not in (None, Kind.WELL) or not node.location.path:
-        return (node, None) if node.kind is Kind.WELL else None
+    if node.kind not in (None, GroupKind.WELL) or not node.location.path:
+        return (node, None) if node.kind is GroupKind.WELL else None
     above = plate_above(node)
     plate = above.metadata.plate if above is not None else None
     if above is not None and plate is not None:
@@ -225,7 +225,7 @@ def browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
         wells = tuple(p for p in paths if p == inner or p.startswith(f"{inner}/"))
         if wells:
             return above, wells
-    return (node, None) if node.kind is Kind.WELL else None
+    return (node, None) if node.kind is GroupKind.WELL else None
 
 
 def current_viewer() -> Any:

@@ -60,7 +60,7 @@ def viewed(picture: Picture, system: Reference) -> Picture | None:
     axes = graph.systems.get(system, ())
     ndim = len(picture.pyramid.multiscale.axes)
     way = graph.way(start, system)
-    if way is not None and way.linear:
+    if way is not None and way.is_linear:
         with np.errstate(over="ignore", invalid="ignore"):
             matrix = way.matrix(ndim)
         return (

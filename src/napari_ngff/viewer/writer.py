@@ -15,7 +15,7 @@ from napari_ngff.labels.create_labels import METHOD
 from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import ImageMetadata, Multiscale
-from napari_ngff.metadata.systems import CoordinateSystem, Link, Reference
+from napari_ngff.metadata.systems import CoordinateSystem, Reference, SystemLink
 from napari_ngff.metadata.systems_dump import INTRINSIC
 from napari_ngff.metadata.transform import Affine
 from napari_ngff.store.arrays.new_array import group_documents
@@ -328,5 +328,5 @@ def _turned(part: LayerPart) -> dict[str, Any]:
         CoordinateSystem(INTRINSIC, part.axes),
         CoordinateSystem(WORLD, part.axes),
     )
-    link = Link(*ends, Affine.of(affine))
+    link = SystemLink(*ends, Affine.from_matrix(affine))
     return {"intrinsic": INTRINSIC, "systems": systems, "links": (link,)}

@@ -65,7 +65,7 @@ def write(folder, link=None, pixels=None, version="0.6", **ends):
 def ways(node):
     found = open_systems([node])
     assert found.problems == ()
-    return found.graph.ways(intrinsic_of(node))
+    return found.graph.find_ways(intrinsic_of(node))
 
 
 @pytest.mark.parametrize("path", ["numbers", "/numbers", "deep/numbers"])
@@ -129,7 +129,7 @@ def test_what_cannot_be_used_is_told(tmp_path, link, reason):
     found = open_systems([node])
     (problem,) = found.problems
     assert re.search(reason, problem.text)
-    assert ATLAS not in found.graph.ways(intrinsic_of(node))
+    assert ATLAS not in found.graph.find_ways(intrinsic_of(node))
 
 
 def test_a_scene_has_no_intrinsic_system(tmp_path):
@@ -164,7 +164,7 @@ def test_index_coordinates_of_every_level_are_systems(tmp_path):
     moved = graph.way(Reference("1"), Reference("0")).apply(POINTS)
     np.testing.assert_allclose(moved, 2 * POINTS + 0.5)
     assert graph.way(Reference("1"), Reference("2")) is None
-    assert graph.ways(Reference("nowhere")) == {}
+    assert graph.find_ways(Reference("nowhere")) == {}
 
 
 def test_a_way_without_a_field_is_taken_first(tmp_path):
@@ -188,7 +188,7 @@ def test_a_way_without_a_field_is_taken_first(tmp_path):
     zarr.create_array(tmp_path / "0", data=np.zeros((8, 8)))
     zarr.create_array(tmp_path / "d", data=np.zeros((8, 8, 2)))
     way = ways(open_node(tmp_path))[ATLAS]
-    assert way.linear
+    assert way.is_linear
     np.testing.assert_allclose(way.apply(POINTS), POINTS + np.array([7, 0]))
 
 

@@ -19,7 +19,7 @@ import zarr
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from napari_ngff.errors import AccessError, NodeNotFoundError, OMEZarrError
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer.samples import write_image, write_plate
@@ -288,7 +288,7 @@ def test_every_store_gives_the_same_image(originals, tmp_path, kind_of_place, ve
     folder, levels = originals[version]
     with kind_of_place(folder, tmp_path) as place:
         node = open_node(place)
-        assert node.kind is Kind.IMAGE
+        assert node.kind is GroupKind.IMAGE
         assert node.location.path == ""
         same_pixels(node, levels)
         labels = node.labels()
@@ -296,7 +296,7 @@ def test_every_store_gives_the_same_image(originals, tmp_path, kind_of_place, ve
         assert labels.problems == ()
         for label in labels.nodes:
             same_pixels(label, zarr_levels(folder / "labels" / label.name, version))
-            assert label.child("../..").kind is Kind.IMAGE
+            assert label.child("../..").kind is GroupKind.IMAGE
         with pytest.raises(NodeNotFoundError):
             node.child("nothing")
         with pytest.raises(NodeNotFoundError):
@@ -311,12 +311,12 @@ def test_every_store_finds_a_field_inside_of_a_plate(
     folder = plates[version]
     with kind_of_place(folder, tmp_path) as place:
         plate = open_node(place)
-        assert plate.kind is Kind.PLATE
+        assert plate.kind is GroupKind.PLATE
         (well,) = plate.children(["A/1"]).nodes
         (field,) = well.children(["1"]).nodes
         same_pixels(field, zarr_levels(folder / "A/1/1", version))
         assert field.parent().parent().metadata.well is None
-        assert field.child("../../..").kind is Kind.PLATE
+        assert field.child("../../..").kind is GroupKind.PLATE
 
 
 @pytest.mark.parametrize(
@@ -339,8 +339,8 @@ def test_every_store_opens_a_place_inside(
         # An array means the image that it belongs to.
         expected = "A/1/0" if inner == "A/1/0/0" else inner
         assert found.location.path == expected
-        kinds = {"A": None, "A/1": Kind.WELL, "A/1/0": Kind.IMAGE}
-        assert found.kind is kinds.get(expected, Kind.LABEL)
+        kinds = {"A": None, "A/1": GroupKind.WELL, "A/1/0": GroupKind.IMAGE}
+        assert found.kind is kinds.get(expected, GroupKind.LABEL)
         if found.metadata.image is not None:
             same_pixels(found, zarr_levels(folder / expected, version))
 
@@ -392,7 +392,7 @@ def test_names(originals, tmp_path, monkeypatch, name, version):
         copy / "labels" / "..",
     ):
         node = open_node(place)
-        assert node.kind is Kind.IMAGE
+        assert node.kind is GroupKind.IMAGE
     same_pixels(node, levels)
 
 
@@ -418,7 +418,7 @@ def test_symbolic_links(plates, tmp_path, version):
         node = open_node(place)
         assert node.location.path == "A/1/0"
         same_pixels(node, wanted)
-    assert open_node(link).kind is Kind.PLATE
+    assert open_node(link).kind is GroupKind.PLATE
     same_pixels(open_node(field), wanted)
 
 
@@ -427,11 +427,11 @@ def test_metadata_files(plates, version):
     folder = plates[version]
     names = ("zarr.json",) if version == "0.5" else (".zattrs", ".zgroup")
     for inner, kind in (
-        ("", Kind.PLATE),
-        ("A/1", Kind.WELL),
-        ("A/1/0", Kind.IMAGE),
-        ("A/1/0/labels", Kind.LABELS),
-        ("A/1/0/labels/cells", Kind.LABEL),
+        ("", GroupKind.PLATE),
+        ("A/1", GroupKind.WELL),
+        ("A/1/0", GroupKind.IMAGE),
+        ("A/1/0/labels", GroupKind.LABELS),
+        ("A/1/0/labels/cells", GroupKind.LABEL),
     ):
         for name in names:
             for place in (folder / inner / name, (folder / inner / name).as_uri()):
@@ -454,7 +454,7 @@ def test_arrays_and_groups_in_a_nested_archive(plates, tmp_path, inner):
     with ZipStore(path, mode="r") as store:
         group = zarr.open_group(store, mode="r", path="plate.zarr")
         assert open_node(group[inner]).location.path == expected
-        assert open_node(group).kind is Kind.PLATE
+        assert open_node(group).kind is GroupKind.PLATE
 
 
 # -------- one beside the other --------
@@ -500,7 +500,7 @@ def test_stray_metadata_further_up(originals, tmp_path, stray, name, up, version
     (copy.parents[up - 1] / name).write_text(stray)
     for place in (copy, copy / "labels/cells", copy / "0"):
         node = open_node(place)
-        assert node.kind in (Kind.IMAGE, Kind.LABEL)
+        assert node.kind in (GroupKind.IMAGE, GroupKind.LABEL)
     same_pixels(open_node(copy), levels)
 
 

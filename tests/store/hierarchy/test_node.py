@@ -10,7 +10,7 @@ from napari_ngff import (
     NotOMEZarrError,
     open_node,
 )
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.viewer.samples import write_image, write_plate
 
 
@@ -39,13 +39,13 @@ def plate(tmp_path_factory):
 @pytest.mark.parametrize(
     ("inner", "kind"),
     [
-        ("", Kind.PLATE),
+        ("", GroupKind.PLATE),
         ("A", None),
-        ("A/1", Kind.WELL),
-        ("A/1/0", Kind.IMAGE),
-        ("A/1/0/0", Kind.IMAGE),
-        ("A/1/0/labels", Kind.LABELS),
-        ("A/1/0/labels/nuclei", Kind.LABEL),
+        ("A/1", GroupKind.WELL),
+        ("A/1/0", GroupKind.IMAGE),
+        ("A/1/0/0", GroupKind.IMAGE),
+        ("A/1/0/labels", GroupKind.LABELS),
+        ("A/1/0/labels/nuclei", GroupKind.LABEL),
     ],
 )
 def test_every_part_of_a_plate_opens_and_knows_its_root(plate, inner, kind):
@@ -62,7 +62,7 @@ def test_a_row_without_any_metadata_file_opens(plate):
     node = open_node(plate / "A")
     parent = node.parent()
     assert parent is not None
-    assert parent.kind is Kind.PLATE
+    assert parent.kind is GroupKind.PLATE
     assert open_node(plate / "A" / "1").location.path == "A/1"
 
 
@@ -125,7 +125,7 @@ def test_series_of_a_collection(tmp_path):
     for name in ("0", "1", "2"):
         group(root / name, IMAGE)
     node = open_node(root)
-    assert node.kind is Kind.COLLECTION
+    assert node.kind is GroupKind.COLLECTION
     assert node.series() == ("0", "1", "2")
     group(root / "OME", {"series": ["2", "0"]})
     (root / "OME" / "METADATA.ome.xml").write_text(

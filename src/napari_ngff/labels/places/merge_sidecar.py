@@ -23,7 +23,7 @@ from napari_ngff.labels.places.copy_labels import GoesOn, Replica, arrays_of
 from napari_ngff.labels.places.label_location import LabelHome, home_in, is_name
 from napari_ngff.labels.places.sidecar import forget as forget_sidecar
 from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location, is_url
@@ -146,7 +146,7 @@ def _chosen(sidecar: str | os.PathLike[str], labels: Sequence[str]) -> list[Node
     if root.metadata.labels is None or root.metadata.image is not None:
         msg = f"{node} is not a sidecar: its root has no list of labels."
         raise NotOMEZarrError(msg)
-    if node.kind is Kind.LABEL:
+    if node.kind is GroupKind.LABEL:
         return [node]
     paths = root.metadata.labels or ()
     nodes = [root.child(path) for path in paths]

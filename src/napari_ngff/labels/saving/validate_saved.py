@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.metadata.model import Kind, Severity
+from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
@@ -55,6 +55,6 @@ def _group_above(source: Source, path: str) -> Node | None:
             node = read_node(Location(source, place))
         except (OMEZarrError, OSError):
             continue
-        if node.kind in (Kind.LABEL, Kind.IMAGE):
+        if node.kind in (GroupKind.LABEL, GroupKind.IMAGE):
             return node
     return None

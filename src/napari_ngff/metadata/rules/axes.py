@@ -8,13 +8,13 @@ from napari_ngff.metadata.axes import SPACE_UNITS, TIME_UNITS, parse_axes
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
-    Rule,
-    absent,
-    apply,
-    inside,
+    FormatRule,
+    apply_rules,
+    find_absent,
+    find_other_values,
+    find_repeated,
     is_text,
-    otherwise,
-    repeated,
+    search_entries,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def is_name(value: object) -> bool:
     return is_text(value) and value != ""
 
 
-def types(axes: Cursor) -> list[str]:
+def list_types(axes: Cursor) -> list[str]:
     """List the types as written, for they and not the names have rules."""
     stated = [axis.at("type").value for axis in axes.children()]
     return [kind if isinstance(kind, str) else "" for kind in stated]
@@ -48,22 +48,22 @@ def wrong_number(axes: Cursor) -> Iterator[Cursor]:
 
 def without_plane(axes: Cursor) -> Iterator[Cursor]:
     """Find other than 2 or 3 axes of space, where not all are of type array."""
-    found = types(axes)
+    found = list_types(axes)
     if found and set(found) != {"array"} and found.count("space") not in (2, 3):
         yield axes
 
 
-def unordered(axes: Cursor) -> Iterator[Cursor]:
+def find_unordered(axes: Cursor) -> Iterator[Cursor]:
     """Find types out of the order time, channel or custom, space."""
-    if set(found := types(axes)) != {"array"}:
+    if set(found := list_types(axes)) != {"array"}:
         ranks = [{"time": 0, "space": 2}.get(kind, 1) for kind in found]
         if ranks != sorted(ranks):
             yield axes
 
 
-def crowded(axes: Cursor) -> Iterator[Cursor]:
+def find_crowded(axes: Cursor) -> Iterator[Cursor]:
     """Find several axes of time, or several that are neither time nor space."""
-    if set(found := types(axes)) != {"array"}:
+    if set(found := list_types(axes)) != {"array"}:
         others = [kind for kind in found if kind not in ("time", "space")]
         if found.count("time") > 1 or len(others) > 1:
             yield axes
@@ -84,7 +84,7 @@ def without_unit(axes: Cursor) -> Iterator[Cursor]:
     """Find axes of space and time without a unit; others have none to give."""
     for axis in axes.children():
         if axis.at("type").value in ("space", "time"):
-            yield from absent("unit")(axis)
+            yield from find_absent("unit")(axis)
 
 
 def foreign_units(axes: Cursor) -> Iterator[Cursor]:
@@ -114,7 +114,7 @@ def unknown_letters(axes: Cursor) -> Iterator[Cursor]:
         seen.append(axis.value)
 
 
-NUMBER = Rule(
+NUMBER = FormatRule(
     "axes-number",
     MUST,
     "The length of axes must be between 2 and 5.",
@@ -125,7 +125,7 @@ NUMBER = Rule(
 
 LETTERS = (
     NUMBER,
-    Rule(
+    FormatRule(
         "axes-letters",
         MUST,
         'The values MUST be unique and one of {"t", "c", "z", "y", "x"}.',
@@ -133,7 +133,7 @@ LETTERS = (
         since=3,
         until=3,
     ),
-    Rule(
+    FormatRule(
         "axes-order",
         MUST,
         "All image arrays must be up to 5-dimensional with dimension order (t, c, z, "
@@ -147,7 +147,7 @@ LETTERS = (
 
 AXES = (
     NUMBER,
-    Rule(
+    FormatRule(
         "axes-space",
         MUST,
         'The axes MUST contain 2 or 3 entries of "type:space" (0.6: or only entries of '
@@ -155,26 +155,26 @@ AXES = (
         without_plane,
         since=4,
     ),
-    Rule(
+    FormatRule(
         "axes-order",
         MUST,
         "In addition, the entries MUST be ordered by type where the time axis must "
         "come first (if present), followed by the channel or custom axis (if present) "
         "and the axes of type space.",
-        unordered,
+        find_unordered,
         since=4,
         consequence="They are taken in their order.",
     ),
-    Rule(
+    FormatRule(
         "axes-several",
         MUST,
         "... MAY contain one additional entry of type:time and MAY contain one "
         "additional entry of type:channel or a null / custom type.",
-        crowded,
+        find_crowded,
         since=4,
         consequence="Each is a separate axis.",
     ),
-    Rule(
+    FormatRule(
         "axes-order-planes",
         SHOULD,
         "If there are three spatial axes where two correspond to the image plane (yx) "
@@ -183,7 +183,7 @@ AXES = (
         unordered_planes,
         since=4,
     ),
-    Rule(
+    FormatRule(
         "axis-type-custom",
         SHOULD,
         "SHOULD contain the field type. It SHOULD be one of the strings space, time or "
@@ -198,7 +198,7 @@ AXES = (
         until=5,
         consequence="It gets a slider.",
     ),
-    Rule(
+    FormatRule(
         "axis-type-custom",
         SHOULD,
         "SHOULD contain the field type. It SHOULD be one of the strings array, space, "
@@ -211,7 +211,7 @@ AXES = (
         since=6,
         consequence="It gets a slider.",
     ),
-    Rule(
+    FormatRule(
         "axis-unit-missing",
         SHOULD,
         "SHOULD contain the field unit to specify the physical unit of this dimension.",
@@ -219,7 +219,7 @@ AXES = (
         since=4,
         consequence="It is measured in pixels.",
     ),
-    Rule(
+    FormatRule(
         "axis-unit-kind",
         SHOULD,
         "The value SHOULD be one of the following strings ... Units for space axes ... "
@@ -227,21 +227,21 @@ AXES = (
         foreign_units,
         since=4,
     ),
-    Rule(
+    FormatRule(
         "axis-long-name-type",
         MUST,
         "MAY contain the field longName. The value MUST be a string.",
         lambda axes: (
             found
             for axis in axes.children()
-            for found in otherwise(is_text, "longName")(axis)
+            for found in find_other_values(is_text, "longName")(axis)
         ),
         since=6,
     ),
 )
 
 SCENE_AXES = (
-    Rule(
+    FormatRule(
         "axes-space",
         SHOULD,  # the schema alone says it of scenes
         "axes: 2 or 3 entries of type space, or at least 2 of type array.",
@@ -251,36 +251,37 @@ SCENE_AXES = (
 )
 
 SYSTEMS = (
-    Rule(
+    FormatRule(
         "coordinate-system-name",
         MUST,
         "MUST contain the field name. The value MUST be a non-empty string that is "
         "unique among all entries under coordinateSystems.",
-        inside("coordinateSystems", absent("name")),
+        search_entries("coordinateSystems", find_absent("name")),
         since=6,
     ),
-    Rule(
+    FormatRule(
         "coordinate-system-name",
         MUST,
         "The value MUST be a non-empty string.",
-        inside(
-            "coordinateSystems", otherwise(lambda v: is_text(v) and v != "", "name")
+        search_entries(
+            "coordinateSystems",
+            find_other_values(lambda v: is_text(v) and v != "", "name"),
         ),
         since=6,
     ),
-    Rule(
+    FormatRule(
         "coordinate-system-duplicate",
         MUST,
         "The value MUST be ... unique among all entries under coordinateSystems.",
-        lambda place: repeated("name")(place.at("coordinateSystems")),
+        lambda place: find_repeated("name")(place.at("coordinateSystems")),
         since=6,
         consequence="The first one is used.",
     ),
-    Rule(
+    FormatRule(
         "coordinate-system-axes-missing",
         MUST,
         "MUST contain the field axes, whose value is an array of valid axes.",
-        inside("coordinateSystems", absent("axes")),
+        search_entries("coordinateSystems", find_absent("axes")),
         since=6,
     ),
 )
@@ -289,10 +290,10 @@ SYSTEMS = (
 def check_axes(axes: Cursor, minor: int) -> None:
     """Report what breaks the rules of a list of axes, objects or in 0.3 strings."""
     if minor == 3:
-        apply(LETTERS, axes, minor)
+        apply_rules(LETTERS, axes, minor)
     elif minor > 3:
         parse_axes(axes, minor)  # reports on each axis by itself
-        apply(AXES, axes, minor)
+        apply_rules(AXES, axes, minor)
 
 
 def check_systems(place: Cursor, minor: int, arrays: bool) -> None:
@@ -307,10 +308,10 @@ def check_systems(place: Cursor, minor: int, arrays: bool) -> None:
     arrays
         Whether the rules hold that systems of arrays have: 2 to 5 axes, in order.
     """
-    apply(SYSTEMS, place, minor)
+    apply_rules(SYSTEMS, place, minor)
     for system in place.at("coordinateSystems").children():
         if arrays:
             check_axes(system.at("axes"), minor)
         else:
             parse_axes(system.at("axes"), minor)
-            apply(SCENE_AXES, system.at("axes"), minor)
+            apply_rules(SCENE_AXES, system.at("axes"), minor)

@@ -10,12 +10,23 @@ from typing import TYPE_CHECKING
 from napari_ngff.metadata.cursor import Cursor
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.metadata.parse import KEYS as KEYS_OF_OME
-from napari_ngff.metadata.parse import find_home, find_version, has_keys, parse
+from napari_ngff.metadata.parse import (
+    find_home,
+    find_version,
+    has_keys,
+    parse_attributes,
+)
 from napari_ngff.metadata.rules.axes import check_systems
 from napari_ngff.metadata.rules.images import check_multiscale
 from napari_ngff.metadata.rules.links import check_links
 from napari_ngff.metadata.rules.rendering import check_label, check_omero
-from napari_ngff.metadata.rules.rule import MUST, SHOULD, Rule, absent, apply
+from napari_ngff.metadata.rules.rule import (
+    MUST,
+    SHOULD,
+    FormatRule,
+    apply_rules,
+    find_absent,
+)
 from napari_ngff.metadata.rules.screens import check_plate, check_well
 from napari_ngff.metadata.systems_parse import is_draft_scene
 
@@ -56,30 +67,30 @@ OF_READING = (
 """Codes of reading a transformation, whose rules tell more exactly what is wrong."""
 
 
-def versions(home: Cursor) -> Iterator[Cursor]:
+def list_versions(home: Cursor) -> Iterator[Cursor]:
     """Go to each version that a document states."""
     for place in (home, *home.at("multiscales").children(), *map(home.at, NESTED)):
-        if place.at("version").present:
+        if place.at("version").is_present:
             yield place.at("version")
 
 
 def unknown_versions(home: Cursor) -> Iterator[Cursor]:
     """Find versions that do not exist."""
-    for found in versions(home):
+    for found in list_versions(home):
         if not re.fullmatch(r"0\.[1-5]|0\.6.*", str(found.value)):
             yield found
 
 
 def draft_versions(home: Cursor) -> Iterator[Cursor]:
     """Find drafts of 0.6."""
-    for found in versions(home):
+    for found in list_versions(home):
         if re.fullmatch(r"0\.6.+", str(found.value)) and found.value != "0.6rc0":
             yield found
 
 
 def differing_versions(home: Cursor) -> Iterator[Cursor]:
     """Find versions that differ from the first one stated."""
-    stated = list(versions(home))
+    stated = list(list_versions(home))
     return (found for found in stated if found.value != stated[0].value)
 
 
@@ -92,11 +103,11 @@ def unrepeated_axes(home: Cursor) -> Iterator[Cursor]:
 
 def stray_systems(home: Cursor) -> Iterator[Cursor]:
     """Find coordinate systems outside of a scene and of multiscales."""
-    if home.at("coordinateSystems").present and not home.at("scene").present:
+    if home.at("coordinateSystems").is_present and not home.at("scene").is_present:
         yield home.at("coordinateSystems")
 
 
-def nulls(home: Cursor) -> Iterator[Cursor]:
+def find_nulls(home: Cursor) -> Iterator[Cursor]:
     """Find keys of the specification that are null where none may be."""
     waiting = [home]  # not by recursion: a document may be nested ever so deeply
     while waiting:
@@ -105,7 +116,7 @@ def nulls(home: Cursor) -> Iterator[Cursor]:
             continue
         for key in (KEYS | {"properties"}) & place.value.keys():
             found = place.at(key)
-            if not found.present:
+            if not found.is_present:
                 yield found
             if key in KEYS:
                 waiting += [found, *found.children()]
@@ -121,34 +132,34 @@ def repeated_multiscales(home: Cursor) -> Iterator[Cursor]:
 
 
 DOCUMENT = (
-    Rule(
+    FormatRule(
         "null-value",
         MUST,
         "Every key that is there has a value of its type (the schemas).",
-        nulls,
+        find_nulls,
         consequence="It counts as missing.",
     ),
-    Rule(
+    FormatRule(
         "multiscale-duplicate",
         MUST,
         "multiscales: each entry describes another image (uniqueItems of the schemas).",
         repeated_multiscales,
     ),
-    Rule(
+    FormatRule(
         "version-missing",
         MUST,
         "The value of the ome key MUST be a JSON object that MUST contain a version "
         "key.",
-        absent("version"),
+        find_absent("version"),
         since=5,
     ),
-    Rule(
+    FormatRule(
         "version-unknown",
         MUST,
         "version: a string specifying the version of the OME-Zarr specification.",
         unknown_versions,
     ),
-    Rule(
+    FormatRule(
         "version-draft",
         SHOULD,
         "Data written with these latest changes (an editor's draft) will not "
@@ -157,7 +168,7 @@ DOCUMENT = (
         since=6,
         consequence="It is read as 0.6, with the keys of the drafts.",
     ),
-    Rule(
+    FormatRule(
         "version-differs",
         SHOULD,
         "version: indicates the version of the metadata; one document has one.",
@@ -165,7 +176,7 @@ DOCUMENT = (
         until=4,
         consequence="The first one counts.",
     ),
-    Rule(
+    FormatRule(
         "version-differs",
         MUST,
         "The OME-Zarr Metadata version MUST be consistent within a hierarchy.",
@@ -173,7 +184,7 @@ DOCUMENT = (
         since=5,
         consequence="The first one counts.",
     ),
-    Rule(
+    FormatRule(
         "array-dimensions",
         SHOULD,  # no schema has it, and valid cases lack it
         "In addition, the axes values MUST be repeated in the field _ARRAY_DIMENSIONS "
@@ -182,7 +193,7 @@ DOCUMENT = (
         since=3,
         until=3,
     ),
-    Rule(
+    FormatRule(
         "scene-missing",
         MUST,
         "Transformations between two or more images MUST be stored in the attributes "
@@ -192,12 +203,12 @@ DOCUMENT = (
 )
 
 SCENE = (
-    Rule(
+    FormatRule(
         "missing-key",
         MUST,
         "The scene dictionary MUST contain the field coordinateTransformations, whose "
         "value MUST be an array of valid transformations.",
-        absent("coordinateTransformations"),
+        find_absent("coordinateTransformations"),
         since=6,
     ),
 )
@@ -225,7 +236,7 @@ def check_attributes(
         By place, none of them twice; valid where none is an error. What nothing is
         known of is valid: other tools keep their own attributes in groups.
     """
-    parsed = parse(attributes, zarr_format).problems
+    parsed = parse_attributes(attributes, zarr_format).problems
     unheard: list[Problem] = []
     home = find_home(Cursor(attributes, "", unheard), zarr_format)
     found: list[Problem] = []
@@ -234,11 +245,11 @@ def check_attributes(
     if isinstance(home.value, dict) and not KINDS.isdisjoint(home.value):
         check_home(home, minor)
     elif isinstance(attributes, dict) and "ome" in attributes:
-        apply(DOCUMENT[:1], Cursor(attributes, "", found), minor)
-    return merged([judged(p, minor) for p in parsed], found)
+        apply_rules(DOCUMENT[:1], Cursor(attributes, "", found), minor)
+    return merge_problems([lower_severity(p, minor) for p in parsed], found)
 
 
-def judged(problem: Problem, minor: int) -> Problem:
+def lower_severity(problem: Problem, minor: int) -> Problem:
     """Make a warning of what cannot be shown, but breaks no rule of the version."""
     if minor <= UNFORBIDDEN.get(problem.code, 0):
         return replace(problem, severity=SHOULD)
@@ -250,21 +261,21 @@ def stated_version(attributes: object, zarr_format: int) -> str | None:
     home = find_home(Cursor(attributes, "", []), zarr_format)
     if not has_keys(home):
         return None
-    stated = (found.value for found in versions(home))
+    stated = (found.value for found in list_versions(home))
     return next((value for value in stated if isinstance(value, str)), None)
 
 
 def minor_of(home: Cursor, zarr_format: int, version: str | None) -> int:
     """Return 4 for the rules of 0.4: of the version stated, given, or implied."""
     quiet = Cursor(home.value, home.where, [])
-    stated = next(versions(home), None)
+    stated = next(list_versions(home), None)
     known = re.match(r"0\.([1-6])", version or "") if stated is None else None
     return int(known[1]) if known else find_version(quiet, zarr_format)[1]
 
 
 def check_home(home: Cursor, minor: int) -> None:
     """Apply the rules of everything that a group is."""
-    apply(DOCUMENT, home, minor)
+    apply_rules(DOCUMENT, home, minor)
     for multiscale in home.at("multiscales").children():
         check_multiscale(multiscale, minor)
     for key, check in (
@@ -275,15 +286,15 @@ def check_home(home: Cursor, minor: int) -> None:
     ):
         if isinstance(home.at(key).value, dict):
             check(home.at(key), minor)
-    scene = home.at("scene") if home.at("scene").present else home
+    scene = home.at("scene") if home.at("scene").is_present else home
     if scene is not home or is_draft_scene(home):
-        apply(SCENE, scene, minor)
-        scene.at("coordinateTransformations").items()
+        apply_rules(SCENE, scene, minor)
+        scene.at("coordinateTransformations").list_items()
         check_systems(scene, minor, arrays=False)
         check_links(scene, None)
 
 
-def merged(parsed: list[Problem], found: list[Problem]) -> tuple[Problem, ...]:
+def merge_problems(parsed: list[Problem], found: list[Problem]) -> tuple[Problem, ...]:
     """Join what reading reported with what the rules found, each said once.
 
     Of one code at one place the more severe stays. Reading says of any key alike that
@@ -291,24 +302,24 @@ def merged(parsed: list[Problem], found: list[Problem]) -> tuple[Problem, ...]:
     which has rules of its own, the rule is the one to be told.
     """
     errors = [p for p in found if p.severity is Severity.ERROR]
-    judged = {entry(p.where) for p in errors}
+    judged = {transformation_of(p.where) for p in errors}
     named = {p.where for p in errors if p.code not in GENERIC}
     problems = {
         (p.code, p.where): p
         for p in parsed
-        if not (p.code in OF_READING and entry(p.where) in judged - {None})
+        if not (p.code in OF_READING and transformation_of(p.where) in judged - {None})
         and not (p.code in GENERIC and p.where in named)
     }
     read = ReadProblems(problems.values())
     for problem in found:
         known = problems.get((problem.code, problem.where))
         stronger = known is None or known.severity is Severity.WARNING
-        if stronger and not read.says(problem):
+        if stronger and not read.has_same(problem):
             problems[problem.code, problem.where] = problem
     return tuple(sorted(problems.values(), key=lambda problem: problem.where))
 
 
-def entry(where: str) -> str | None:
+def transformation_of(where: str) -> str | None:
     """Return the place of the transformation that a place is in, None outside."""
     found = re.match(r".*coordinateTransformations/\d+", where)
     return found[0] if found else None
@@ -327,7 +338,7 @@ class ReadProblems:
             self._places.setdefault(one.code, []).append(one.where)
         self._lengths = {code: {*map(len, w)} for code, w in self._places.items()}
 
-    def says(self, problem: Problem) -> bool:
+    def has_same(self, problem: Problem) -> bool:
         """Tell whether a problem of the rules is one of these in other words."""
         kinds = self._errors.get(problem.where)
         if kinds and (True in kinds or problem.code in GENERIC):

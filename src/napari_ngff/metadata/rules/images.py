@@ -9,11 +9,11 @@ from napari_ngff.metadata.rules.links import check_links, name_of, sizes_of
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
-    Rule,
-    absent,
-    apply,
+    FormatRule,
+    apply_rules,
+    find_absent,
+    find_other_values,
     is_text,
-    otherwise,
 )
 from napari_ngff.metadata.rules.transformations import (
     TransformPlace,
@@ -83,16 +83,16 @@ def other_inputs(place: Cursor) -> Iterator[Cursor]:
 
 
 MULTISCALE = (
-    Rule(
+    FormatRule(
         "axes-missing",
         MUST,
         "Each multiscales dictionary MUST contain the field axes.",
-        absent("axes"),
+        find_absent("axes"),
         since=3,
         until=5,
         consequence="The dimensions of the arrays decide.",
     ),
-    Rule(
+    FormatRule(
         "transform-list-empty",
         MUST,
         "The transformations MUST follow the same rules about allowed types, order, "
@@ -101,43 +101,43 @@ MULTISCALE = (
         since=4,
         until=5,
     ),
-    Rule(
+    FormatRule(
         "multiscale-name-missing",
         SHOULD,
         "Each multiscales object SHOULD contain the field name.",
-        absent("name"),
+        find_absent("name"),
         consequence="It is shown by the name of its group.",
     ),
-    Rule(
+    FormatRule(
         "version-missing",
         SHOULD,
         "It SHOULD contain the field version, which indicates the version of the "
         "multiscale metadata of this image.",
-        absent("version"),
+        find_absent("version"),
         until=4,
     ),
-    Rule(
+    FormatRule(
         "multiscale-type-missing",
         SHOULD,
         "Each multiscales object SHOULD contain the field type, which gives the type "
         "of downscaling method used to generate the multiscale image pyramid.",
-        absent("type"),
+        find_absent("type"),
     ),
-    Rule(
+    FormatRule(
         "multiscale-metadata-missing",
         SHOULD,
         "It SHOULD contain the field metadata, which contains a object with additional "
         "information about the downscaling method.",
-        absent("metadata"),
+        find_absent("metadata"),
     ),
-    Rule(
+    FormatRule(
         "multiscale-metadata-type",
         MUST,
         "... the field metadata, which contains a object with additional information "
         "about the downscaling method.",
-        otherwise(lambda value: isinstance(value, dict), "metadata"),
+        find_other_values(lambda value: isinstance(value, dict), "metadata"),
     ),
-    Rule(
+    FormatRule(
         "transforms-order",
         MUST,
         "The transformations MUST follow the same rules about allowed types, order, "
@@ -150,15 +150,15 @@ MULTISCALE = (
 )
 
 DATASET = (
-    Rule(
+    FormatRule(
         "transforms-missing",
         MUST,
         "Each object in datasets MUST contain the field coordinateTransformations.",
-        absent("coordinateTransformations"),
+        find_absent("coordinateTransformations"),
         since=4,
         consequence="A voxel has the size 1.",
     ),
-    Rule(
+    FormatRule(
         "transforms-order",
         MUST,
         "They MUST contain exactly one scale transformation ... It MAY contain exactly "
@@ -168,7 +168,7 @@ DATASET = (
         until=5,
         consequence="They are applied in their order.",
     ),
-    Rule(
+    FormatRule(
         "transforms-several",
         MUST,
         "coordinateTransformations: exactly one transformation.",
@@ -176,7 +176,7 @@ DATASET = (
         since=6,
         consequence="The first one is used.",
     ),
-    Rule(
+    FormatRule(
         "dataset-transform-type",
         MUST,
         "The transformation MUST be one of the following: A single scale or identity "
@@ -185,7 +185,7 @@ DATASET = (
         bad_steps,
         since=6,
     ),
-    Rule(
+    FormatRule(
         "dataset-input",
         MUST,
         "input MUST be an object with the path of the dataset.",
@@ -193,14 +193,14 @@ DATASET = (
         since=6,
         consequence="The path of the dataset is taken.",
     ),
-    Rule(
+    FormatRule(
         "dataset-output",
         MUST,
         "output MUST be an object with the name of the intrinsic coordinate system.",
         wrong_outputs,
         since=6,
     ),
-    Rule(
+    FormatRule(
         "dataset-input-differs",
         SHOULD,  # a valid case of the specification breaks it
         "The value of input MUST equal the value of path, implementations should "
@@ -214,7 +214,7 @@ DATASET = (
 
 def check_multiscale(multiscale: Cursor, minor: int) -> None:
     """Report what breaks the rules of one entry of ``multiscales``."""
-    apply(MULTISCALE, multiscale, minor)
+    apply_rules(MULTISCALE, multiscale, minor)
     if minor < 6:
         check_axes(multiscale.at("axes"), minor)
     else:
@@ -223,7 +223,7 @@ def check_multiscale(multiscale: Cursor, minor: int) -> None:
     ndim = len(multiscale.at("axes").children()) or None
     datasets = multiscale.at("datasets").children()
     for dataset in datasets:
-        apply(DATASET, dataset, minor)
+        apply_rules(DATASET, dataset, minor)
     chains = datasets if minor not in (4, 5) else [*datasets, multiscale]
     for place in chains:
         for step in place.at("coordinateTransformations").children():

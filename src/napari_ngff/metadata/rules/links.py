@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
-    Rule,
+    FormatRule,
     Search,
-    apply,
-    repeated,
+    apply_rules,
+    find_repeated,
 )
 from napari_ngff.metadata.rules.transformations import (
     TransformPlace,
@@ -40,7 +40,7 @@ SENTENCE = (
 )
 
 
-def unnamed(end: str) -> Search:
+def find_unnamed(end: str) -> Search:
     """Find inputs, or outputs, without a name."""
 
     def search(links: Cursor) -> Iterator[Cursor]:
@@ -52,35 +52,35 @@ def unnamed(end: str) -> Search:
 
 
 LINKS = (
-    Rule(
+    FormatRule(
         "transform-input",
         MUST,
         SENTENCE,
-        unnamed("input"),
+        find_unnamed("input"),
         since=6,
         consequence="It is not used.",
     ),
-    Rule(
+    FormatRule(
         "transform-output",
         MUST,
         SENTENCE,
-        unnamed("output"),
+        find_unnamed("output"),
         since=6,
         consequence="It is not used.",
     ),
-    Rule(
+    FormatRule(
         "transform-list-empty",
         MUST,
         "MUST contain an array of valid transformations: at least one.",
         lambda links: (links,) if links.value == [] else (),
         since=6,
     ),
-    Rule(
+    FormatRule(
         "transform-name-duplicate",
         SHOULD,  # a valid case of the specification breaks it
         "Its value MUST be unique across all name fields for all coordinate "
         "transformations in the same list.",
-        repeated("name"),
+        find_repeated("name"),
         since=6,
     ),
 )
@@ -120,10 +120,10 @@ def check_links(place: Cursor, intrinsic: str | None) -> None:
     """
     links = place.at("coordinateTransformations")
     sizes = sizes_of(place)
-    apply(LINKS, links, VERSION)
+    apply_rules(LINKS, links, VERSION)
     for link in links.children():
         inputs, outputs = (
-            None if end.at("path").present else sizes.get(name_of(end))
+            None if end.at("path").is_present else sizes.get(name_of(end))
             for end in map(link.at, ENDS)
         )
         check_transformation(link, TransformPlace(VERSION, inputs, outputs))
@@ -137,13 +137,15 @@ def check_links(place: Cursor, intrinsic: str | None) -> None:
                 # A valid multiscale of the specification breaks it; no scene does.
                 severity = MUST if intrinsic is None else SHOULD
                 consequence = "The transformation is not used."
-                end.report(severity, "transform-system-unknown", text, consequence)
+                end.add_problem(severity, "transform-system-unknown", text, consequence)
         if intrinsic and ("", intrinsic) not in map(system_of, map(link.at, ENDS)):
             text = (
                 '"The value of input [or output] MUST equal the name of the intrinsic '
                 f'coordinate system", "{intrinsic[:40]}".'
             )
-            link.warning("transform-not-intrinsic", text, "It is followed anyway.")
+            link.report_warning(
+                "transform-not-intrinsic", text, "It is followed anyway."
+            )
     check_graph(place, sizes)
 
 
@@ -175,4 +177,6 @@ def check_graph(place: Cursor, sizes: dict[str, int]) -> None:
             f'"{(path or name)[:40]}" is not connected with the first.'
         )
         # A valid case of the specification breaks this MUST.
-        place.warning("systems-unconnected", text, "It cannot be chosen for display.")
+        place.report_warning(
+            "systems-unconnected", text, "It cannot be chosen for display."
+        )

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
-    Rule,
-    absent,
-    apply,
-    inside,
+    FormatRule,
+    apply_rules,
+    find_absent,
+    find_other_values,
     is_text,
-    otherwise,
+    search_entries,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = ["LABEL", "OMERO", "check_label", "check_omero"]
 def bare_windows(omero: Cursor) -> Iterator[Cursor]:
     """Find limits that a window lacks."""
     for channel in omero.at("channels").children():
-        yield from absent("min", "max", "start", "end")(channel.at("window"))
+        yield from find_absent("min", "max", "start", "end")(channel.at("window"))
 
 
 def empty_lists(label: Cursor) -> Iterator[Cursor]:
@@ -35,21 +35,21 @@ def empty_lists(label: Cursor) -> Iterator[Cursor]:
     return (label.at(k) for k in ("colors", "properties") if label.at(k).value == [])
 
 
-COLOR = Rule(
+COLOR = FormatRule(
     "channel-color-missing",
     MUST,
     "Each object in channels MUST contain the field color, which is a string of 6 "
     "hexadecimal digits specifying the color of the channel in RGB format.",
-    inside("channels", absent("color")),
+    search_entries("channels", find_absent("color")),
     until=4,
     consequence="It gets a colour of napari's.",
 )
-WINDOW = Rule(
+WINDOW = FormatRule(
     "channel-window-missing",
     MUST,
     "Each object in channels MUST contain the field window, which is a object "
     "describing the windowing of the channel.",
-    inside("channels", absent("window")),
+    search_entries("channels", find_absent("window")),
     until=4,
     consequence="Its contrast comes from the pixels.",
 )
@@ -60,7 +60,7 @@ OMERO = (
     # The schemas of 0.5 and 0.6 have neither.
     replace(COLOR, severity=SHOULD, since=5, until=6),
     replace(WINDOW, severity=SHOULD, since=5, until=6),
-    Rule(
+    FormatRule(
         "channel-window-incomplete",
         MUST,
         "The field window MUST contain the fields min and max, which are the minimum "
@@ -70,34 +70,34 @@ OMERO = (
         bare_windows,
         consequence="Missing values are taken from the pixels.",
     ),
-    Rule(
+    FormatRule(
         "channel-family-type",
         MUST,
         "family: a string.",
-        inside("channels", otherwise(is_text, "family")),
+        search_entries("channels", find_other_values(is_text, "family")),
     ),
 )
 
 LABEL = (
-    Rule(
+    FormatRule(
         "label-version-missing",
         SHOULD,
         "That image-label object SHOULD contain ... a version key, whose value MUST be "
         "a string specifying the version of the OME-Zarr image-label schema.",
-        absent("version"),
+        find_absent("version"),
         since=4,
         until=5,
     ),
-    Rule(
+    FormatRule(
         "label-colors-missing",
         SHOULD,
         "That image-label object SHOULD contain a colors key, whose value MUST be a "
         "JSON array describing color information for the unique label values.",
-        absent("colors"),
+        find_absent("colors"),
         since=4,
         consequence="napari's colours are used.",
     ),
-    Rule(
+    FormatRule(
         "label-list-empty",
         MUST,
         "colors and properties: an array of at least one object (minItems of the "
@@ -110,9 +110,9 @@ LABEL = (
 
 def check_omero(omero: Cursor, minor: int) -> None:
     """Report what breaks the rules of an ``omero`` object."""
-    apply(OMERO, omero, minor)
+    apply_rules(OMERO, omero, minor)
 
 
 def check_label(label: Cursor, minor: int) -> None:
     """Report what breaks the rules of an ``image-label`` object."""
-    apply(LABEL, label, minor)
+    apply_rules(LABEL, label, minor)

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 __all__ = [
     "MUST",
     "SHOULD",
-    "Rule",
+    "FormatRule",
     "Search",
-    "absent",
-    "apply",
-    "inside",
+    "apply_rules",
+    "find_absent",
+    "find_other_values",
+    "find_repeated",
     "is_count",
     "is_index",
     "is_integer",
     "is_number",
     "is_text",
-    "matches",
-    "otherwise",
-    "repeated",
+    "match_pattern",
+    "search_entries",
 ]
 
 MUST, SHOULD = Severity.ERROR, Severity.WARNING
@@ -39,7 +39,7 @@ Search = Callable[["Cursor"], Iterable["Cursor"]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FormatRule:
     """One sentence of the specification.
 
     Attributes
@@ -69,40 +69,40 @@ class Rule:
     consequence: str = ""
 
 
-def apply(rules: Iterable[Rule], place: Cursor, minor: int) -> None:
+def apply_rules(rules: Iterable[FormatRule], place: Cursor, minor: int) -> None:
     """Report what at `place` breaks those rules that hold in version 0.`minor`."""
     for rule in rules:
         if rule.since <= minor <= rule.until:
             for found in rule.search(place):
-                state = found.described() if found.present else "missing."
+                state = found.describe_value() if found.is_present else "missing."
                 text = f'"{rule.sentence}" Here it is {state}'
-                found.report(rule.severity, rule.code, text, rule.consequence)
+                found.add_problem(rule.severity, rule.code, text, rule.consequence)
 
 
-def absent(*keys: str) -> Search:
+def find_absent(*keys: str) -> Search:
     """Find keys that an object lacks."""
 
     def search(place: Cursor) -> Iterator[Cursor]:
         for key in keys:
-            if isinstance(place.value, dict) and not place.at(key).present:
+            if isinstance(place.value, dict) and not place.at(key).is_present:
                 yield place.at(key)
 
     return search
 
 
-def otherwise(right: Callable[[object], bool], *keys: str) -> Search:
+def find_other_values(right: Callable[[object], bool], *keys: str) -> Search:
     """Find keys of an object whose values are there and not `right`."""
 
     def search(place: Cursor) -> Iterator[Cursor]:
         for key in keys:
             found = place.at(key)
-            if found.present and not right(found.value):
+            if found.is_present and not right(found.value):
                 yield found
 
     return search
 
 
-def inside(key: str, search: Search) -> Search:
+def search_entries(key: str, search: Search) -> Search:
     """Search each entry of a list."""
 
     def searched(place: Cursor) -> Iterator[Cursor]:
@@ -112,7 +112,7 @@ def inside(key: str, search: Search) -> Search:
     return searched
 
 
-def repeated(key: str, form: Callable[[str], str] = str) -> Search:
+def find_repeated(key: str, form: Callable[[str], str] = str) -> Search:
     """Find entries of the list at a place whose text at `key` was there before."""
 
     def search(place: Cursor) -> Iterator[Cursor]:
@@ -152,7 +152,7 @@ def is_count(value: object) -> bool:
     return is_integer(value) and value >= 1  # type: ignore[operator]
 
 
-def matches(pattern: str) -> Callable[[object], bool]:
+def match_pattern(pattern: str) -> Callable[[object], bool]:
     """Tell strings of a pattern; leaves values of other types to other rules."""
     compiled = re.compile(pattern)
     return lambda value: not isinstance(value, str) or bool(compiled.fullmatch(value))

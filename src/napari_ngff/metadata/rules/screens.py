@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
-    Rule,
-    absent,
-    apply,
-    inside,
+    FormatRule,
+    apply_rules,
+    find_absent,
+    find_other_values,
+    find_repeated,
     is_count,
     is_index,
     is_text,
-    matches,
-    otherwise,
-    repeated,
+    match_pattern,
+    search_entries,
 )
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PLATE", "WELL", "check_plate", "check_well"]
 
-ALPHANUMERIC = matches("[A-Za-z0-9]+")
-NODE_NAME = matches(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")
+ALPHANUMERIC = match_pattern("[A-Za-z0-9]+")
+NODE_NAME = match_pattern(r"(?!__)(?!\.+$)[A-Za-z0-9_.-]+")
 
 
 def empty_lists(place: Cursor) -> Iterator[Cursor]:
@@ -37,7 +37,7 @@ def empty_lists(place: Cursor) -> Iterator[Cursor]:
             yield place.at(key)
 
 
-def names(place: Cursor) -> Iterator[Cursor]:
+def list_names(place: Cursor) -> Iterator[Cursor]:
     """Go to the name of each row and column."""
     for key in ("rows", "columns"):
         for child in place.at(key).children():
@@ -47,14 +47,14 @@ def names(place: Cursor) -> Iterator[Cursor]:
 
 def odd_names(place: Cursor) -> Iterator[Cursor]:
     """Find names with other characters than letters and digits."""
-    return (name for name in names(place) if not ALPHANUMERIC(name.value))
+    return (name for name in list_names(place) if not ALPHANUMERIC(name.value))
 
 
 def colliding_names(place: Cursor) -> Iterator[Cursor]:
     """Find names that differ from one before in upper and lower case alone."""
     for key in ("rows", "columns"):
-        same = {found.where for found in repeated("name")(place.at(key))}
-        for found in repeated("name", str.casefold)(place.at(key)):
+        same = {found.where for found in find_repeated("name")(place.at(key))}
+        for found in find_repeated("name", str.casefold)(place.at(key)):
             if found.where not in same:
                 yield found
 
@@ -66,7 +66,9 @@ def misplaced_wells(plate: Cursor) -> Iterator[Cursor]:
         for key in ("rows", "columns")
     )
     for well in plate.at("wells").children():
-        row, column = (well.at(key).integer() for key in ("rowIndex", "columnIndex"))
+        row, column = (
+            well.at(key).read_integer() for key in ("rowIndex", "columnIndex")
+        )
         if row is None or column is None or min(row, column) < 0:
             continue
         if row >= len(rows) or column >= len(columns):
@@ -76,62 +78,62 @@ def misplaced_wells(plate: Cursor) -> Iterator[Cursor]:
 
 
 PLATE = (
-    Rule(
+    FormatRule(
         "plate-version-missing",
         MUST,
         "version: A string defining the version of the specification.",
-        absent("version"),
+        find_absent("version"),
         until=3,
     ),
-    Rule(
+    FormatRule(
         "plate-version-missing",
         SHOULD,  # the schema of 0.5 does not have it
         "The plate dictionary MUST contain a version key whose value MUST be a string "
         "specifying the version of the plate specification.",
-        absent("version"),
+        find_absent("version"),
         since=5,
         until=5,
     ),
-    Rule(
+    FormatRule(
         "plate-untitled",
         SHOULD,
         "The plate object SHOULD contain a name key whose value MUST be a string "
         "defining the name of the plate.",
-        absent("name"),
+        find_absent("name"),
         since=4,
         consequence="It is shown by the name of its folder.",
     ),
-    Rule(
+    FormatRule(
         "plate-field-count-missing",
         SHOULD,
         "The plate object SHOULD contain a field_count key whose value MUST be a "
         "positive integer defining the maximum number of fields per view across all "
         "wells.",
-        absent("field_count"),
+        find_absent("field_count"),
         since=5,
     ),
-    Rule(
+    FormatRule(
         "plate-list-empty",
         MUST,
         "The plate object MUST contain rows, columns and wells; each has at least one.",
         empty_lists,
         consequence="There is nothing to show.",
     ),
-    Rule(
+    FormatRule(
         "plate-name-characters",
         MUST,
         "The name MUST contain only alphanumeric characters.",
         odd_names,
         since=4,
     ),
-    Rule(
+    FormatRule(
         "plate-name-collides",
         SHOULD,
         "Care SHOULD be taken to avoid collisions on case-insensitive filesystems.",
         colliding_names,
         since=4,
     ),
-    Rule(
+    FormatRule(
         "well-position-differs",
         MUST,  # in 0.4 and 0.6 a warning, since their valid cases break it
         "The rowIndex, columnIndex, and path MUST all refer to the same row/column "
@@ -141,80 +143,84 @@ PLATE = (
         until=5,
         consequence="The path counts where it names a row and a column.",
     ),
-    Rule(
+    FormatRule(
         "well-index-missing",
         MUST,
         "Each well object MUST contain both a rowIndex key ... and a columnIndex key.",
-        inside("wells", absent("rowIndex", "columnIndex")),
+        search_entries("wells", find_absent("rowIndex", "columnIndex")),
         since=4,
         consequence="The path is used instead.",
     ),
-    Rule(
+    FormatRule(
         "acquisition-id",
         MUST,
         "Each acquisition object MUST contain an id key whose value MUST be an unique "
         "integer identifier greater than or equal to 0.",
-        inside("acquisitions", otherwise(is_index, "id")),
+        search_entries("acquisitions", find_other_values(is_index, "id")),
         since=4,
     ),
-    Rule(
+    FormatRule(
         "acquisition-name-missing",
         SHOULD,
         "Each acquisition object SHOULD contain a name key.",
-        inside("acquisitions", absent("name")),
+        search_entries("acquisitions", find_absent("name")),
     ),
-    Rule(
+    FormatRule(
         "acquisition-count-missing",
         SHOULD,
         "Each acquisition object SHOULD contain a maximumfieldcount key.",
-        inside("acquisitions", absent("maximumfieldcount")),
+        search_entries("acquisitions", find_absent("maximumfieldcount")),
     ),
-    Rule(
+    FormatRule(
         "acquisition-count",
         MUST,
         "maximumfieldcount: a positive integer indicating the maximum number of fields "
         "of view for the acquisition.",
-        inside("acquisitions", otherwise(is_count, "maximumfieldcount")),
+        search_entries(
+            "acquisitions", find_other_values(is_count, "maximumfieldcount")
+        ),
     ),
-    Rule(
+    FormatRule(
         "acquisition-text",
         MUST,
         "MAY contain a description key whose value MUST be a string.",
-        inside("acquisitions", otherwise(is_text, "description")),
+        search_entries("acquisitions", find_other_values(is_text, "description")),
     ),
-    Rule(
+    FormatRule(
         "acquisition-time",
         MUST,
         "MAY contain a starttime and/or endtime key whose values MUST be integer epoch "
         "timestamps.",
-        inside("acquisitions", otherwise(is_index, "starttime", "endtime")),
+        search_entries(
+            "acquisitions", find_other_values(is_index, "starttime", "endtime")
+        ),
         since=4,
     ),
 )
 
 WELL = (
-    Rule(
+    FormatRule(
         "well-version-missing",
         SHOULD,
         "The well dictionary SHOULD contain a version key whose value MUST be a string "
         "specifying the version of the well specification.",
-        absent("version"),
+        find_absent("version"),
         since=5,
         until=5,
     ),
-    Rule(
+    FormatRule(
         "field-path-characters",
         MUST,
         "The path MUST contain only alphanumeric characters.",
-        inside("images", otherwise(ALPHANUMERIC, "path")),
+        search_entries("images", find_other_values(ALPHANUMERIC, "path")),
         until=5,
     ),
-    Rule(
+    FormatRule(
         "field-path-characters",
         MUST,
         "The path MUST only use characters in the sets a-z, A-Z, 0-9, -, _, . and MUST "
         "NOT consist only of periods or start with the reserved prefix __.",
-        inside("images", otherwise(NODE_NAME, "path")),
+        search_entries("images", find_other_values(NODE_NAME, "path")),
         since=6,
     ),
 )
@@ -222,9 +228,9 @@ WELL = (
 
 def check_plate(plate: Cursor, minor: int) -> None:
     """Report what breaks the rules of a ``plate`` object."""
-    apply(PLATE, plate, minor)
+    apply_rules(PLATE, plate, minor)
 
 
 def check_well(well: Cursor, minor: int) -> None:
     """Report what breaks the rules of a ``well`` object."""
-    apply(WELL, well, minor)
+    apply_rules(WELL, well, minor)

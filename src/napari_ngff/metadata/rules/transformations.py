@@ -10,13 +10,13 @@ import numpy as np
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
-    Rule,
-    absent,
-    apply,
+    FormatRule,
+    apply_rules,
+    find_absent,
+    find_other_values,
     is_index,
     is_number,
     is_text,
-    otherwise,
 )
 
 if TYPE_CHECKING:
@@ -73,45 +73,47 @@ class TransformPlace:
     depth: int = 0
 
 
-def kind(place: Cursor) -> str:
+def read_kind(place: Cursor) -> str:
     """Return the type, "" where it has none that exists."""
     stated = place.at("type").value
     return stated if isinstance(stated, str) and stated in KEYS else ""
 
 
-def incomplete(place: Cursor) -> Iterator[Cursor]:
+def find_incomplete(place: Cursor) -> Iterator[Cursor]:
     """Find fields that the type needs."""
-    found = kind(place)
-    if found in MATRICES and place.at("path").present:
+    found = read_kind(place)
+    if found in MATRICES and place.at("path").is_present:
         return
-    yield from absent(*KEYS.get(found, ()))(place)
+    yield from find_absent(*KEYS.get(found, ()))(place)
 
 
-def unreadable(place: Cursor) -> Iterator[Cursor]:
+def find_unreadable(place: Cursor) -> Iterator[Cursor]:
     """Find parameters that are not of the form that the type gives them."""
-    found = kind(place)
+    found = read_kind(place)
     value = place.at(found)
-    if found in ("scale", "translation") and value.present:
+    if found in ("scale", "translation") and value.is_present:
         right = is_positive if found == "scale" else is_number
         numbers = value.children()
         if not isinstance(value.value, list) or not all(
             right(n.value) for n in numbers
         ):
             yield value
-    elif found in MATRICES and value.present:
-        if matrix(value) is None:
+    elif found in MATRICES and value.is_present:
+        if read_matrix(value) is None:
             yield value
     elif found == "sequence":
-        yield from otherwise(
+        yield from find_other_values(
             lambda v: isinstance(v, list) and v != [], "transformations"
         )(place)
     elif found == "byDimension":
-        yield from otherwise(lambda v: isinstance(v, list), "transformations")(place)
+        yield from find_other_values(lambda v: isinstance(v, list), "transformations")(
+            place
+        )
     elif found in ("displacements", "coordinates", *MATRICES):
-        yield from otherwise(is_text, "path")(place)
+        yield from find_other_values(is_text, "path")(place)
 
 
-def indices(value: Cursor) -> list[int] | None:
+def read_indices(value: Cursor) -> list[int] | None:
     """Read a list of integers from 0 on; None where it is none."""
     numbers = [index.value for index in value.children()]
     if not isinstance(value.value, list) or not all(map(is_index, numbers)):
@@ -124,7 +126,9 @@ def is_positive(value: object) -> bool:
     return is_number(value) and value > 0  # type: ignore[operator]
 
 
-def matrix(value: Cursor) -> np.ndarray[tuple[int, int], np.dtype[np.float64]] | None:
+def read_matrix(
+    value: Cursor,
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]] | None:
     """Read a list of rows of equal length; None where it is none."""
     rows = [row.children() for row in value.children()]
     if not rows or not rows[0] or len({len(row) for row in rows}) != 1:
@@ -135,10 +139,10 @@ def matrix(value: Cursor) -> np.ndarray[tuple[int, int], np.dtype[np.float64]] |
     return np.array(read)
 
 
-def skewed(place: Cursor) -> Iterator[Cursor]:
+def find_skewed(place: Cursor) -> Iterator[Cursor]:
     """Find rotation matrices that are no rotation."""
     value = place.at("rotation")
-    found = matrix(value) if kind(place) == "rotation" else None
+    found = read_matrix(value) if read_kind(place) == "rotation" else None
     if found is None:
         return
     size = len(found)
@@ -153,8 +157,8 @@ def skewed(place: Cursor) -> Iterator[Cursor]:
 def not_permuted(place: Cursor) -> Iterator[Cursor]:
     """Find a mapAxis that does not have each index once."""
     value = place.at("mapAxis")
-    if kind(place) == "mapAxis" and value.present:
-        found = indices(value)
+    if read_kind(place) == "mapAxis" and value.is_present:
+        found = read_indices(value)
         size = len(found or ())
         if not 2 <= size <= 5 or sorted(found or ()) != list(range(size)):
             yield value
@@ -162,90 +166,90 @@ def not_permuted(place: Cursor) -> Iterator[Cursor]:
 
 def wrongly_projected(place: Cursor) -> Iterator[Cursor]:
     """Find a projectAxis without, or with unusable, indices."""
-    if kind(place) != "projectAxis":
+    if read_kind(place) != "projectAxis":
         return
     keys = ("droppedInputs", "createdOutputs")
-    if not any(place.at(key).present for key in keys):
+    if not any(place.at(key).is_present for key in keys):
         yield place
-    for value in (place.at(key) for key in keys if place.at(key).present):
-        found = indices(value) or []
+    for value in (place.at(key) for key in keys if place.at(key).is_present):
+        found = read_indices(value) or []
         if not 1 <= len(set(found)) == len(found) <= 3 or max(found) > 4:
             yield value
 
 
-def unwrapped(place: Cursor) -> Iterator[Cursor]:
+def find_unwrapped(place: Cursor) -> Iterator[Cursor]:
     """Find items of a byDimension without their three fields, or with others."""
-    if kind(place) != "byDimension":
+    if read_kind(place) != "byDimension":
         return
     for item in place.at("transformations").children():
-        yield from absent("transformation", "inputAxes", "outputAxes")(item)
+        yield from find_absent("transformation", "inputAxes", "outputAxes")(item)
         for key in ("inputAxes", "outputAxes"):
-            if item.at(key).present and indices(item.at(key)) is None:
+            if item.at(key).is_present and read_indices(item.at(key)) is None:
                 yield item.at(key)
 
 
 def repeated_outputs(place: Cursor) -> Iterator[Cursor]:
     """Find outputs of a byDimension that an item before has."""
     seen: set[int] = set()
-    if kind(place) == "byDimension":
+    if read_kind(place) == "byDimension":
         for item in place.at("transformations").children():
-            found = indices(item.at("outputAxes")) or []
+            found = read_indices(item.at("outputAxes")) or []
             if seen & set(found):
                 yield item.at("outputAxes")
             seen |= set(found)
 
 
 TRANSFORMATION = (
-    Rule(
+    FormatRule(
         "transform-type-missing",
         MUST,
         "Each entry describes a single transformation and MUST contain the field type.",
-        absent("type"),
+        find_absent("type"),
         since=4,
     ),
-    Rule(
+    FormatRule(
         "transform-type-unknown",
         MUST,
         "The value of type MUST be one of the elements of the type column.",
-        otherwise(lambda value: is_text(value) and value in KEYS, "type"),
+        find_other_values(lambda value: is_text(value) and value in KEYS, "type"),
         since=4,
         consequence="It is not applied.",
     ),
-    Rule(
+    FormatRule(
         "transform-name-type",
         MUST,
         "MAY contain the field name (string).",
-        otherwise(is_text, "name"),
+        find_other_values(is_text, "name"),
         since=6,
     ),
-    Rule(
+    FormatRule(
         "transform-field-missing",
         MUST,
         "MUST contain any other fields required by the given type.",
-        incomplete,
+        find_incomplete,
         since=6,
         consequence="It is not applied.",
     ),
-    Rule(
+    FormatRule(
         "transform-value",
         MUST,
         "Parameters are arrays of numbers, those of a scale greater than 0; matrices "
         "MUST be stored as 2D nested array (an array of arrays of numbers); sequences "
         "are a non-empty array of transformations; a path is a string.",
-        unreadable,
+        find_unreadable,
         since=6,
         consequence="It is not applied.",
     ),
-    Rule(
+    FormatRule(
         "rotation-not-orthonormal",
         MUST,
         "Rotations are stored as NxN matrices and MUST have determinant equal to one, "
         "with orthonormal rows and columns.",
-        skewed,
+        find_skewed,
         since=6,
         consequence="It is applied as an affine.",
     ),
-    Rule(
+    FormatRule(
         "map-axis-indices",
         MUST,
         "Each integer in the array MUST be a valid zero-based index into the input "
@@ -254,7 +258,7 @@ TRANSFORMATION = (
         since=6,
         consequence="It is not applied.",
     ),
-    Rule(
+    FormatRule(
         "project-axis-indices",
         MUST,
         "At least one of droppedInputs and createdOutputs, each of 1 to 3 unique "
@@ -263,16 +267,16 @@ TRANSFORMATION = (
         since=6,
         consequence="It is not applied.",
     ),
-    Rule(
+    FormatRule(
         "by-dimension-item",
         MUST,
         "Each item MUST contain inputAxes, outputAxes and transformation fields. The "
         "values of inputAxes and outputAxes are arrays of integers.",
-        unwrapped,
+        find_unwrapped,
         since=6,
         consequence="It is not applied.",
     ),
-    Rule(
+    FormatRule(
         "by-dimension-output-twice",
         MUST,
         "Every axis index in the parent byDimension's output coordinate system MUST "
@@ -281,12 +285,12 @@ TRANSFORMATION = (
         since=6,
         consequence="It is not applied.",
     ),
-    Rule(
+    FormatRule(
         "interpolation-unknown",
         SHOULD,
         "interpolation: one of nearest, linear, cubic (the schema; the text has "
         "bspline-cubic).",
-        otherwise(lambda value: value in INTERPOLATIONS, "interpolation"),
+        find_other_values(lambda value: value in INTERPOLATIONS, "interpolation"),
         since=6,
         consequence="Linear is used.",
     ),
@@ -297,7 +301,7 @@ def check_transformation(place: Cursor, frame: TransformPlace) -> None:
     """Report on one transformation and those in it, up to `MAX_NESTING` deep."""
     if not place.is_object() or frame.depth > MAX_NESTING:
         return
-    apply(TRANSFORMATION, place, frame.minor)
+    apply_rules(TRANSFORMATION, place, frame.minor)
     check_lengths(place, frame)
     for wrapped, inputs, outputs in wrapped_by(place, frame):
         inner = replace(frame, inputs=inputs, outputs=outputs, depth=frame.depth + 1)
@@ -309,7 +313,7 @@ def wrapped_by(
 ) -> Iterator[tuple[Cursor, int | None, int | None]]:
     """Yield the transformations inside one, and how many axes they go from and to."""
     items = place.at("transformations").children()
-    if kind(place) == "sequence":
+    if read_kind(place) == "sequence":
         for index, step in enumerate(items):
             last = index == len(items) - 1
             yield (
@@ -317,10 +321,10 @@ def wrapped_by(
                 None if index else frame.inputs,
                 frame.outputs if last else None,
             )
-    elif kind(place) == "bijection":
+    elif read_kind(place) == "bijection":
         yield place.at("forward"), frame.inputs, frame.outputs
         yield place.at("inverse"), frame.outputs, frame.inputs
-    elif kind(place) == "byDimension":
+    elif read_kind(place) == "byDimension":
         for item in items:
             inputs, outputs = (
                 len(item.at(key).children()) or None
@@ -331,7 +335,7 @@ def wrapped_by(
 
 def check_lengths(place: Cursor, frame: TransformPlace) -> None:
     """Report parameters of another length than the number of axes."""
-    for key, rows, columns in lengths(place):
+    for key, rows, columns in list_lengths(place):
         sides = ((rows, frame.outputs, "output"), (columns, frame.inputs, "input"))
         for found, axes, side in sides:
             if axes is not None and found != axes:
@@ -341,19 +345,21 @@ def check_lengths(place: Cursor, frame: TransformPlace) -> None:
                 )
                 severity = SHOULD if frame.lenient and found > 1 else MUST
                 consequence = "Missing ones are neutral, surplus ones are ignored."
-                place.at(key).report(severity, "transform-length", text, consequence)
+                place.at(key).add_problem(
+                    severity, "transform-length", text, consequence
+                )
                 break
-    if kind(place) == "byDimension" and frame.outputs is not None:
+    if read_kind(place) == "byDimension" and frame.outputs is not None:
         check_outputs(place, frame.outputs)
 
 
-def lengths(place: Cursor) -> Iterator[tuple[str, int, int]]:
+def list_lengths(place: Cursor) -> Iterator[tuple[str, int, int]]:
     """Yield the key of the parameters, and of how many outputs and inputs they are."""
-    found = kind(place)
+    found = read_kind(place)
     value = place.at(found)
     if found in ("scale", "translation", "mapAxis") and isinstance(value.value, list):
         yield found, len(value.value), len(value.value)
-    elif found in MATRICES and (read := matrix(value)) is not None:
+    elif found in MATRICES and (read := read_matrix(value)) is not None:
         yield found, len(read), read.shape[1] - (found == "affine")
 
 
@@ -362,7 +368,7 @@ def check_outputs(place: Cursor, outputs: int) -> None:
     stated = {
         index
         for item in place.at("transformations").children()
-        for index in indices(item.at("outputAxes")) or []
+        for index in read_indices(item.at("outputAxes")) or []
     }
     missing = sorted(set(range(outputs)) - stated)
     sentence = (
@@ -371,8 +377,10 @@ def check_outputs(place: Cursor, outputs: int) -> None:
     )
     if any(index >= outputs for index in stated):
         text = f"{sentence} Here {max(stated)} is beyond the {outputs} axes."
-        place.error("by-dimension-output-unknown", text, "It is not applied.")
+        place.report_error("by-dimension-output-unknown", text, "It is not applied.")
     if missing:
         # A valid case of the specification breaks this MUST.
         text = f"{sentence} Here {missing[0]} does not."
-        place.warning("by-dimension-output-missing", text, "That axis stays as it is.")
+        place.report_warning(
+            "by-dimension-output-missing", text, "That axis stays as it is."
+        )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
-from napari_ngff.metadata.model import Channel, Kind
+from napari_ngff.metadata.model import Channel, GroupKind
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
@@ -59,10 +59,10 @@ class TooLargeError(UnsupportedError):
 
 
 MANY = {
-    Kind.PLATE: "a plate",
-    Kind.WELL: "a well",
-    Kind.COLLECTION: "a collection of images",
-    Kind.SCENE: "a scene of images",
+    GroupKind.PLATE: "a plate",
+    GroupKind.WELL: "a well",
+    GroupKind.COLLECTION: "a collection of images",
+    GroupKind.SCENE: "a scene of images",
 }
 """What is said of groups that have no one picture."""
 

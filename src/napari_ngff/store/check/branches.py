@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from napari_ngff.metadata.model import JSON, PlateMetadata
-    from napari_ngff.metadata.systems import Link
+    from napari_ngff.metadata.systems import SystemLink
     from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["NamedBranch", "branches_of", "check_group", "parameters_of"]
@@ -195,7 +195,7 @@ def well_of(plate: PlateMetadata) -> Callable[[Node], Iterator[Problem]]:
     return look
 
 
-def link_targets(links: Iterable[Link]) -> list[NamedBranch]:
+def link_targets(links: Iterable[SystemLink]) -> list[NamedBranch]:
     """List the images that transformations refer to."""
     names: dict[str, set[str]] = {}
     for link in links:

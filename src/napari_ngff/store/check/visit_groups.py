@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
-from napari_ngff.metadata.model import Consequence, Kind, Problem, Severity
-from napari_ngff.metadata.parse import parse
+from napari_ngff.metadata.model import Consequence, GroupKind, Problem, Severity
+from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.metadata.rules import check_attributes, stated_version
 from napari_ngff.store.check.archives import (
     check_archive,
@@ -153,7 +153,7 @@ def visit_group(
         yield from check_shards(node, arrays_of(pyramid))
         if image is not None:
             yield from check_label(node, pyramid, image)
-        if tour.pixels and node.metadata.kind is Kind.LABEL:
+        if tour.pixels and node.metadata.kind is GroupKind.LABEL:
             yield from check_ids(node, pyramid, tour.cancel)
     below = pyramids[0] if pyramids else image
     yield from in_order(
@@ -272,7 +272,9 @@ def judge_attributes(
 ) -> JudgedDocument:
     """Judge attributes; `version` is that of the hierarchy."""
     stated = stated_version(attributes, zarr_format)
-    implied = stated or version or parse(attributes, zarr_format).version or ""
+    implied = (
+        stated or version or parse_attributes(attributes, zarr_format).version or ""
+    )
     known = re.match(r"0\.([1-6])", implied)
     return JudgedDocument(
         check_attributes(attributes, zarr_format, version),

@@ -12,10 +12,16 @@ from napari_ngff.metadata.compound import (
     FieldTransformation,
     Inverse,
     Sequence,
-    composed,
+    compose_steps,
 )
 from napari_ngff.metadata.graph import SystemGraph
-from napari_ngff.metadata.model import Consequence, Link, Problem, Reference, Severity
+from napari_ngff.metadata.model import (
+    Consequence,
+    Problem,
+    Reference,
+    Severity,
+    SystemLink,
+)
 from napari_ngff.metadata.systems import Axis
 from napari_ngff.metadata.transform import (
     Affine,
@@ -90,7 +96,7 @@ def level_transformation(level: Level) -> Transformation:
     """
     if level.transformation is not None:
         return level.transformation
-    return composed(Scale(level.scale), Translation(level.translation))
+    return compose_steps(Scale(level.scale), Translation(level.translation))
 
 
 def open_systems(nodes: Iterable[Node]) -> OpenedSystems:
@@ -105,7 +111,7 @@ def open_systems(nodes: Iterable[Node]) -> OpenedSystems:
     survey = _SystemSurvey()
     for node in nodes:
         survey.add_group(node)
-    links: list[Link] = []
+    links: list[SystemLink] = []
     # The list grows in this loop: a link may name a group that has links itself.
     for node, link in survey.links:
         resolved = survey.resolve_link(node, link)
@@ -122,7 +128,7 @@ class _SystemSurvey:
     def __init__(self) -> None:
         self.nodes: dict[str, Node | None] = {}
         self.systems: dict[Reference, tuple[Axis, ...]] = {}
-        self.links: list[tuple[Node, Link]] = []
+        self.links: list[tuple[Node, SystemLink]] = []
         self.problems: list[Problem] = []
 
     def add_group(self, node: Node) -> None:
@@ -151,13 +157,13 @@ class _SystemSurvey:
             # As 0.6 names the system of an array: its axes have the type "array".
             axes = tuple(Axis(f"dim_{i}", "array") for i in range(len(level.scale)))
             self.systems[level_system] = axes
-            whole = Link(
+            whole = SystemLink(
                 Reference(level.path), Reference(), level_transformation(level)
             )
             self.links.append((node, whole))
         self.links += [(node, link) for link in multiscale.links]
 
-    def resolve_link(self, node: Node, link: Link) -> Link | None:
+    def resolve_link(self, node: Node, link: SystemLink) -> SystemLink | None:
         """Find both ends of a link and load its parameters, or add a problem."""
         where = f"{node.location.path}:{link.name or 'coordinateTransformations'}"
         ends = [self._find_end(node, end) for end in (link.input, link.output)]
@@ -172,14 +178,15 @@ class _SystemSurvey:
         takes, gives = (len(self.systems[end]) for end in ends if end is not None)
         try:
             loaded = load_transformation(link.transformation, node, takes)
-            if loaded.gives(takes) != gives:
-                msg = f"It makes {loaded.gives(takes)} axes; its output has {gives}."
+            outputs = loaded.count_outputs(takes)
+            if outputs != gives:
+                msg = f"It makes {outputs} axes; its output has {gives}."
                 raise ValueError(msg)
         except (OMEZarrError, OSError, ValueError) as error:
             text = f"A transformation cannot be used: {error}"
             self._add_problem("transform-unusable", where, text)
             return None
-        return Link(ends[0], ends[1], loaded, link.name)
+        return SystemLink(ends[0], ends[1], loaded, link.name)
 
     def _add_problem(self, code: str, where: str, text: str) -> None:
         self.problems.append(
@@ -266,7 +273,7 @@ def load_transformation(
             loaded: list[Transformation] = []
             for step in steps:
                 loaded.append(load_transformation(step, node, ndim))
-                ndim = loaded[-1].gives(ndim)
+                ndim = loaded[-1].count_outputs(ndim)
             return Sequence(tuple(loaded))
         case ByDimension(parts):
             return ByDimension(
@@ -283,7 +290,8 @@ def load_transformation(
         case Bijection(forward, backward):
             forward = load_transformation(forward, node, ndim)
             return Bijection(
-                forward, load_transformation(backward, node, forward.gives(ndim))
+                forward,
+                load_transformation(backward, node, forward.count_outputs(ndim)),
             )
         case Inverse(of):
             # The closed form if there is one: others are inverted point by point.

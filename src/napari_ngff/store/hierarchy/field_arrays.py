@@ -61,7 +61,7 @@ def open_field(node: Node, path: str, ndim: int) -> VectorField:
             msg = f"{location} has no level: 'datasets' is empty."
             raise UnsupportedError(msg)
         array_location, home = (
-            location.join_path(dataset.at("path").path() or "."),
+            location.join_path(dataset.at("path").read_path() or "."),
             multiscale,
         )
         stated = dataset.at("coordinateTransformations").children()
@@ -99,7 +99,7 @@ def _read_attributes(location: Location) -> Cursor:
         attributes = Cursor(document, "", [])
         if name == "zarr.json":
             attributes = attributes.at("attributes")
-        return attributes.at("ome") if attributes.at("ome").present else attributes
+        return attributes.at("ome") if attributes.at("ome").is_present else attributes
     if location.source.get(location.object_key(".zarray")) is None:
         msg = f"There is no field of vectors at {location}."
         raise NodeNotFoundError(msg, remedy="Check the path.")

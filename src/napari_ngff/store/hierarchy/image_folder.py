@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, NotOMEZarrError, OMEZarrError
-from napari_ngff.metadata.model import Kind, Metadata
+from napari_ngff.metadata.model import GroupKind, GroupMetadata
 from napari_ngff.store.hierarchy.location import METADATA_NAMES, Location
 from napari_ngff.store.hierarchy.node import Node, find_images_inside, open_node
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BROWSED", "ImageFolder", "find_images", "image_folder"]
 
-BROWSED = (Kind.PLATE, Kind.WELL, Kind.COLLECTION, Kind.SCENE)
+BROWSED = (GroupKind.PLATE, GroupKind.WELL, GroupKind.COLLECTION, GroupKind.SCENE)
 """Kinds of groups that hold several images."""
 
 MOST_TRIED = 16
@@ -47,13 +47,13 @@ class ImageFolder:
     @property
     def node(self) -> Node:
         """The folder as a group of images, to be browsed."""
-        return Node(Location(self.source), 3, {}, Metadata(series=self.names))
+        return Node(Location(self.source), 3, {}, GroupMetadata(series=self.names))
 
     def first_image(self) -> str | None:
         """Find the first group that is an image, among the first `MOST_TRIED`."""
         for name in self.names[:MOST_TRIED]:
             with suppress(OMEZarrError, OSError):
-                if self.node.child(name).kind is Kind.IMAGE:
+                if self.node.child(name).kind is GroupKind.IMAGE:
                     return name
         return None
 

@@ -19,12 +19,12 @@ from napari_ngff.errors import (
 from napari_ngff.metadata.model import (
     JSON,
     Consequence,
-    Kind,
-    Metadata,
+    GroupKind,
+    GroupMetadata,
     Problem,
     Severity,
 )
-from napari_ngff.metadata.parse import image_names, parse
+from napari_ngff.metadata.parse import image_names, parse_attributes
 from napari_ngff.store.arrays.codecs import unknown_key, unknown_keys
 from napari_ngff.store.hierarchy.location import Location, find_location
 from napari_ngff.store.hierarchy.long_lists import cut_long_lists
@@ -78,7 +78,7 @@ class Node:
     location: Location
     zarr_format: int
     attributes: JSON
-    metadata: Metadata
+    metadata: GroupMetadata
 
     def __str__(self) -> str:
         return str(self.location)
@@ -89,7 +89,7 @@ class Node:
         return self.location.name
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> GroupKind | None:
         """First kind of the group; None without OME metadata."""
         return self.metadata.kind
 
@@ -224,7 +224,9 @@ class OpenedGroups:
     @property
     def label_images(self) -> tuple[Node, ...]:
         """The groups that may be label images."""
-        return tuple(n for n in self.nodes if n.kind in (Kind.LABEL, Kind.IMAGE))
+        return tuple(
+            n for n in self.nodes if n.kind in (GroupKind.LABEL, GroupKind.IMAGE)
+        )
 
 
 def open_node(where: Any, **options: Any) -> Node:
@@ -258,7 +260,7 @@ def open_node(where: Any, **options: Any) -> Node:
             return open_node_at(above)
         if has_group(above) and _is_part_of(read_node(above), location.name):
             zarr_format = read_node(above).zarr_format
-            return node or Node(location, zarr_format, {}, Metadata())
+            return node or Node(location, zarr_format, {}, GroupMetadata())
     inside = find_images_inside(location)
     if inside:
         listed = ", ".join(inside[:MOST_NAMED])
@@ -403,7 +405,7 @@ def _make_node(
 ) -> Node:
     # Before they are parsed: a list of a million entries would take seconds.
     cut = (*flaws, *cut_long_lists(attributes))
-    metadata = parse(attributes, zarr_format)
+    metadata = parse_attributes(attributes, zarr_format)
     if cut:
         metadata = replace(metadata, problems=(*cut, *metadata.problems))
     kept = attributes if isinstance(attributes, dict) else {}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
-from napari_ngff.metadata.compound import composed
-from napari_ngff.metadata.model import CoordinateSystem, Link, Reference
+from napari_ngff.metadata.compound import compose_steps
+from napari_ngff.metadata.model import CoordinateSystem, Reference, SystemLink
 from napari_ngff.metadata.systems_dump import dump_link, dump_system
 from napari_ngff.metadata.transform import Affine, Scale, Transformation, Translation
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
@@ -82,7 +82,7 @@ def save_transform(
         return _save_in_scene(scene, image, path, name, (matrix, axes))
     if version >= "0.6":
         system = CoordinateSystem(name, axes)
-        link = Link(
+        link = SystemLink(
             Reference(name=intrinsic_of(image).name),
             Reference(name=name),
             simplify_matrix(matrix),
@@ -134,16 +134,16 @@ def simplify_matrix(matrix: Matrix) -> Transformation:
     if matrix.shape[0] - 1 != ndim or not np.array_equal(
         matrix[:-1, :-1], np.diag(factors)
     ):
-        return Affine.of(matrix)
+        return Affine.from_matrix(matrix)
     # A flip is an affine matrix: readers take a scale for the size of a voxel.
     if (factors <= 0).any():
-        return Affine.of(matrix)
+        return Affine.from_matrix(matrix)
     steps: list[Transformation] = []
     if (factors != 1).any():
         steps.append(Scale(tuple(factors.tolist())))
     if matrix[:-1, -1].any():
         steps.append(Translation(tuple(matrix[:-1, -1].tolist())))
-    return composed(*steps)
+    return compose_steps(*steps)
 
 
 def _save_in_scene(
@@ -159,7 +159,7 @@ def _save_in_scene(
         raise UnsupportedError(msg, remedy="Save into the image itself.")
     matrix, axes = place
     start = Reference(path, intrinsic_of(image).name)
-    link = Link(start, Reference(name=name), simplify_matrix(matrix))
+    link = SystemLink(start, Reference(name=name), simplify_matrix(matrix))
     system = CoordinateSystem(name, axes)
 
     def put_in_scene(home: JSON) -> None:
@@ -169,7 +169,9 @@ def _save_in_scene(
     return change_document(scene, put_in_scene)
 
 
-def _put_image(node: Node, home: JSON, system: CoordinateSystem, link: Link) -> None:
+def _put_image(
+    node: Node, home: JSON, system: CoordinateSystem, link: SystemLink
+) -> None:
     multiscale = first_multiscale(node, home)
     if system.name == link.input.name:
         msg = (
@@ -190,7 +192,9 @@ def first_multiscale(node: Node, home: JSON) -> JSON:
     return first
 
 
-def _put_link(holder: JSON, system: CoordinateSystem, link: Link, node: Node) -> None:
+def _put_link(
+    holder: JSON, system: CoordinateSystem, link: SystemLink, node: Node
+) -> None:
     """Add a system and a link to the lists, or replace those of the same ends."""
     systems = holder.setdefault("coordinateSystems", [])
     links = holder.setdefault("coordinateTransformations", [])

@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.metadata.compound import Coordinates, Displacements, Inverse, smoothed
-from napari_ngff.metadata.field import interpolated, lattice
+from napari_ngff.metadata.compound import (
+    Coordinates,
+    Displacements,
+    Inverse,
+    smooth_fields,
+)
+from napari_ngff.metadata.field import interpolate_array, make_lattice
 from napari_ngff.metadata.model import Level
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.pyramids.pyramid import Pyramid
@@ -184,7 +189,7 @@ class ResampledLevel:
         # Means of truth values or complex phases have no meaning.
         order = self.order if self.dtype.kind in "iuf" else 0
         read, shape = self.source.read, self.source.shape
-        values = interpolated(read, shape, index[inside], order)
+        values = interpolate_array(read, shape, index[inside], order)
         if order and self.dtype.kind in "iu":
             values = np.rint(values)
         out[inside] = values.astype(self.dtype, copy=False)
@@ -242,7 +247,7 @@ class BentImage:
             different numbers of axes.
         """
         level, shape = pyramid.multiscale.levels[0], pyramid.levels[0].shape
-        grid = resampled_grid(smoothed(pull), level, shape, len(axes))
+        grid = resampled_grid(smooth_fields(pull), level, shape, len(axes))
         return cls(pull, axes, grid)
 
     @property
@@ -279,7 +284,7 @@ def resample_pyramid(
     axes_kept = tuple(
         i for i, a in enumerate(bent.axes) if places is None or a.type != "channel"
     )
-    all_leading = leading_axes(smoothed(bent.pull), bent.grid, finest_places)
+    all_leading = leading_axes(smooth_fields(bent.pull), bent.grid, finest_places)
     leading = [all_leading[i] for i in axes_kept]
     grid = bent.grid.select_axes(axes_kept)
     levels, sources = [], []
@@ -388,7 +393,7 @@ def resampled_grid(
     places = places_of(level)
     corners = np.array([(0.0,) * ndim, tuple(n - 1.0 for n in shape)])
     ends = corners * np.array(level.scale) + np.array(level.translation)
-    targets = lattice(ends.min(axis=0), ends.max(axis=0), SAMPLES.get(ndim, 4))
+    targets = make_lattice(ends.min(axis=0), ends.max(axis=0), SAMPLES.get(ndim, 4))
     # NaN where no displayed point leads to the target.
     candidates = Inverse(pull).apply(targets)
     points = candidates[np.isfinite(candidates).all(axis=1)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.layout import MapWell, PlateMap, map_plate
 from napari_ngff.viewer import frontend
 from napari_ngff.viewer.browsing.camera import camera_of
@@ -78,8 +78,10 @@ class Browser:
         self._geometry: int | None = None
         self._map: PlateMap | None = None
         self._problems: dict[str, str] = {}
-        self._word = "field" if node.kind in (Kind.PLATE, Kind.WELL) else "image"
-        if node.kind is Kind.SERIES:
+        self._word = (
+            "field" if node.kind in (GroupKind.PLATE, GroupKind.WELL) else "image"
+        )
+        if node.kind is GroupKind.SERIES:
             self._word = ""  # names of files
         listener = DisplayListener(self)
         self.states = AnnotationStates(node)
@@ -103,7 +105,7 @@ class Browser:
         return self._node
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> GroupKind | None:
         """Of the node: `Kind.PLATE`, `Kind.WELL`, `Kind.COLLECTION` or `Kind.SCENE`."""
         return self._node.kind
 
@@ -252,17 +254,17 @@ class Browser:
         The images of a scene are on screen together: the one is brought in view. A
         plate or a collection in a folder is opened, and browsed from then on.
         """
-        if self.kind is Kind.SCENE and self._display.zoom_to_image(path):
+        if self.kind is GroupKind.SCENE and self._display.zoom_to_image(path):
             return
         # Only reading shows whether an entry of a plain folder is a plate.
-        if self.kind is not Kind.SERIES:
+        if self.kind is not GroupKind.SERIES:
             self.show_field(None, path)
             return
 
         def show_found(found: Node | str) -> None:
             if isinstance(found, str):
                 frontend.show((found,), f"Not opened: {shorten(last_part(path))}")
-            elif found.kind in (Kind.IMAGE, Kind.LABEL):
+            elif found.kind in (GroupKind.IMAGE, GroupKind.LABEL):
                 self.show_field(None, path)
             else:
                 self.path_opened.emit(str(found))

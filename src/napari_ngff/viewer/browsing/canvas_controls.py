@@ -16,7 +16,7 @@ from napari.components.overlays import SceneOverlay
 from napari.layers.base._base_constants import Blending
 from psygnal import Signal
 
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -253,7 +253,7 @@ def names_of(browser: BrowsedImages) -> OverviewNames:
     """Find what to write over what a browser shows; reads nothing."""
     compared = browser.compared_corners()
     images = tuple(PlacedName(title, y, x) for title, (y, x) in compared)
-    cells = browser.well_cells() if browser.kind is Kind.PLATE else {}
+    cells = browser.well_cells() if browser.kind is GroupKind.PLATE else {}
     if len(cells) < 2:
         return OverviewNames(images=images)
     wells = [w for w in browser.map.wells if w.path in cells]

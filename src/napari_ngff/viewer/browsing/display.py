@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.metadata.model import Field
+    from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.tiles import WellCells
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.camera import Corners
@@ -476,7 +476,7 @@ class Display:
 
     def find_image_at(
         self, world: Sequence[float]
-    ) -> tuple[str | None, Field | None] | None:
+    ) -> tuple[str | None, WellField | None] | None:
         """Find the well and the image at a world coordinate; reads nothing."""
         layer = next(iter(self.image_layers()), None)
         if layer is None or not self._tiles or self.shown.position is not None:

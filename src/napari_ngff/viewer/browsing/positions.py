@@ -10,7 +10,7 @@ from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.labels.places.sidecar import attached
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.hierarchy.node import read_node
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from psygnal import SignalInstance
 
     from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.metadata.model import Field
+    from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.arrangement import (
         PlacedField,
         ScreenArrangements,
@@ -139,7 +139,7 @@ def placed_of(
     }
 
 
-def runs_of(fields: Iterable[Field]) -> tuple[int | None, ...]:
+def runs_of(fields: Iterable[WellField]) -> tuple[int | None, ...]:
     """Return the acquisitions by which the images of a well are arranged."""
     runs = tuple(dict.fromkeys(field.acquisition for field in fields))
     return runs if len(runs) > 1 and None not in runs else (None,)
@@ -148,7 +148,7 @@ def runs_of(fields: Iterable[Field]) -> tuple[int | None, ...]:
 def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
     """Read the images of a well, or of a collection; see `placed_of`."""
     listed = arrangements.screen.fields(well)
-    if arrangements.screen.node.kind is Kind.SERIES:
+    if arrangements.screen.node.kind is GroupKind.SERIES:
         # Images of a folder have no places; nor is each of thousands looked at.
         places = [
             FieldPlace(Position(well, field.path), (0, 0), (0, 0), field.path)
@@ -163,7 +163,7 @@ def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
     }
     names = arrangements.screen.node.series_names() if well is None else ()
     kind = arrangements.screen.node.kind
-    word = "" if kind in (Kind.COLLECTION, Kind.SCENE) else "field "
+    word = "" if kind in (GroupKind.COLLECTION, GroupKind.SCENE) else "field "
     places, unit = [], ""
     for i, field in enumerate(listed):
         position = Position(well, field.path, field.acquisition)
@@ -240,7 +240,7 @@ class BrowsedImages(Protocol):
     """The part of `Browser` that the canvas uses; see there."""
 
     @property
-    def kind(self) -> Kind | None: ...  # noqa: D102
+    def kind(self) -> GroupKind | None: ...  # noqa: D102
     @property
     def map(self) -> PlateMap: ...  # noqa: D102
     @property
@@ -303,7 +303,9 @@ class FieldRoute:
         field_found = among[0] if field else self._first_readable(well, among)
         return Position(well, field_found.path, field_found.acquisition)
 
-    def _first_readable(self, well: str | None, among: Sequence[Field]) -> Field:
+    def _first_readable(
+        self, well: str | None, among: Sequence[WellField]
+    ) -> WellField:
         """Skip images that cannot be opened, and show once which these are."""
         reasons: dict[Position, str] = {}
         for field in among:
@@ -444,6 +446,8 @@ def check_readable(image: FieldImage) -> None:
         raise failed
 
 
-def _fields_of_run(fields: Sequence[Field], runs: Sequence[int | None]) -> list[Field]:
+def _fields_of_run(
+    fields: Sequence[WellField], runs: Sequence[int | None]
+) -> list[WellField]:
     """Choose the fields of the first of some acquisitions; all without any."""
     return [f for f in fields if not runs or f.acquisition == runs[0]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text, may_pass
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import WellChoice, open_mosaic
 from napari_ngff.plate.screen import Screen
@@ -547,7 +547,7 @@ class FieldResolver:
 
     def _title_of(self, run: int | None, runs: tuple[int, ...]) -> str:
         """Name the layers of an acquisition; "" for names of their own."""
-        if self._node.kind in (Kind.COLLECTION, Kind.SERIES, Kind.SCENE):
+        if self._node.kind in (GroupKind.COLLECTION, GroupKind.SERIES, GroupKind.SCENE):
             return ""
         plate = self._node.metadata.plate
         name = (plate.name if plate is not None else "") or self._node.name

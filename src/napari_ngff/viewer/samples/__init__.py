@@ -19,8 +19,8 @@ import platformdirs
 from napari_ngff.metadata.dump import dump_plate, dump_well
 from napari_ngff.metadata.model import (
     Acquisition,
-    Field,
     PlateMetadata,
+    WellField,
     WellMetadata,
     WellReference,
 )
@@ -148,7 +148,7 @@ def write_plate(
         sink.create_group("", dump_plate(plate, version))
         for row in sorted({well.row for well in plate.wells}):
             sink.create_group(plate.rows[row], {})
-        well = WellMetadata(tuple(Field(str(k), 0) for k in range(fields)))
+        well = WellMetadata(tuple(WellField(str(k), 0) for k in range(fields)))
         across = math.ceil(math.sqrt(fields))
         size = (1, math.ceil(fields / across) * shape[0], across * shape[1])
         for number, place in enumerate(plate.wells):

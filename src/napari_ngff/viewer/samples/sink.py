@@ -17,11 +17,11 @@ from napari_ngff.metadata.dump import VERSIONS, dump_image, dump_labels
 from napari_ngff.metadata.model import (
     Axis,
     Channel,
+    ContrastWindow,
     ImageMetadata,
     LabelInfo,
     Multiscale,
     Omero,
-    Window,
 )
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
@@ -257,7 +257,7 @@ def describe_channels(name: str, channels: Pixels, axes: str) -> Omero:
     return Omero(
         name,
         tuple(
-            Channel(label, color, Window(115, end, 0, 65535), active=True)
+            Channel(label, color, ContrastWindow(115, end, 0, 65535), active=True)
             for label, color, end in names
         ),
         default_t=0,

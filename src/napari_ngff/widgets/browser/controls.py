@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.layout import GEOMETRIES
 from napari_ngff.widgets.browser.choice_box import ChoiceBox
 
@@ -61,7 +61,7 @@ def mode_of(browser: Browser) -> CanvasMode | None:
     if browser.position is not None:
         return CanvasMode.FIELD
     count = len(browser.shown_wells)
-    if browser.kind is Kind.WELL or count == 1:
+    if browser.kind is GroupKind.WELL or count == 1:
         return CanvasMode.WELL
     if count == len(browser.map.wells):
         return CanvasMode.PLATE

@@ -8,7 +8,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.cache import PreviewCache
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
@@ -125,10 +125,10 @@ class BrowserDock(BrowserPanel):
         browser.wells_changed.connect(self._show_problems)
         browser.busy.connect(self._on_busy)
         browser.states.changed.connect(self._want_states)
-        place, alike = node.location, node.kind in (Kind.PLATE, Kind.WELL)
+        place, alike = node.location, node.kind in (GroupKind.PLATE, GroupKind.WELL)
         kept = PreviewCache()
         # The images of a folder may be of any version.
-        version = None if node.kind is Kind.SERIES else node.zarr_format
+        version = None if node.kind is GroupKind.SERIES else node.zarr_format
         reader = PreviewReader(place.source, version, alike=alike, cache=kept)
         self.feed.setReader(reader, place.path)
         plate = node.metadata.plate
@@ -139,7 +139,7 @@ class BrowserDock(BrowserPanel):
         self._show_problems()
         self.showPages(node.kind)
         self._on_layers()
-        if node.kind is Kind.PLATE:
+        if node.kind is GroupKind.PLATE:
             self.map.setFocus()
             self._tasks.start("labels", browser.label_names, self._on_label_names)
             self._want_states()
@@ -451,7 +451,7 @@ class BrowserDock(BrowserPanel):
         self.well.setHint(False)
         ask = self._tasks.start
         ask("fields", lambda: browser.fields_of(well), self._on_fields)
-        if browser.kind in (Kind.PLATE, Kind.WELL):
+        if browser.kind in (GroupKind.PLATE, GroupKind.WELL):
             ask("labels here", lambda: browser.label_names(well), self._on_label_names)
 
     def _on_fields(self, found: WellFields | str) -> None:
@@ -463,7 +463,7 @@ class BrowserDock(BrowserPanel):
             found = WellFields(())
         else:
             self._on_hovered("")
-        if browser.kind in (Kind.PLATE, Kind.WELL):
+        if browser.kind in (GroupKind.PLATE, GroupKind.WELL):
             self.well.setFields(found)
         else:
             self.images.setImages(
@@ -481,7 +481,7 @@ class BrowserDock(BrowserPanel):
             self.status.setText(found)
             return
         browser = browse_folder(self._viewer, found)
-        if found.kind in (Kind.PLATE, Kind.WELL):
+        if found.kind in (GroupKind.PLATE, GroupKind.WELL):
             browser.show_mosaic()
 
     # --- what is seen
@@ -492,7 +492,7 @@ class BrowserDock(BrowserPanel):
     def _show_mode(self) -> None:
         browser = self._browser
         if browser is not None:
-            has_plate = browser.kind is Kind.PLATE
+            has_plate = browser.kind is GroupKind.PLATE
             self.controls.setMode(
                 self._canvas_mode(), bool(self.map.selected()), has_plate
             )

@@ -16,7 +16,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.widgets.browser.collection_view import CollectionView
 from napari_ngff.widgets.browser.controls import BrowserControls
 from napari_ngff.widgets.browser.picture_feed import PictureFeed
@@ -122,13 +122,13 @@ class BrowserPanel(DropTarget):
         self.title.setText(HINT)
         self.showPages(None)
 
-    def showPages(self, kind: Kind | None) -> None:
+    def showPages(self, kind: GroupKind | None) -> None:
         """Show what there is of a kind: None is a plain folder, or nothing."""
         self.annotate.setVisible(kind is not None)
-        self.map.setVisible(kind is Kind.PLATE)
-        self.well.setVisible(kind in (Kind.PLATE, Kind.WELL))
-        self.controls.setVisible(kind in (Kind.PLATE, Kind.WELL))
-        self.images.setVisible(kind not in (Kind.PLATE, Kind.WELL))
+        self.map.setVisible(kind is GroupKind.PLATE)
+        self.well.setVisible(kind in (GroupKind.PLATE, GroupKind.WELL))
+        self.controls.setVisible(kind in (GroupKind.PLATE, GroupKind.WELL))
+        self.images.setVisible(kind not in (GroupKind.PLATE, GroupKind.WELL))
 
     def _return_keys(self) -> None:
         """Let keys walk on after a click; whoever came by Tab stays there."""
