@@ -35,6 +35,8 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 DEMO = ROOT / "demo"
 LINUX = sys.platform.startswith("linux")
+# Another release or another binding of Qt can be tested: NAPARI="napari[pyside6]".
+NAPARI = os.environ.get("NAPARI", "napari[pyqt6]")
 WAYLAND = {"WAYLAND_DISPLAY", "XDG_SESSION_TYPE"}
 
 # What PyQt6's wheel leaves to the system, and the Debian packages that have it.
@@ -121,6 +123,7 @@ def need_packages(group: str | None) -> None:
     digest = hashlib.sha256(repr(sys.version_info[:2]).encode())
     digest.update((ROOT / "pyproject.toml").read_bytes())
     digest.update(Path(__file__).read_bytes())
+    digest.update(NAPARI.encode())
     current = f"{digest.hexdigest()} {group or ''}".strip()
     stamp = VENV / "run-py-installed"
     installed = stamp.read_text() if stamp.exists() else ""
@@ -132,7 +135,7 @@ def need_packages(group: str | None) -> None:
     usable = PYTHON.exists() and not subprocess.call(probe, stdout=subprocess.DEVNULL)
     if not usable and run(sys.executable, "-m", "venv", VENV):
         fail(f"could not make {VENV}: delete it and try again")
-    wanted = ["--editable", ".[remote]", "napari[pyqt6]"]
+    wanted = ["--editable", ".[remote]", NAPARI]
     if group:
         wanted += ["--group", group]
     # Debian 12 has pip 23; dependency groups came with 25.1.
