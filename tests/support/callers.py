@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
-from saving import describe, edit, levels_of, write_group, write_image, write_levels
 
 from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.labels.canvas import Canvas
@@ -47,6 +46,7 @@ from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.zip_packing import pack_hierarchy
+from saving import describe, edit, levels_of, write_group, write_image, write_levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -448,10 +448,9 @@ class LayerUser(PaintingUser):
     """The same in a layer of napari, which saves by itself."""
 
     def __init__(self, place, painting):
-        from painting_process import open_layers
-
         from napari_ngff.viewer import frontend
         from napari_ngff.viewer.saving import autosave
+        from painting_process import open_layers
 
         self.place, self.painting = place, painting
         self.number, self.due, self.time = 0, False, 0.0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import patience
-from patience import PATIENCE
 from qtpy.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QThreadPool, QUrl
 from qtpy.QtGui import QDragEnterEvent, QDropEvent, QMouseEvent, QWheelEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
+
+import patience
+from patience import PATIENCE
 
 LEFT = Qt.MouseButton.LeftButton
 RIGHT = Qt.MouseButton.RightButton

@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 
 from napari.components import ViewerModel
-from victim import serve
 
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer import frontend, session
 from napari_ngff.viewer import reader as reader_module
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted import as_layer
+from victim import serve
 
 NAMES = {"new": "mitosis", "saved": "nuclei", "field": "mitosis", "saving": "nuclei"}
 """Labels that each scenario paints on; in the last it saves, too."""

@@ -18,14 +18,14 @@ import threading
 import time
 from pathlib import Path
 
-import mouse
-import patience
 import pytest
 from napari._qt.dialogs.qt_notification import NapariQtNotification
 from qtpy.QtCore import QEvent, QEventLoop, QObject, QPoint, Qt, QTimer, Signal
 from qtpy.QtGui import QCursor, QGuiApplication
 from qtpy.QtWidgets import QApplication, QFileDialog, QMenu, QPushButton, QScrollArea
 
+import mouse
+import patience
 from napari_ngff.widgets.docking import ANNOTATE, full_name
 from napari_ngff.widgets.form_dialog import shown_form
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 
-from mouse import pump, until
-from patience import PATIENCE
 from qtpy.QtCore import QEvent, QObject, QPoint
 from qtpy.QtGui import QCursor
 from qtpy.QtWidgets import QApplication
+
+from mouse import pump, until
+from patience import PATIENCE
 
 KINDS = {
     "mousemove": QEvent.Type.MouseMove,

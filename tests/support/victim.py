@@ -25,7 +25,6 @@ from functools import partial
 from pathlib import Path
 
 import callers
-
 from napari_ngff.errors import error_text, remedy_of
 from napari_ngff.store.write import exchange
 

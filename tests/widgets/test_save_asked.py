@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from mouse import drag, pump, until
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt, QTimer
@@ -21,6 +20,7 @@ from qtpy.QtGui import QCloseEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
+from mouse import drag, pump, until
 from napari_ngff.labels.journal import INTERVAL, find_journals, read_journal
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.hierarchy.node import open_node

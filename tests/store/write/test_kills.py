@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from buckets import ENVIRONMENT, bucket_server
 from callers import (
     ARCHIVE,
@@ -35,7 +36,6 @@ from callers import (
     painted,
     state_of,
 )
-
 from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.labels.level_reduction import LevelReduction
