@@ -426,7 +426,7 @@ def test_the_edge_of_a_field_goes_on(grid):
     field = VectorField(Memory(grid), 2, (1.0, 1.0), (0.0, 0.0))
     inside, outside = np.array([[0.0, 29.0]]), np.array([[-50.0, 80.0]])
     np.testing.assert_array_equal(
-        field.sample_vectors(inside, "linear"), field.sample(outside, "linear")
+        field.sample_vectors(inside, "linear"), field.sample_vectors(outside, "linear")
     )
 
 
