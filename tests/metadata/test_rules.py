@@ -31,14 +31,14 @@ from napari_ngff.metadata.model import (
     WellReference,
 )
 from napari_ngff.metadata.rules import (
-    axes,
+    axis_rules,
     check_attributes,
-    document,
-    images,
-    links,
-    rendering,
-    screens,
-    transformations,
+    document_rules,
+    image_rules,
+    link_rules,
+    plate_rules,
+    rendering_rules,
+    transformation_rules,
 )
 from napari_ngff.metadata.rules.rule import FormatRule
 
@@ -400,7 +400,15 @@ BAD = [
 """Code -> a document, perhaps with its Zarr format, that breaks its rule."""
 
 
-MODULES = (axes, document, images, links, rendering, screens, transformations)
+MODULES = (
+    axis_rules,
+    document_rules,
+    image_rules,
+    link_rules,
+    rendering_rules,
+    plate_rules,
+    transformation_rules,
+)
 RULES = [
     rule
     for module in MODULES

@@ -13,8 +13,8 @@ from xml.parsers import expat
 from napari_ngff.metadata.cursor import Cursor
 from napari_ngff.metadata.model import CollectionMetadata, GroupMetadata, ImageMetadata
 from napari_ngff.metadata.multiscales import parse_multiscales
+from napari_ngff.metadata.plate_parse import parse_plate, parse_well
 from napari_ngff.metadata.rendering import parse_label, parse_omero
-from napari_ngff.metadata.screen import parse_plate, parse_well
 from napari_ngff.metadata.systems_parse import is_draft_scene, parse_scene
 
 if TYPE_CHECKING:

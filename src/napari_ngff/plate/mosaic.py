@@ -23,7 +23,7 @@ from napari_ngff.plate.tiles import MosaicBounds, WellCell, WellCells
 from napari_ngff.plate.widening import widened
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
+from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -23,7 +23,7 @@ from napari_ngff.plate.view import can_hold, cast, view_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.workers import share_work
+from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import ChunkError, OMEZarrError, may_pass
-from napari_ngff.store.workers import LOCAL_CONCURRENCY
+from napari_ngff.store.threads import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import WellField

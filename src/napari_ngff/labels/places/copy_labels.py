@@ -37,7 +37,7 @@ from napari_ngff.store.arrays.drawable_pixels import as_labels, label_type
 from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.hierarchy.node import CLAIMS
-from napari_ngff.store.workers import share_work
+from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from napari_ngff.labels.saving.reduction_cache import Carried
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import cell_at, intersect_boxes, slice_inside
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.workers import share_work
+from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,6 +10,6 @@ What needs other documents, or arrays, is checked in `napari_ngff.store.check`.
 
 from __future__ import annotations
 
-from napari_ngff.metadata.rules.document import check_attributes, stated_version
+from napari_ngff.metadata.rules.document_rules import check_attributes, stated_version
 
 __all__ = ["check_attributes", "stated_version"]

@@ -12,7 +12,7 @@ import numpy as np
 from napari_ngff.errors import error_text, may_pass
 from napari_ngff.plate.previews.preview import TooLargeError, composite
 from napari_ngff.store.lru_cache import ByteCache
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, go_on_after_error
+from napari_ngff.store.threads import LOCAL_CONCURRENCY, go_on_after_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

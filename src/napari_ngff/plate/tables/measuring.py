@@ -26,7 +26,7 @@ from napari_ngff.plate.tables.measured import LabelledImage, labels_of, open_lab
 from napari_ngff.plate.tables.statistics import joined
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
 from napari_ngff.store.hierarchy.node import read_node
-from napari_ngff.store.workers import CORES
+from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

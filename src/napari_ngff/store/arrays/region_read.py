@@ -22,7 +22,7 @@ from napari_ngff.store.arrays.chunk_layout import ABSENT, Shape
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, ShardChunks
 from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.lru_cache import ENTRY, ByteCache
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
+from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

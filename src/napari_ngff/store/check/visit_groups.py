@@ -34,7 +34,7 @@ from napari_ngff.store.check.images import (
     open_pyramids,
 )
 from napari_ngff.store.hierarchy.long_lists import CODE, limit_alike
-from napari_ngff.store.workers import LOCAL_CONCURRENCY
+from napari_ngff.store.threads import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

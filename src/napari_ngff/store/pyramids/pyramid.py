@@ -20,7 +20,7 @@ from napari_ngff.metadata.model import (
 )
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.limits import check_chunk
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
+from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
     import numpy as np

@@ -28,7 +28,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
 from napari_ngff.store.arrays.stored_objects import ArrayObjects
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.workers import CORES, share_work
+from napari_ngff.store.threads import CORES, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

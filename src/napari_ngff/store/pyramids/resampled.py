@@ -25,7 +25,7 @@ from napari_ngff.metadata.field import interpolate_array, make_lattice
 from napari_ngff.metadata.model import Level
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.pyramids.pyramid import Pyramid
-from napari_ngff.store.workers import share_work
+from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

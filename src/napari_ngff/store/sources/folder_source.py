@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import AccessError, CorruptDataError
 from napari_ngff.store.limits import check_document_size
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.workers import CORES
+from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem

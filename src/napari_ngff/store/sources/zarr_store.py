@@ -12,7 +12,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
 from napari_ngff.errors import AccessError
-from napari_ngff.store.workers import CORES
+from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest, Store

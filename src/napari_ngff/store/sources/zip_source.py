@@ -19,7 +19,7 @@ from napari_ngff.store.limits import check_document_size, parse_json
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.zip_directory import DEFLATED, ZipArchive
-from napari_ngff.store.workers import CORES
+from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

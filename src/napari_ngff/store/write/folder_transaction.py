@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.workers import share_work
+from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.fsync import flush_file, flush_folder
 from napari_ngff.store.write.named_errors import name_errors

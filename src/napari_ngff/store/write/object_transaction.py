@@ -20,7 +20,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.workers import share_work
+from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.waiting_transaction import (
     WaitingTransaction,
     WaitingTree,

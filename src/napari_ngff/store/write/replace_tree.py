@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.hierarchy.consolidated import remove_copies, update_copies
-from napari_ngff.store.workers import share_work
+from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.exchange import exchange_paths
 from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file, flush_folder

@@ -32,7 +32,7 @@ from napari_ngff.store.sources.zip_directory import (
     PositionFile,
     read_into,
 )
-from napari_ngff.store.workers import CORES, share_work
+from napari_ngff.store.threads import CORES, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from napari_ngff.metadata.rules.axes import check_axes, check_systems
-from napari_ngff.metadata.rules.links import check_links, name_of, sizes_of
+from napari_ngff.metadata.rules.axis_rules import check_axes, check_systems
+from napari_ngff.metadata.rules.link_rules import check_links, name_of, sizes_of
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
@@ -15,7 +15,7 @@ from napari_ngff.metadata.rules.rule import (
     find_other_values,
     is_text,
 )
-from napari_ngff.metadata.rules.transformations import (
+from napari_ngff.metadata.rules.transformation_rules import (
     TransformPlace,
     check_transformation,
 )

@@ -15,7 +15,7 @@ from napari_ngff.metadata.rules.rule import (
     apply_rules,
     find_repeated,
 )
-from napari_ngff.metadata.rules.transformations import (
+from napari_ngff.metadata.rules.transformation_rules import (
     TransformPlace,
     check_transformation,
 )

@@ -16,10 +16,11 @@ from napari_ngff.metadata.parse import (
     has_keys,
     parse_attributes,
 )
-from napari_ngff.metadata.rules.axes import check_systems
-from napari_ngff.metadata.rules.images import check_multiscale
-from napari_ngff.metadata.rules.links import check_links
-from napari_ngff.metadata.rules.rendering import check_label, check_omero
+from napari_ngff.metadata.rules.axis_rules import check_systems
+from napari_ngff.metadata.rules.image_rules import check_multiscale
+from napari_ngff.metadata.rules.link_rules import check_links
+from napari_ngff.metadata.rules.plate_rules import check_plate, check_well
+from napari_ngff.metadata.rules.rendering_rules import check_label, check_omero
 from napari_ngff.metadata.rules.rule import (
     MUST,
     SHOULD,
@@ -27,7 +28,6 @@ from napari_ngff.metadata.rules.rule import (
     apply_rules,
     find_absent,
 )
-from napari_ngff.metadata.rules.screens import check_plate, check_well
 from napari_ngff.metadata.systems_parse import is_draft_scene
 
 if TYPE_CHECKING:
