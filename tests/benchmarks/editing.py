@@ -90,7 +90,7 @@ def opened(folder: Path, method: str) -> Any:
     levels = [LevelSource(open_array(source, str(k))) for k in range(LEVELS)]
     canvas = Canvas(levels)
     journal = Journal(str(folder), "", canvas)
-    writer = LabelWriter(canvas, journal.retained, method)
+    writer = LabelWriter(canvas, journal.before_images, method)
     writer.journal = journal
     return writer
 

@@ -12,7 +12,7 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.before_images import Retained
+from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -65,7 +65,7 @@ def read_archive(path):
 def archive_writer(path, method="nearest"):
     source = ZipSource(path)
     levels = [LevelSource(open_array(source, str(i))) for i in range(COUNT)]
-    return LabelWriter(Canvas(levels), Retained(), method)
+    return LabelWriter(Canvas(levels), BeforeImages(), method)
 
 
 @pytest.fixture(params=list(LAYOUTS))
@@ -171,7 +171,9 @@ def test_two_writers_of_two_labels_lose_nothing(tmp_path, archive):
     for label in "ab":
         source = ZipSource(path)
         arrays = [open_array(source, f"{label}/{i}") for i in range(COUNT)]
-        writers.append(LabelWriter(Canvas(list(map(LevelSource, arrays))), Retained()))
+        writers.append(
+            LabelWriter(Canvas(list(map(LevelSource, arrays))), BeforeImages())
+        )
     for number, writer in enumerate(writers):
         writer.canvas.add_edit(blob((5, 7), (20, 30), 7 + number))
     for writer in writers:

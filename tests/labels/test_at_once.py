@@ -10,7 +10,7 @@ import zarr
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.create_labels import add_to_list
 from napari_ngff.labels.label_metadata import read_label_info, write_label_info
-from napari_ngff.labels.places.label_location import home_in
+from napari_ngff.labels.places.label_location import location_inside
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.folder_transaction import FolderTransaction
@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 
 def enter_all(folder, names):
-    home = home_in(open_node(folder))
+    home = location_inside(open_node(folder))
     for name in names:
         add_to_list(FolderTransaction(home.source.name), home, name)
 
@@ -41,7 +41,7 @@ def test_names_of_several_threads(folder):
         one.start()
     for one in threads:
         one.join()
-    assert set(names) < set(home_in(open_node(folder)).names())
+    assert set(names) < set(location_inside(open_node(folder)).label_names())
 
 
 def test_names_of_two_processes(folder):
@@ -55,7 +55,7 @@ def test_names_of_two_processes(folder):
     for one in processes:
         one.join()
         assert one.exitcode == 0
-    assert set(names) < set(home_in(open_node(folder)).names())
+    assert set(names) < set(location_inside(open_node(folder)).label_names())
 
 
 @pytest.mark.filterwarnings("ignore:Consolidated metadata is currently")
@@ -86,7 +86,7 @@ def test_what_is_no_list_of_labels_stays(folder, labels):
     document = json.loads(file.read_text())
     document["attributes"]["ome"]["labels"] = labels
     file.write_text(json.dumps(document))
-    home = home_in(open_node(folder))
+    home = location_inside(open_node(folder))
     with pytest.raises(CorruptDataError, match="not a list of labels"):
         add_to_list(FolderTransaction(str(folder)), home, "mine")
     assert json.loads(file.read_text()) == document

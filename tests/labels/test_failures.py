@@ -74,7 +74,7 @@ def check_kept(writer):
     assert writer.unsaved
     found = read_journal(writer.journal.folder)
     assert len(found.edits) == EDITS
-    assert found.count == EDITS
+    assert found.unsaved_count == EDITS
 
 
 def once(level, do):

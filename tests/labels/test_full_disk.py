@@ -10,7 +10,7 @@ from zarr.codecs import ZstdCodec
 
 from napari_ngff.labels.edits import dump_edit
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
-from napari_ngff.labels.saving.before_images import Retained
+from napari_ngff.labels.saving.before_images import BeforeImages
 from saving import edit, open_canvas, write_levels
 
 SHAPE = (120, 150)
@@ -88,13 +88,13 @@ def test_a_journal_can_begin_when_there_is_room_again(disk, canvas):
     journal.close()
     (folder,) = find_journals("label", "")
     assert read_journal(folder).shape == SHAPE
-    assert read_journal(folder).count == 3
+    assert read_journal(folder).unsaved_count == 3
 
 
 @pytest.mark.parametrize("side", [16, 100])
 def test_what_is_kept_of_a_file_is_found_again(disk, side):
     def opened():
-        return Retained(lambda: (disk / "before.bin").open("a+b", buffering=0))
+        return BeforeImages(lambda: (disk / "before.bin").open("a+b", buffering=0))
 
     rng = np.random.default_rng(1)
     blocks = [rng.integers(0, 2**16, (side, side)).astype("u2") for _ in range(40)]

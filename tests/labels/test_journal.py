@@ -75,7 +75,7 @@ def paint(canvas, journal, numbers, seed):
 
 def test_nothing_is_written_before_there_is_an_edit(label):
     journal = Journal(str(label), "", open_canvas(label, 4))
-    journal.look()
+    journal.sync_if_changed()
     journal.close()
     assert not module.journal_home().exists()
 
@@ -173,7 +173,7 @@ def test_a_save_and_the_ticker_can_begin_a_journal_at_once(label, monkeypatch):
 
     def keep():
         try:
-            journal.retained.put(0, (0, 0), np.ones((16, 24), "u2"))
+            journal.before_images.put_block(0, (0, 0), np.ones((16, 24), "u2"))
         except OSError as error:
             failed.append(error)
 
@@ -196,9 +196,9 @@ def test_edits_that_are_being_restored_outlive_another_look(label):
     )  # the canvas has changed before it has the edits
     (folder,) = find_journals(str(label), "")
     journal = Journal(str(label), "", canvas, folder)
-    journal.look()
+    journal.sync_if_changed()
     assert len(read_journal(folder).edits) == 3
-    canvas.add_edits(journal.recovered.edits)
+    canvas.add_edits(journal.content.edits)
     paint(canvas, journal, [5], 0)
     assert len(read_journal(folder).edits) == 4
     journal.remove()

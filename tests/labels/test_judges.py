@@ -11,7 +11,7 @@ from judges import container, read_by_ome_zarr, validate_models, validate_yaozar
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.label_writer import LabelWriter
-from napari_ngff.labels.saving.before_images import Retained
+from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.metadata.model import Severity
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
@@ -49,7 +49,7 @@ def change(image):
     arrays = [open_array(source, f"labels/other/{level}") for level in range(3)]
     canvas = Canvas([LevelSource(array) for array in arrays])
     paint(canvas)
-    return LabelWriter(canvas, Retained(), "mode"), "other"
+    return LabelWriter(canvas, BeforeImages(), "mode"), "other"
 
 
 def widen(image):
@@ -64,7 +64,9 @@ def create(image):
     paint(canvas)
     made = create_labels(open_node(image), "new", canvas.dtype)
     files = made.arrays, (0, 1)
-    writer = LabelWriter(canvas, Retained(), METHOD, made.ratios, files, made.register)
+    writer = LabelWriter(
+        canvas, BeforeImages(), METHOD, made.ratios, files, made.register
+    )
     return writer, "new"
 
 

@@ -17,7 +17,7 @@ from napari_ngff.errors import ChunkError, UnsupportedError
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving import save_pass
-from napari_ngff.labels.saving.reduction_cache import Carried
+from napari_ngff.labels.saving.reduction_cache import ReductionCache
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.store.arrays.chunked_array import cache
 from saving import (
@@ -443,7 +443,7 @@ def test_memory_does_not_grow_with_the_edit(tmp_path, room, monkeypatch):
     add(writer, Edit(Polygon(((-1, -1), (-1, 9000), (9000, -1)), shape), (0, 1), (), 3))
     cache.clear()
     # Where there is no room for parts of the next level they are read again.
-    monkeypatch.setattr(save_pass, "Carried", partial(Carried, room=room))
+    monkeypatch.setattr(save_pass, "Carried", partial(ReductionCache, room=room))
     tracemalloc.start()
     outcome = writer.save()
     _, peak = tracemalloc.get_traced_memory()

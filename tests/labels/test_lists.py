@@ -8,7 +8,7 @@ import pytest
 
 from napari_ngff.labels.create_labels import create_labels
 from napari_ngff.labels.places.merge_sidecar import merge
-from napari_ngff.labels.places.sidecar import sidecar_home
+from napari_ngff.labels.places.sidecar import sidecar_location
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image
 
@@ -25,8 +25,8 @@ def create(path):
 
 def merged(path):
     image = open_node(path)
-    create_labels(image, "mine", U1, 0, sidecar_home(image)).register()
-    merge(sidecar_home(image).source.name, path)
+    create_labels(image, "mine", U1, 0, sidecar_location(image)).register()
+    merge(sidecar_location(image).source.name, path)
 
 
 @pytest.mark.parametrize("change", [create, merged])

@@ -9,7 +9,7 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.before_images import Retained
+from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.chunked_array import open_array
@@ -64,7 +64,7 @@ def add(canvas, edit):
 @pytest.mark.parametrize("codec", CODECS)
 def test_other_chunks_of_a_saved_shard_are_read_right(make_source, pixels, codec):
     canvas = canvas_over(make_source(codec))
-    writer = LabelWriter(canvas, Retained())
+    writer = LabelWriter(canvas, BeforeImages())
     canvas.read(0, ((0, 128), (0, 128)))
     add(canvas, blob((300, 10), (60, 90), 9_000_000))
     writer.save()
@@ -77,7 +77,7 @@ def test_other_chunks_of_a_saved_shard_are_read_right(make_source, pixels, codec
 def test_what_asks_for_voxels_after_a_save_is_saved_right(make_source, pixels, codec):
     source = make_source(codec)
     canvas = canvas_over(source)
-    writer = LabelWriter(canvas, Retained())
+    writer = LabelWriter(canvas, BeforeImages())
     canvas.read(0, ((0, 128), (0, 128)))
     add(canvas, blob((0, 0), (60, 90), 9_000_000))
     writer.save()

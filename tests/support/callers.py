@@ -28,10 +28,10 @@ from napari_ngff.labels.label_metadata import write_label_info
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.places.copy_labels import copy_labels
 from napari_ngff.labels.places.merge_sidecar import merge
-from napari_ngff.labels.places.sidecar import sidecar_home
+from napari_ngff.labels.places.sidecar import sidecar_location
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.before_images import Retained
-from napari_ngff.labels.saving.retype_array import widen
+from napari_ngff.labels.saving.before_images import BeforeImages
+from napari_ngff.labels.saving.retype_array import retype_arrays
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plate.tables.files import write_frame
@@ -214,10 +214,10 @@ def prepare_sidecar(root):
     """An image with labels, and a sidecar with others of the same name."""
     prepare_image(root)
     image = open_node(root)
-    home = sidecar_home(image)
+    home = sidecar_location(image)
     made = create_labels(image, "nuclei", np.dtype("u2"), 0, home)
     made.register()
-    folder = Path(home.source.name) / home.path("nuclei")
+    folder = Path(home.source.name) / home.path_of("nuclei")
     for number, pixels in enumerate(levels_of(pixels_of(2), SHAPES[1:], "mode")):
         zarr.open_array(folder / str(number), mode="r+")[...] = pixels
 
@@ -256,17 +256,17 @@ def copy_to_sidecar(place):
 
 
 def recover_sidecar(place, path="nuclei"):
-    begin_transaction(sidecar_home(place.node()).source).recover(path)
+    begin_transaction(sidecar_location(place.node()).source).recover(path)
     recover_files(place)
 
 
 def new_in_sidecar(place):
     image = place.node()
-    save_new(place, "mine", home=sidecar_home(image, place.files / "mine"))
+    save_new(place, "mine", home=sidecar_location(image, place.files / "mine"))
 
 
 def recover_other_sidecar(place):
-    home = sidecar_home(place.node(), place.files / "mine")
+    home = sidecar_location(place.node(), place.files / "mine")
     begin_transaction(home.source).recover("mine")
     begin_transaction(FolderSource(str(place.files / "mine"))).recover("")
 
@@ -275,7 +275,7 @@ def widen_type(place):
     source = place.source
     arrays = [open_array(source, f"labels/nuclei/{i}") for i in range(3)]
     transaction = begin_transaction(source)
-    widen(arrays, np.dtype("u4"), transaction)
+    retype_arrays(arrays, np.dtype("u4"), transaction)
     transaction.commit()
 
 
@@ -286,7 +286,9 @@ def save_new(place, name, *, replace=False, home=None):
     add(canvas, Edit(Mask(runs), (0, 1), (), 3))
     made = create_labels(place.node(), name, canvas.dtype, home=home, replace=replace)
     files = made.arrays, (0, 1)
-    writer = LabelWriter(canvas, Retained(), METHOD, made.ratios, files, made.register)
+    writer = LabelWriter(
+        canvas, BeforeImages(), METHOD, made.ratios, files, made.register
+    )
     try:
         writer.save()
     except BaseException:
@@ -507,12 +509,12 @@ def recover_painted(painting):
         anew = painting.new and not is_listed(place, painting.name)
         canvas = blank_canvas() if anew else open_canvas(place, painting.path)
         journal = Journal(str(place.root), painting.path, canvas, found[0])
-        for one in journal.recovered.edits:
+        for one in journal.content.edits:
             if one.label > np.iinfo(canvas.dtype).max:
                 canvas.change_dtype(np.dtype("u4"))
             add(canvas, one)
         writer = writer_of(place, painting, canvas, journal)
-        writer.adopt(journal.recovered)
+        writer.adopt(journal.content)
         assert writer.save().refused == ()
         assert not writer.unsaved
         told[0](f"recovered {len(canvas.edits)}")

@@ -14,7 +14,7 @@ from napari_ngff.labels.journal import Journal, find_journals
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.before_images import Retained
+from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, ImageMetadata, LabelInfo, Level, Multiscale
@@ -128,20 +128,20 @@ def open_canvas(folder, count, order=None, source=None):
 
 def open_writer(folder, count, method="nearest", order=None):
     canvas = open_canvas(folder, count, order)
-    return LabelWriter(canvas, Retained(), method)
+    return LabelWriter(canvas, BeforeImages(), method)
 
 
 def journaled(label, canvas, method="nearest", folder=None):
     """Make a writer with a journal; taking over what a dead process left, if given."""
     journal = Journal(str(label), "", canvas, folder)
-    writer = LabelWriter(canvas, journal.retained, method)
+    writer = LabelWriter(canvas, journal.before_images, method)
     writer.journal = journal
     if folder is not None:
-        for one in journal.recovered.edits:
+        for one in journal.content.edits:
             canvas.begin_step()
             canvas.add_edit(one)
             canvas.close_step()
-        writer.adopt(journal.recovered)
+        writer.adopt_journal(journal.content)
     return writer
 
 

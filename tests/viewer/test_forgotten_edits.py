@@ -33,7 +33,7 @@ def test_with_them_go_blocks_that_their_save_left_aside(layer):
     array = layer.saver.writer.arrays[0].path
     transaction, journal = FolderTransaction(store), Journal(store, path, layer.canvas)
     layer.paint((0,) * layer.ndim, 7)
-    journal.saving(layer.canvas.edits, transaction.token)
+    journal.note_saving(layer.canvas.edits, transaction.token)
     left = Path(
         write_aside(f"{store}/{array}/c9", b"half", transaction.token, flush=False)
     )

@@ -163,7 +163,7 @@ def test_edits_that_cannot_be_kept_for_later_stay_on_the_screen(data, path, told
     assert layer.saver.can_keep()
     layer.saver.keep()
     (folder,) = find_journals(*layer.saver.journal.place)
-    assert read_journal(folder).count == 1
+    assert read_journal(folder).unsaved_count == 1
 
 
 def test_after_a_save_on_a_full_disk_nothing_is_offered(data, path, told, monkeypatch):
@@ -188,7 +188,7 @@ def test_after_a_save_on_a_full_disk_nothing_is_offered(data, path, told, monkey
     journal.sync()
     assert len(journal.canvas.edits) == 3
     found = read_journal(journal.folder)
-    assert found.count == 1
+    assert found.unsaved_count == 1
     assert found.edits[2].label == 79
     layer.saver.keep()
 
@@ -216,7 +216,7 @@ def test_a_full_disk_of_journals_is_shown_once_and_labels_are_saved(
     ballast.unlink()
     layer.paint((0, 50, 50), 99)
     until(lambda: layer.saver.journal.trouble is None)
-    assert read_journal(layer.saver.journal.folder).count == 1
+    assert read_journal(layer.saver.journal.folder).unsaved_count == 1
     while layer.canvas.log.end:
         layer.undo()
     assert layer.saver.save_now(), told

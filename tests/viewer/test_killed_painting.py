@@ -114,9 +114,10 @@ def test_what_was_journaled_is_offered_and_restored(
     user.answer = frontend.RESTORE
     viewer = opened(path, monkeypatch)
     asked = user.take_asked()
-    if found.count:
+    if found.unsaved_count:
         ((text,),) = asked
-        edits = f"{found.count} edit{'s' * (found.count > 1)} of '{NAMES[scenario]}'"
+        count = found.unsaved_count
+        edits = f"{count} edit{'s' * (count > 1)} of '{NAMES[scenario]}'"
         assert text.startswith(f"{edits} (cells.ome.zarr")
     else:
         assert asked == []

@@ -43,4 +43,4 @@ def test_edits_on_top_of_recovered_ones_outlive_the_process(path):
         ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert (ended.returncode, ended.stderr) == (0, "")
         (folder,) = find_journals(str(path), "labels/nuclei")
-        assert read_journal(folder).count == 6 * number
+        assert read_journal(folder).unsaved_count == 6 * number

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from napari_ngff.errors import NameTakenError
-from napari_ngff.labels.saving.save_run import Outcome
+from napari_ngff.labels.saving.save_run import SaveOutcome
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.viewer.saving import report as save_report
 from napari_ngff.viewer.saving.report import Reporter, SaveResult
@@ -35,20 +35,22 @@ def check_first_line(text):
 
 
 def test_a_save_stands_in_the_controls_and_is_no_message(told):
-    note = Reporter().report("nuclei", SaveResult(Outcome(312)))
+    note = Reporter().report("nuclei", SaveResult(SaveOutcome(312)))
     assert re.fullmatch(r"Saved \d\d:\d\d", note.text)
     assert note.detail == "312 chunks written."
     assert told == []
 
 
 def test_one_chunk_is_no_chunks(told):
-    assert Reporter().report("a", SaveResult(Outcome(1))).detail == "1 chunk written."
-    Reporter().report("a", SaveResult(Outcome(1, refused=("0/1 is damaged.",))))
+    assert (
+        Reporter().report("a", SaveResult(SaveOutcome(1))).detail == "1 chunk written."
+    )
+    Reporter().report("a", SaveResult(SaveOutcome(1, refused=("0/1 is damaged.",))))
     assert told[-1][1].startswith("Not saved: 1 chunk.\n")
 
 
 def test_new_problems_are_told_with_code_and_consequence(told):
-    note = Reporter().report("nuclei", SaveResult(Outcome(3, problems=(PROBLEM,))))
+    note = Reporter().report("nuclei", SaveResult(SaveOutcome(3, problems=(PROBLEM,))))
     ((kind, text),) = told
     assert kind == "show_warning"
     check_first_line(text)
@@ -62,8 +64,8 @@ def test_failures_begin_with_the_result(told, name):
     path = "/a/very/long/path/to/cells.ome.zarr"
     results = (
         SaveResult(error=OSError(28, "No space left on device", path)),
-        SaveResult(Outcome(1, refused=(f"{path}/0/1 is damaged.",) * 10_000)),
-        SaveResult(Outcome(1), unsaid=OSError(13, "Permission denied", path)),
+        SaveResult(SaveOutcome(1, refused=(f"{path}/0/1 is damaged.",) * 10_000)),
+        SaveResult(SaveOutcome(1), unsaid=OSError(13, "Permission denied", path)),
     )
     for result in results:
         Reporter().report(name, result)
@@ -75,7 +77,7 @@ def test_failures_begin_with_the_result(told, name):
 
 
 def test_many_problems_are_no_flood(told):
-    Reporter().report("nuclei", SaveResult(Outcome(3, problems=(PROBLEM,) * 40)))
+    Reporter().report("nuclei", SaveResult(SaveOutcome(3, problems=(PROBLEM,) * 40)))
     assert told[0][1].count("axis-missing") == 5
     assert "... and 35 more" in told[0][1]
 
@@ -83,16 +85,16 @@ def test_many_problems_are_no_flood(told):
 def test_conflicts_and_other_refusals_say_what_to_do(told):
     refused = tuple(f"0/{i} was changed by another program." for i in range(9))
     note = Reporter().report(
-        "a", SaveResult(Outcome(1, refused=refused, conflict=True))
+        "a", SaveResult(SaveOutcome(1, refused=refused, conflict=True))
     )
     assert "read again, with your edits on top" in told[0][1]
     assert note.text.endswith(" except 9 chunks")
-    Reporter().report("a", SaveResult(Outcome(1, refused=refused)))
+    Reporter().report("a", SaveResult(SaveOutcome(1, refused=refused)))
     assert "Fix the problem and save again." in told[1][1]
 
 
 def test_colours_that_were_not_saved_are_told(told):
-    Reporter().report("a", SaveResult(Outcome(1), unsaid=OSError("Disk is full.")))
+    Reporter().report("a", SaveResult(SaveOutcome(1), unsaid=OSError("Disk is full.")))
     assert told[0][1].startswith("Not saved: colours, properties.\na: Disk is full. ")
 
 
@@ -108,11 +110,11 @@ def test_a_taken_name_is_told_with_what_to_do(told):
 def test_what_nobody_asked_for_is_told_once_and_only_if_it_fails(told):
     reporter = Reporter()
     failed = SaveResult(error=OSError("Disk is full."))
-    for result in (SaveResult(Outcome(3)), failed, failed):
+    for result in (SaveResult(SaveOutcome(3)), failed, failed):
         reporter.report("a", result, quiet=True)
     assert len(told) == 1
     reporter.report("a", failed)  # who asks is told
     assert len(told) == 2
-    reporter.report("a", SaveResult(Outcome(3)), quiet=True)
+    reporter.report("a", SaveResult(SaveOutcome(3)), quiet=True)
     reporter.report("a", failed, quiet=True)
     assert len(told) == 3

@@ -100,6 +100,6 @@ def test_edits_that_another_window_recovers_are_not_deleted(folder):
     store, path = one.saver.journal.place
     (left,) = find_journals(store, path)
     journal = Journal(store, path, one.canvas, left)
-    assert len(journal.recovered.edits) == 2
+    assert len(journal.content.edits) == 2
     journal.remove()
     assert not journals_of(one.saver)

@@ -325,7 +325,7 @@ def test_edits_come_to_the_disk_and_outlive_a_killed_napari(viewer, folder):
         napari.wait()
         napari.stdout.close()
     (found,) = journals(folder)
-    assert read_journal(found).count == 4
+    assert read_journal(found).unsaved_count == 4
     assert not (stored(folder) == 77).any()
     user = Answer(RESTORE)
     layer = opened(viewer, folder)
@@ -338,8 +338,8 @@ def test_edits_come_to_the_disk_and_outlive_a_killed_napari(viewer, folder):
 
 def journal_lines(folder):
     """How many edits the journals of a label image have, whoever holds them."""
-    from napari_ngff.labels.journal import _folder
+    from napari_ngff.labels.journal import _journal_folder
 
-    place = _folder(str(folder), "labels/nuclei")
-    counts = [read_journal(one).count for one in place.glob("*")]
+    place = _journal_folder(str(folder), "labels/nuclei")
+    counts = [read_journal(one).unsaved_count for one in place.glob("*")]
     return max(counts, default=0)

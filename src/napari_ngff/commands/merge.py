@@ -68,7 +68,8 @@ def run(options: argparse.Namespace) -> int:
     finally:
         cache.limit = limit
     for one in merged:
-        print(f"{one.label} -> {one.home.source.name}/{one.home.path(one.name)}")
+        target = one.location.path_of(one.name)
+        print(f"{one.label} -> {one.location.source.name}/{target}")
     return 0
 
 

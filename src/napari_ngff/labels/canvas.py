@@ -139,7 +139,7 @@ class Canvas:
         Raises
         ------
         OverflowError
-            Where `dtype` does not hold the label; see `widen`.
+            Where `dtype` does not hold the label; see `retype_arrays`.
         """
         self._check_label(edit.label)
         with self.lock:
@@ -158,7 +158,7 @@ class Canvas:
         Raises
         ------
         OverflowError
-            Where `dtype` does not hold one of the labels; see `widen`.
+            Where `dtype` does not hold one of the labels; see `retype_arrays`.
         """
         for label in {edit.label for edit in edits}:
             self._check_label(label)

@@ -18,7 +18,11 @@ import numpy as np
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.level_reduction import LevelReduction
-from napari_ngff.labels.places.label_location import LabelHome, home_in, is_name
+from napari_ngff.labels.places.label_location import (
+    LabelLocation,
+    is_name,
+    location_inside,
+)
 from napari_ngff.labels.places.name_claim import claim_place
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multiscale
@@ -66,7 +70,7 @@ class NewLabels:
         Keeps others from taking the place meanwhile.
     """
 
-    home: LabelHome
+    location: LabelLocation
     name: str
     multiscale: Multiscale
     arrays: tuple[ChunkedArray, ...]
@@ -97,7 +101,7 @@ class NewLabels:
         OSError
             Where the system refuses to write.
         """
-        home, path = self.home, self.home.path(self.name)
+        home, path = self.location, self.location.path_of(self.name)
         transaction = begin_transaction(home.source)
         bare = LabelInfo(source=home.source_image(self.name))
         label = changed(info or bare, source=bare.source)
@@ -125,7 +129,7 @@ def create_labels(
     name: str,
     dtype: np.dtype[Any],
     level: int = 0,
-    home: LabelHome | None = None,
+    home: LabelLocation | None = None,
     *,
     replace: bool = False,
 ) -> NewLabels:
@@ -159,7 +163,7 @@ def create_labels(
     OSError
         Where the system refuses to write.
     """
-    home = home or home_in(image)
+    home = home or location_inside(image)
     transaction = begin_transaction(home.source)
     # What is put is seen through the transaction alone, until all is there.
     home = changed(home, source=transaction.source)
@@ -169,7 +173,7 @@ def create_labels(
     dump_image(ImageMetadata((multiscale,), label=LabelInfo()), home.version)
     if "/" in name or not is_name(name):
         raise ValueError(f"{name!r} cannot be the name of a folder. Choose another.")
-    path = home.path(name)
+    path = home.path_of(name)
     tree = claim_place(
         transaction, home, name, documents_of(home, name, multiscale), replace
     )
@@ -184,10 +188,10 @@ def create_labels(
     return NewLabels(home, name, multiscale, tuple(arrays), tree)
 
 
-def documents_of(home: LabelHome, name: str, multiscale: Multiscale) -> list[str]:
+def documents_of(home: LabelLocation, name: str, multiscale: Multiscale) -> list[str]:
     """Paths of the groups and arrays that change with a label image."""
-    path = home.path(name)
-    levels = (join_key(path, level.path) for level in multiscale.levels)
+    path = home.path_of(name)
+    levels = (join(path, level.path) for level in multiscale.levels)
     return [home.group, path, *levels]
 
 
@@ -260,7 +264,7 @@ def _place_level(number: int, scale: Any, translation: Any, factors: Any) -> Lev
 
 
 def put_array(
-    transaction: Transaction, path: str, array: NewArray, home: LabelHome
+    transaction: Transaction, path: str, array: NewArray, home: LabelLocation
 ) -> None:
     """Write the metadata document of an array at a path of the home's hierarchy."""
     name, text = array.make_document("0.4" if home.zarr_format == 2 else "0.5")
@@ -277,14 +281,14 @@ def put_group(
         put(join_key(path, name), text)
 
 
-def state_version(attributes: JSON, home: LabelHome) -> JSON:
+def state_version(attributes: JSON, home: LabelLocation) -> JSON:
     """State the version as the home does: it must be the same in a hierarchy."""
     if "ome" in attributes:
         attributes["ome"]["version"] = home.stated
     return attributes
 
 
-def add_to_list(transaction: Transaction, home: LabelHome, name: str) -> None:
+def add_to_list(transaction: Transaction, home: LabelLocation, name: str) -> None:
     """Append a name to the list of labels; whatever else stands there stays.
 
     Where there is no list, label images that are there are shown all the same: they
@@ -295,11 +299,11 @@ def add_to_list(transaction: Transaction, home: LabelHome, name: str) -> None:
     CorruptDataError
         Where the list that is there cannot be read.
     """
-    entry = home.entry(name)
+    entry = home.list_entry(name)
 
     def append(names: list[str] | None) -> list[str]:
         if names is None:
-            names = [name for name in home.unlisted() if name != entry]
+            names = [name for name in home.find_unlisted() if name != entry]
         return names if entry in names else [*names, entry]
 
     change_list(transaction, home, append)
@@ -307,7 +311,7 @@ def add_to_list(transaction: Transaction, home: LabelHome, name: str) -> None:
 
 def change_list(
     transaction: Transaction,
-    home: LabelHome,
+    home: LabelLocation,
     change: Callable[[list[str] | None], list[str]],
 ) -> None:
     """Change the list of labels, None where there is none, and nothing else.
@@ -325,7 +329,7 @@ def change_list(
 
 def _change_list(
     transaction: Transaction,
-    home: LabelHome,
+    home: LabelLocation,
     key: str,
     change: Callable[[list[str] | None], list[str]],
 ) -> None:
@@ -351,7 +355,7 @@ def _change_list(
     transaction.put_document(key, _dump_json(content))
 
 
-def _ome_attributes(content: JSON, home: LabelHome) -> JSON:
+def _ome_attributes(content: JSON, home: LabelLocation) -> JSON:
     ome: JSON = content.setdefault("attributes", {}).setdefault("ome", {})
     ome.setdefault("version", home.stated)
     return ome

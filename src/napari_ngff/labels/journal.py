@@ -1,11 +1,11 @@
 """Edits that are not in their file yet, on the local disk, for after a crash.
 
 A journal is a folder in the user's data: ``edits.jsonl``, to which every change of the
-log is appended, and ``before.bin``, with what a save has overwritten (`Retained`). So a
-save that died half way is done again from what was there before it, and no edit is ever
-applied to its own result. A journal that nobody holds open is one to recover.
+log is appended, and ``before.bin``, with the blocks that a save has overwritten
+(`BeforeImages`). A save that was killed is repeated from these blocks, so that no edit
+is applied to its own result. A journal that no process holds open can be recovered.
 
-A journal that cannot be written is reported and keeps nobody from painting or saving.
+If a journal cannot be written, this is reported; painting and saving continue.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from typing import IO, TYPE_CHECKING, Any
 from platformdirs import user_data_path
 
 from napari_ngff.labels.edits import dump_edit
-from napari_ngff.labels.saving.before_images import Retained
-from napari_ngff.labels.saving.journal_cleanup import folder_of, remove_orphans
+from napari_ngff.labels.saving.before_images import BeforeImages
+from napari_ngff.labels.saving.journal_cleanup import folder_identity, remove_orphans
 from napari_ngff.labels.saving.journal_records import (
     EDITS,
+    JournalContent,
     JournalHead,
     JournalSubject,
-    Recovered,
     dump_record,
     read_journal,
 )
-from napari_ngff.labels.saving.save_run import in_common
-from napari_ngff.store.threads import go_on_after_error
+from napari_ngff.labels.saving.save_run import count_common
+from napari_ngff.store.workers import go_on_after_error
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.file_lock import hold_file
 
@@ -49,8 +49,8 @@ __all__ = [
     "INTERVAL",
     "LOCK",
     "Journal",
-    "Recovered",
-    "discard",
+    "JournalContent",
+    "delete_journal",
     "find_journals",
     "journal_home",
     "read_journal",
@@ -119,8 +119,8 @@ class Journal:
         self.classes = self._written_classes = ""
         self._guard = threading.RLock()
         self._closed = False
-        self._unsecured = False
-        self._anew = False
+        self._unflushed = False
+        self._repeats_saved = False
         self._awaits_edits = folder is not None
         self._version = 0
         self._lock: IO[bytes] | None = None
@@ -128,44 +128,44 @@ class Journal:
         self._open = contextlib.ExitStack()
         # Not at the end of the process, when the last edits are still to be written.
         weakref.finalize(self, self._open.close).atexit = False
-        self.folder = folder or _folder(store, path) / uuid.uuid4().hex
-        self.retained = Retained(self._open_before, True, self._fail)
-        self.recovered = Recovered()
+        self.folder = folder or _journal_folder(store, path) / uuid.uuid4().hex
+        self.before_images = BeforeImages(self._open_before, True, self._report_error)
+        self.content = JournalContent()
         if folder is not None:
-            self._hold()
-            self.recovered = read_journal(folder)
-            self._written = self.recovered.edits
-            self._saved = self.recovered.saved
-            self.classes = self._written_classes = self.recovered.classes
-            self._file = AppendLog(self._open.enter_context(_appending(folder)))
-            self.retained.load()
-        _watch(self)
+            self._lock_folder()
+            self.content = read_journal(folder)
+            self._written = self.content.edits
+            self._saved = self.content.saved
+            self.classes = self._written_classes = self.content.classes
+            self._file = AppendLog(self._open.enter_context(_open_for_append(folder)))
+            self.before_images.load()
+        _watch_journal(self)
 
     def _open_before(self) -> IO[bytes]:
         with self._guard:
-            self._begin()
+            self._open_file()
             return (self.folder / BEFORE).open("a+b", buffering=0)
 
-    def _hold(self) -> None:
+    def _lock_folder(self) -> None:
         if self._lock is None:
             self._lock = self._open.enter_context(hold_file(self.folder / LOCK))
 
-    def _begin(self) -> None:
+    def _open_file(self) -> None:
         if self._file is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             head = JournalHead(*self.place, self.canvas.shape, self.subject)
-            record = dump_record(head.dump(folder_of(self.place[0])))
+            record = dump_record(head.dump(folder_identity(self.place[0])))
             with contextlib.ExitStack() as opened:
-                self._hold()
-                file = AppendLog(opened.enter_context(_appending(self.folder)))
+                self._lock_folder()
+                file = AppendLog(opened.enter_context(_open_for_append(self.folder)))
                 file.append(record)
                 self._open.enter_context(opened.pop_all())
             self._file = file
 
-    def _fail(self, error: Exception) -> None:
+    def _report_error(self, error: Exception) -> None:
         """Report that something could not be written; the same cause only once."""
         before, self.trouble = self.trouble, error
-        if self._report is not None and _cause(before) != _cause(error):
+        if self._report is not None and _error_cause(before) != _error_cause(error):
             self._report(error)
 
     def sync(self) -> None:
@@ -182,31 +182,31 @@ class Journal:
             named = self.classes if self.classes != self._written_classes else ""
             if self._closed or (edits is written and not (named and self._file)):
                 return
-            same = in_common(written, edits)
+            same = count_common(written, edits)
             if self._awaits_edits and same < len(written):
                 return
             self._awaits_edits = False
             if same == len(written) == len(edits) and not (named and self._file):
                 self.trouble = None
                 return
-            self._begin()
+            self._open_file()
             records: list[dict[str, Any]] = []
             if same < len(written):
                 records.append({"end": same})
             records += [{"edit": dump_edit(edit)} for edit in edits[same:]]
             if named:
                 records.append({"classes": named})
-            if self._anew and self._saved:
+            if self._repeats_saved and self._saved:
                 records.append(_save_record("saved", self._saved, edits))
-            self._append(*records)
-            self._anew = False
+            self._append_records(*records)
+            self._repeats_saved = False
             self._written = edits
             self._written_classes = named or self._written_classes
-            self._flush()
+            self._flush_file()
             self._version = version
             self.trouble = None
 
-    def look(self) -> bool:
+    def sync_if_changed(self) -> bool:
         """Do `sync` if anything happened; return whether it worked. Reports why not."""
         try:
             changed = self.classes != self._written_classes and self._file is not None
@@ -214,22 +214,24 @@ class Journal:
                 self.sync()
         # Whatever it is, it must neither end the thread nor go unseen.
         except Exception as error:  # noqa: BLE001
-            self._fail(error)
+            self._report_error(error)
             return False
-        self.secure()
+        self.flush_records()
         return True
 
-    def secure(self) -> None:
+    def flush_records(self) -> None:
         """Return once all that was noted is on the disk, or reported not to be."""
         with self._guard:
-            if self._unsecured and not self._closed:
+            if self._unflushed and not self._closed:
                 try:
-                    self._flush()
+                    self._flush_file()
                 except OSError as error:
-                    self._fail(error)
+                    self._report_error(error)
 
-    def saving(self, edits: tuple[Edit, ...], token: str = "") -> None:
-        """Note that a save of these edits begins; `secure` before it replaces any.
+    def note_saving(self, edits: tuple[Edit, ...], token: str = "") -> None:
+        """Note that a save of these edits begins.
+
+        Call `flush_records` before the save replaces any object.
 
         Where that fails, it is reported, and the save goes on without the journal.
 
@@ -239,9 +241,9 @@ class Journal:
             Of the transaction that writes.
         """
         with self._guard:
-            self._note("saving", edits, {"token": token})
+            self._note_save("saving", edits, {"token": token})
 
-    def saved(self, edits: tuple[Edit, ...]) -> None:
+    def note_saved(self, edits: tuple[Edit, ...]) -> None:
         """Note that they are in the file, on the disk, at all levels.
 
         A loss of power may take this note away: then edits are recovered that the file
@@ -250,10 +252,10 @@ class Journal:
         """
         with self._guard:
             self._saved = edits
-            if not self._note("saved", edits):
-                self._restart()
+            if not self._note_save("saved", edits):
+                self._restart_file()
 
-    def _note(
+    def _note_save(
         self, word: str, edits: tuple[Edit, ...], more: Mapping[str, str] | None = None
     ) -> bool:
         if self._closed:
@@ -262,49 +264,49 @@ class Journal:
             self.sync()
             if self._file is None:
                 return True
-            self._append(_save_record(word, edits, self._written, more))
+            self._append_records(_save_record(word, edits, self._written, more))
         except Exception as error:  # noqa: BLE001  saving works all the same
-            self._fail(error)
+            self._report_error(error)
             return False
         return True
 
-    def _restart(self) -> None:
+    def _restart_file(self) -> None:
         """Write all anew when there is something to write; needs no room now."""
         with contextlib.suppress(OSError):
             os.truncate(self.folder / EDITS, 0)
             self._file, self._written, self._version = None, (), -1
             self._written_classes = ""
-            self._anew = True
+            self._repeats_saved = True
 
-    def _append(self, *records: dict[str, Any]) -> None:
+    def _append_records(self, *records: dict[str, Any]) -> None:
         """Write all of some records, or none where that fails."""
         assert self._file is not None
         self._file.append(b"".join(map(dump_record, records)))
-        self._unsecured = True
+        self._unflushed = True
 
-    def _flush(self) -> None:
+    def _flush_file(self) -> None:
         if self._file is not None:
             self._file.flush()
-        self._unsecured = False
+        self._unflushed = False
 
     def close(self) -> None:
         """Write the last edits and leave the journal to be recovered."""
         with self._guard:
             if not self._closed:
-                self.look()
-                self._leave()
+                self.sync_if_changed()
+                self._close_files()
 
     def remove(self) -> None:
         """Delete the journal: all is saved, or nobody wants it."""
         with self._guard:
-            self._leave()
+            self._close_files()
             shutil.rmtree(self.folder, ignore_errors=True)
             with contextlib.suppress(OSError):
                 self.folder.parent.rmdir()
 
-    def _leave(self) -> None:
+    def _close_files(self) -> None:
         self._closed = True
-        self.retained.close()
+        self.before_images.close()
         self._open.close()
 
 
@@ -315,18 +317,18 @@ def find_journals(store: str, path: str) -> list[Path]:
     """
     found = []
     with contextlib.suppress(FileNotFoundError):
-        for folder in sorted(_folder(store, path).iterdir()):
+        for folder in sorted(_journal_folder(store, path).iterdir()):
             # Else it is of a window that is open.
             with contextlib.suppress(OSError):
-                if read_journal(folder).count:
-                    hold_file(folder / LOCK).close()
+                if read_journal(folder).unsaved_count:
+                    hold(folder / LOCK).close()
                     found.append(folder)
                 else:
-                    discard(folder)
+                    delete_journal(folder)
     return found
 
 
-def discard(folder: Path) -> Recovered:
+def delete_journal(folder: Path) -> JournalContent:
     """Delete a journal that nobody wants any more; return what it held.
 
     Raises
@@ -345,7 +347,7 @@ def discard(folder: Path) -> Recovered:
     return found
 
 
-def _folder(store: str, path: str) -> Path:
+def _journal_folder(store: str, path: str) -> Path:
     name = f"{os.path.realpath(store)}|{path}".encode()
     return journal_home() / hashlib.sha256(name).hexdigest()[:32]
 
@@ -358,16 +360,16 @@ def _save_record(
 ) -> dict[str, Any]:
     """Make the record of a save."""
     # The log may be shorter by now, or others: name them by what was written.
-    known = in_common(edits, written) == len(edits)
+    known = count_common(edits, written) == len(edits)
     own = [] if known else [dump_edit(edit) for edit in edits]
     return {word: len(edits), "edits": own, **(more or {})}
 
 
-def _cause(error: Exception | None) -> tuple[object, ...]:
+def _error_cause(error: Exception | None) -> tuple[object, ...]:
     return type(error), getattr(error, "errno", None)
 
 
-def _appending(folder: Path) -> IO[bytes]:
+def _open_for_append(folder: Path) -> IO[bytes]:
     """Open the edits to append whole lines, also where a crash cut the last one off."""
     path = folder / EDITS
     if path.exists():
@@ -382,21 +384,23 @@ _journals: weakref.WeakSet[Journal] = weakref.WeakSet()
 _ticker: list[threading.Thread] = []
 
 
-def _watch(journal: Journal) -> None:
+def _watch_journal(journal: Journal) -> None:
     """Look at a journal's log from now on, for as long as it is used."""
     _journals.add(journal)
     if not _ticker:
-        thread = threading.Thread(target=_tick, name="napari-ngff-journal", daemon=True)
+        thread = threading.Thread(
+            target=_sync_journals, name="napari-ngff-journal", daemon=True
+        )
         _ticker.append(thread)
         thread.start()
 
 
-def _tick() -> None:
+def _sync_journals() -> None:
     pause = threading.Event()
     # Nobody waits for that, and no error of it may end the journals.
     with contextlib.suppress(Exception):
         remove_orphans(journal_home(), EDITS)
     while not pause.wait(INTERVAL):
         for journal in list(_journals):
-            go_on_after_error(journal.look)
+            go_on_after_error(journal.sync_if_changed)
         journal = None  # type: ignore[assignment]

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ngff.labels.journal import LOCK, discard, journal_home
+from napari_ngff.labels.journal import LOCK, delete_journal, journal_home
 from napari_ngff.labels.places.sidecar import (
     address_of,
     image_path,
@@ -74,7 +74,7 @@ class KeptEdits:
 def address_text(node: Node) -> str:
     """Path or URL of a group, the same however it was opened; "" for one in memory."""
     address = address_of(node)
-    return "" if address is None else address.of(node.location.path)
+    return "" if address is None else address.path_of(node.location.path)
 
 
 def place_text(store: str, path: str) -> str:
@@ -118,7 +118,7 @@ def find_kept_edits(
     exact = set(places)
     older = [_OlderSidecars(node) for node in nodes]
     found: list[KeptEdits] = []
-    for folder in _journals(journal_home()):
+    for folder in _list_folders(journal_home()):
         # What goes meanwhile, or cannot be read, is another window's.
         with contextlib.suppress(OSError):
             head = read_head(folder)
@@ -129,7 +129,7 @@ def find_kept_edits(
                 image = next(filter(None, (one.image_of(head) for one in older)), "")
             inside = any(is_below(text, top) for text in (image, place) for top in tops)
             if inside or place in exact:
-                found += _kept(folder, head, image)
+                found += _read_kept(folder, head, image)
     return sorted(found, key=lambda kept: kept.time)
 
 
@@ -138,7 +138,7 @@ def is_below(text: str, top: str) -> bool:
     return bool(text) and (text == top or text.startswith(f"{top.rstrip('/')}/"))
 
 
-def _journals(home: Path) -> Iterator[Path]:
+def _list_folders(home: Path) -> Iterator[Path]:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for group in sorted(home.iterdir()):
             with contextlib.suppress(OSError):
@@ -147,14 +147,14 @@ def _journals(home: Path) -> Iterator[Path]:
                         yield folder
 
 
-def _kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdits]:
-    hold_file(folder / LOCK).close()  # else it is of a window that is open
-    count = read_journal(folder).count
+def _read_kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdits]:
+    hold(folder / LOCK).close()  # else it is of a window that is open
+    count = read_journal(folder).unsaved_count
     if count:
         time = (folder / EDITS).stat().st_mtime
         yield KeptEdits(folder, head, count, time, image)
     else:
-        discard(folder)
+        delete_journal(folder)
 
 
 def _image_of(head: JournalHead) -> str:

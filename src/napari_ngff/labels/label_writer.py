@@ -22,18 +22,23 @@ import numpy as np
 from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
 from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.labels.saving.before_images import (
-    Baseline,
-    array_of,
+    OriginalLevel,
     cell_shape,
-    fresh,
+    file_array_of,
     on_error_of,
+    reopen_array,
 )
 from napari_ngff.labels.saving.level_rules import LevelRule, find_rules
-from napari_ngff.labels.saving.retype_array import widen
-from napari_ngff.labels.saving.save_pass import Backlog, Files, Rewrite
-from napari_ngff.labels.saving.save_run import Outcome, Progress, Round, in_common
-from napari_ngff.labels.saving.snapshot import Snapshot, touched
-from napari_ngff.labels.saving.validate_saved import errors_of
+from napari_ngff.labels.saving.retype_array import retype_arrays
+from napari_ngff.labels.saving.save_pass import DirtyCells, LabelFiles, SavePass
+from napari_ngff.labels.saving.save_run import (
+    Progress,
+    SaveOutcome,
+    SaveRun,
+    count_common,
+)
+from napari_ngff.labels.saving.snapshot import Snapshot, touched_cells
+from napari_ngff.labels.saving.validate_saved import find_errors
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
@@ -48,9 +53,10 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.journal import Journal, Recovered
+    from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.level_reduction import Method
-    from napari_ngff.labels.saving.before_images import Retained
+    from napari_ngff.labels.saving.before_images import BeforeImages
+    from napari_ngff.labels.saving.journal_records import JournalContent
     from napari_ngff.metadata.model import Problem
     from napari_ngff.store.arrays.boxes import AxisOrder, Cell
 
@@ -91,16 +97,16 @@ class LabelWriter:
     def __init__(
         self,
         canvas: Canvas,
-        retained: Retained,
+        retained: BeforeImages,
         method: Method = "nearest",
         ratios: Sequence[Sequence[float]] | None = None,
         files: tuple[Sequence[ChunkedArray], AxisOrder] | None = None,
         register: Callable[[], None] | None = None,
     ) -> None:
         self.canvas = canvas
-        self.retained = retained
+        self.before_images = retained
         if files is None:
-            found = [array_of(level.source) for level in canvas.levels]
+            found = [file_array_of(level.source) for level in canvas.levels]
             files = [array for array, _ in found], found[0][1]
         self.arrays, self.order = tuple(files[0]), files[1]
         self.transaction = begin_transaction(self.arrays[0].source)
@@ -109,7 +115,7 @@ class LabelWriter:
         self._reads = ReadLog(self.transaction.source)
         self._saved: tuple[Edit, ...] = ()
         self._waiting = 0  # blocks that the transaction has and the file has not
-        self._backlog = Backlog.empty(len(self.arrays))
+        self._dirty = DirtyCells.of_levels(len(self.arrays))
         self.reductions = tuple(
             LevelReduction.between_shapes(
                 fine.shape, coarse.shape, method, None if ratios is None else ratios[i]
@@ -118,11 +124,11 @@ class LabelWriter:
         )
         # Of new labels, these; else they are found before the first save.
         self._rules = tuple(LevelRule(one) for one in self.reductions)
-        self._found = False
-        self._check()
+        self._rules_found = False
+        self._check_dtypes()
         self._read_through()
 
-    def _check(self) -> None:
+    def _check_dtypes(self) -> None:
         fine = self.arrays[0].dtype
         for array in self.arrays:
             if not np.can_cast(fine, array.dtype, "safe"):
@@ -139,20 +145,20 @@ class LabelWriter:
             if array.direct:
                 array = ChunkedArray(self._reads, array.path, array.layout)
             source = LevelSource(array, on_error_of(level.source))
-            kept = Baseline(source, self.retained, number, cell_shape(array))
+            kept = OriginalLevel(source, self.before_images, number, cell_shape(array))
             level.source = ArrayWindow(kept, self.order)
 
-    def over(self, retained: Retained) -> LabelWriter:
+    def with_before_images(self, retained: BeforeImages) -> LabelWriter:
         """Make a writer of the same files that keeps what is overwritten elsewhere."""
         twin = copy(self)
-        twin.retained = retained
-        twin._backlog = Backlog.empty(len(self.arrays))
+        twin.before_images = retained
+        twin._dirty = DirtyCells.of_levels(len(self.arrays))
         twin._saved = ()
         twin._waiting = 0
         twin._read_through()
         return twin
 
-    def follow(self, canvas: Canvas) -> None:
+    def follow_canvas(self, canvas: Canvas) -> None:
         """Save the edits of another canvas over the same levels from now on."""
         self.canvas = canvas
         if self.journal is not None:
@@ -161,18 +167,18 @@ class LabelWriter:
     # What there is to save.
 
     @property
-    def unsaved(self) -> bool:
+    def has_unsaved(self) -> bool:
         """Whether the file is not what the canvas shows."""
         log = self.canvas.log
         end, saved = log.end, self._saved
         # An edit stands at its place in the log for as long as those before it do.
         same = len(saved) == end and (not end or saved[-1] is log.edits[end - 1])
-        return not same or self._incomplete
+        return not same or self._is_incomplete
 
     @property
-    def _incomplete(self) -> bool:
+    def _is_incomplete(self) -> bool:
         return (
-            bool(self._backlog)
+            bool(self._dirty)
             or self.transaction.uncommitted
             or self._register is not None
         )
@@ -181,15 +187,15 @@ class LabelWriter:
     def unsaved_edits(self) -> tuple[Edit, ...]:
         """The edits that the file lacks, after those that were taken back since."""
         edits = self.canvas.edits
-        same = in_common(self._saved, edits)
+        same = count_common(self._saved, edits)
         return self._saved[same:] + edits[same:]
 
     @property
     def unsaved_cells(self) -> frozenset[Cell]:
         """Blocks of level 0 that a save was to write, and has not."""
-        return self._backlog.wanted
+        return self._dirty.wanted_cells
 
-    def adopt(self, found: Recovered) -> None:
+    def adopt_journal(self, found: JournalContent) -> None:
         """Go on where a process that is gone has left off.
 
         A block that is neither what was there before, nor what a save made of it, was
@@ -203,20 +209,20 @@ class LabelWriter:
         self._saved = found.saved
         shape, dtype = self.canvas.shape, self.canvas.dtype
         known = [Snapshot(e, shape, dtype) for e in ((), found.saved, *found.saving)]
-        array = fresh(self.arrays[0], self.transaction.source)
-        self._backlog.doubt(self.retained)
-        for cell in self.retained.cells(0):
+        array = reopen_array(self.arrays[0], self.transaction.source)
+        self._dirty.recheck_written(self.before_images)
+        for cell in self.before_images.list_cells(0):
             box = box_of(cell, cell_shape(array), array.shape)
-            before = self.retained.get(0, cell)
+            before = self.before_images.get_block(0, cell)
             with suppress(CorruptDataError):
                 now = array.read(box)
                 if before is not None and not any(
-                    np.array_equal(now, one.applied(box, before, self.order))
+                    np.array_equal(now, one.with_edits(box, before, self.order))
                     for one in known
                 ):
-                    self.retained.drop(0, cell)
+                    self.before_images.drop_block(0, cell)
         if found.saving:
-            self.sweep(found.tokens)
+            self.sweep_leftovers(found.tokens)
             self.transaction.recover(self.arrays[0].path)
             label = self.arrays[0].path.rpartition("/")[0]
             above = [path for path in (label, label.rpartition("/")[0]) if path]
@@ -224,7 +230,7 @@ class LabelWriter:
                 self.transaction, [*above, *(one.path for one in self.arrays)]
             )
 
-    def sweep(self, dead: Sequence[str]) -> None:
+    def sweep_leftovers(self, dead: Sequence[str]) -> None:
         """Remove what a process that is gone left aside; see `Transaction.sweep`."""
         for one in self.arrays:
             self.transaction.remove_leftovers(one.path, dead)
@@ -234,7 +240,7 @@ class LabelWriter:
         progress: Progress | None = None,
         cancel: Callable[[], bool] | None = None,
         describe: Callable[[], None] | None = None,
-    ) -> Outcome:
+    ) -> SaveOutcome:
         """Save the edits of this moment; those made meanwhile remain for the next time.
 
         Not from two threads at once. Painting goes on. What another program changed
@@ -257,87 +263,98 @@ class LabelWriter:
             Where the system refuses to write. What was not written is still unsaved,
             and saving again goes on from there.
         """
-        edits, idle = self.canvas.edits, not self.unsaved
+        edits, idle = self.canvas.edits, not self.has_unsaved
         if self.journal is not None:
-            self.journal.saving(edits, self.transaction.token)
+            self.journal.note_saving(edits, self.transaction.token)
         if self.canvas.dtype != self.arrays[0].dtype:
-            self._widen(self.canvas.dtype)
+            self._retype_arrays(self.canvas.dtype)
         snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)
-        same = in_common(self._saved, edits)
+        same = count_common(self._saved, edits)
         changed = self._saved[same:] + edits[same:]
-        cells = touched(changed, snapshot.grid, self.order, cell_shape(self.arrays[0]))
-        self._backlog.want(cells)
+        cells = touched_cells(
+            changed, snapshot.grid, self.order, cell_shape(self.arrays[0])
+        )
+        self._dirty.add_cells(cells)
         self._saved = edits
         self._find_rules()
-        state = Round(progress, cancel)
-        known = self._errors()
+        state = SaveRun(progress, cancel)
+        known = self._metadata_errors()
         try:
-            self._rewrite(snapshot, state).run()
+            self._save_pass(snapshot, state).write_levels()
         except OSError:
             with suppress(OSError):
                 if not self.transaction.saves_together:
-                    self._commit(state)
+                    self._commit_save(state)
             raise
-        self._commit(state, describe)
-        if not self._incomplete:
+        self._commit_save(state, describe)
+        if not self._is_incomplete:
             if self.journal is not None:
-                self.journal.saved(edits)
+                self.journal.note_saved(edits)
             self._show_saved(edits)
-        new = tuple(one for one in self._errors() if one not in known)
+        new = tuple(one for one in self._metadata_errors() if one not in known)
         self._waiting += state.blocks
         state.blocks = 0
         if not self.transaction.uncommitted:
             state.blocks, self._waiting = self._waiting, 0
-        return state.outcome(new, idle)
+        return state.make_outcome(new, idle)
 
     def _show_saved(self, edits: Sequence[Edit]) -> None:
         """Let the canvas show the coarser levels as they are in the file now."""
         sources = []
         coarser = zip(self.canvas.levels[1:], self.arrays[1:], strict=False)
         for level, _ in coarser:
-            array, _ = array_of(level.source)
-            array.forget_chunks()
+            array, _ = file_array_of(level.source)
+            array.refresh()
             source = LevelSource(array, on_error_of(level.source))
             sources.append(ArrayWindow(source, self.order))
         self.canvas.show_saved(sources, edits)
 
     def _find_rules(self) -> None:
         """Find out once how the coarser levels were made."""
-        if self._found or not self._backlog.pending:
+        if self._rules_found or not self._dirty.pending:
             return
-        self._found = True
+        self._rules_found = True
         if self._register is not None:
             return  # nobody has made any yet
-        arrays = [fresh(array, self.transaction.source) for array in self.arrays]
+        arrays = [reopen_array(array, self.transaction.source) for array in self.arrays]
         levels = [
-            Baseline(LevelSource(array), self.retained, number, cell_shape(array))
+            OriginalLevel(
+                LevelSource(array), self.before_images, number, cell_shape(array)
+            )
             for number, array in enumerate(arrays)
         ]
         shape, chunk = arrays[0].shape, cell_shape(arrays[0])
-        near = (box_of(cell, chunk, shape) for cell in self._backlog.pending)
+        near = (box_of(cell, chunk, shape) for cell in self._dirty.pending)
         self._rules = find_rules(levels, self.reductions, near)
 
-    def _errors(self) -> tuple[Problem, ...]:
-        return errors_of(self.transaction.source, self.arrays[0].path)
+    def _metadata_errors(self) -> tuple[Problem, ...]:
+        return find_errors(self.transaction.source, self.arrays[0].path)
 
-    def _rewrite(self, snapshot: Snapshot, state: Round) -> Rewrite:
+    def _save_pass(self, snapshot: Snapshot, state: SaveRun) -> SavePass:
         read = self._reads.revisions
-        files = Files(
-            self.arrays, self.order, self._rules, self.transaction, read, self._secure
+        files = LabelFiles(
+            self.arrays,
+            self.order,
+            self._rules,
+            self.transaction,
+            read,
+            self._flush_undo_data,
         )
-        return Rewrite(files, self.retained, self._backlog, snapshot, state)
+        return SavePass(files, self.before_images, self._dirty, snapshot, state)
 
-    def _secure(self) -> None:
+    def _flush_undo_data(self) -> None:
         """Bring to the disk what could restore each block that is overwritten."""
-        self.retained.secure()
+        self.before_images.flush_blocks()
         if self.journal is not None:
-            self.journal.secure()
+            self.journal.flush_records()
 
-    def _commit(self, state: Round, describe: Callable[[], None] | None = None) -> None:
+    def _commit_save(
+        self, state: SaveRun, describe: Callable[[], None] | None = None
+    ) -> None:
         """Save what was put; with it what makes the labels known, once complete."""
-        register = None if self._backlog else self._register
+        register = None if self._dirty else self._register
         together = self.transaction.saves_together
-        if together and self._backlog and self._register is not None:
+        if together and self._dirty and self._register is not None:
             return  # an archive is not written anew for half a label image
         if together:
             if register is not None:
@@ -346,23 +363,23 @@ class LabelWriter:
                 describe()
         refused = done = False
         try:
-            done = self.transaction.commit(state.writes)
+            done = self.transaction.commit(state.report_archive)
         except ConflictError as error:
-            state.refuse(error)
-            self._backlog.doubt(self.retained)
+            state.note_refused(error)
+            self._dirty.recheck_written(self.before_images)
             refused = True
         state.cancelled |= not (done or refused)
-        if register is not None and done and not self._backlog:
+        if register is not None and done and not self._dirty:
             if not together:
                 register()
             self._register = None
         if state.conflict:
             self.reload()
 
-    def _widen(self, dtype: np.dtype[Any]) -> None:
+    def _retype_arrays(self, dtype: np.dtype[Any]) -> None:
         arrays = list(self.arrays)
         try:
-            widen(arrays, dtype, self.transaction)
+            retype_arrays(arrays, dtype, self.transaction)
         finally:
             self.arrays = tuple(arrays)
             self._reads = ReadLog(self.transaction.source)
@@ -384,11 +401,11 @@ class LabelWriter:
             del read[key]
         for number, array in enumerate(self.arrays):
             writer = ArrayWriter(array, self.transaction)
-            for cell in self.retained.cells(number):
-                if writer.unit_key(writer.unit_of(cell)) in changed:
-                    self.retained.drop(number, cell)
+            for cell in self.before_images.list_cells(number):
+                if writer.key(writer.unit_of(cell)) in changed:
+                    self.before_images.drop_block(number, cell)
                     if number == 0:
-                        self._backlog.pending.add(cell)
+                        self._dirty.pending.add(cell)
         for level, _ in zip(self.canvas.levels, self.arrays, strict=False):
-            array_of(level.source)[0].forget_chunks()
+            file_array_of(level.source)[0].refresh()
         self.canvas.reread_sources()

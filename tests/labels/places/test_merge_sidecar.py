@@ -24,10 +24,10 @@ from napari_ngff.errors import (
 from napari_ngff.labels.create_labels import create_labels
 from napari_ngff.labels.places.merge_sidecar import merge
 from napari_ngff.labels.places.sidecar import (
-    attached,
-    home_of_new,
-    remember,
-    sidecar_home,
+    choose_location,
+    open_sidecars,
+    remember_sidecar,
+    sidecar_location,
 )
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
@@ -62,15 +62,15 @@ def copy(samples, tmp_path):
 def annotate(path, name="mine", seed=1, folder=None, sidecar=True):
     """Make labels with something in each chunk, at every level; in a sidecar."""
     image = open_node(path)
-    home = sidecar_home(image, folder) if sidecar else home_of_new(image, False)
+    home = sidecar_location(image, folder) if sidecar else choose_location(image, False)
     made = create_labels(image, name, np.dtype("u2"), 0, home)
     made.register()
     for number, level in enumerate(made.multiscale.levels):
-        where = f"{home.source.name}/{home.path(name)}/{level.path}"
+        where = f"{home.source.name}/{home.path_of(name)}/{level.path}"
         array = zarr.open_array(where, mode="r+")
         rng = np.random.default_rng(seed + number)
         array[...] = rng.integers(0, 500, array.shape)
-    remember(image, home)
+    remember_sidecar(image, home)
     return Path(home.source.name)
 
 
@@ -163,11 +163,11 @@ def test_what_was_merged_is_removed_where_that_is_asked_for(copy, tmp_path):
     sidecar = annotate(path, folder=tmp_path / "chosen")
     annotate(path, "other", folder=tmp_path / "chosen")
     merge(sidecar, labels=["mine"], remove=True)
-    assert list(attached(open_node(path)).labels) == ["other"]
+    assert list(open_sidecars(open_node(path)).labels) == ["other"]
     (sidecar / "notes.txt").write_text("of the user")
     merge(sidecar, remove=True)
     assert (sidecar / "notes.txt").exists()
-    assert not attached(open_node(path)).labels
+    assert not open_sidecars(open_node(path)).labels
 
 
 def test_archives_old_versions_and_urls_are_refused_clearly(copy, tmp_path):
@@ -412,9 +412,9 @@ def test_a_merge_that_is_interrupted_leaves_the_old_or_the_new(copy, monkeypatch
 )
 def test_a_name_that_leads_out_of_the_list_is_refused(copy, tmp_path, name):
     path = copy("0.5.ome.zarr")
-    place = sidecar_home(open_node(path)).source.name
+    place = sidecar_location(open_node(path)).source.name
     create_labels(
-        open_node(path), "mine", np.dtype("u2"), 0, sidecar_home(open_node(path))
+        open_node(path), "mine", np.dtype("u2"), 0, sidecar_location(open_node(path))
     ).register()
     shutil.rmtree(path / "labels")
     before = sorted(tmp_path.rglob("*"))

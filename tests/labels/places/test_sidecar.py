@@ -16,12 +16,12 @@ from napari_ngff.labels.places import copy_labels as copying
 from napari_ngff.labels.places.copy_labels import copy_labels
 from napari_ngff.labels.places.sidecar import (
     address_of,
-    attached,
-    home_of_new,
+    choose_location,
     image_path,
-    remember,
+    open_sidecars,
+    remember_sidecar,
     sidecar_folder,
-    sidecar_home,
+    sidecar_location,
     why_elsewhere,
 )
 from napari_ngff.store.hierarchy.node import open_node
@@ -52,14 +52,14 @@ def copy(samples, tmp_path):
 
 
 def make(image, name="mine", folder=None):
-    home = sidecar_home(image, folder)
+    home = sidecar_location(image, folder)
     create_labels(image, name, np.dtype("u2"), 0, home).register()
-    remember(image, home)
+    remember_sidecar(image, home)
     return home
 
 
 def attached_names(path):
-    return list(attached(open_node(path)).labels)
+    return list(open_sidecars(open_node(path)).labels)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -149,11 +149,11 @@ def test_labels_of_another_image_are_not_attached(copy, tmp_path):
     path, other = copy("0.5.ome.zarr"), copy("0.6.ome.zarr")
     make(open_node(path))
     shutil.copytree(tmp_path / "0.5.labels.ome.zarr", tmp_path / "0.6.labels.ome.zarr")
-    found = attached(open_node(other))
+    found = open_sidecars(open_node(other))
     assert not found.labels
     assert "of another image" in found.problems[0].text
     with pytest.raises(UnsupportedError, match="labels of another image"):
-        sidecar_home(open_node(other))
+        sidecar_location(open_node(other))
 
 
 def test_a_broken_sidecar_hinders_nothing(copy, tmp_path):
@@ -161,11 +161,11 @@ def test_a_broken_sidecar_hinders_nothing(copy, tmp_path):
     make(open_node(path))
     document = tmp_path / "0.5.labels.ome.zarr" / "zarr.json"
     document.write_text("{")
-    found = attached(open_node(path))
+    found = open_sidecars(open_node(path))
     assert not found.labels
     assert [p.code for p in found.problems] == ["sidecar-unreadable"]
     document.unlink()  # as if its first labels were never finished
-    assert attached(open_node(path)).problems == ()
+    assert open_sidecars(open_node(path)).problems == ()
 
 
 def test_finding_none_costs_two_looks_and_a_note(copy, monkeypatch):
@@ -175,7 +175,7 @@ def test_finding_none_costs_two_looks_and_a_note(copy, monkeypatch):
     is_dir, read = os.path.isdir, Path.read_bytes
     monkeypatch.setattr(os.path, "isdir", lambda s: looked.append(s) or is_dir(s))
     monkeypatch.setattr(Path, "read_bytes", lambda s: looked.append(s) or read(s))
-    assert not attached(image).labels
+    assert not open_sidecars(image).labels
     assert len(looked) == 3
     assert address.beside in looked
 
@@ -187,9 +187,9 @@ def test_images_in_memory_have_none(samples):
     document = json.loads((source / "zarr.json").read_text())
     group.attrs.update(document["attributes"])
     image = open_node(group)
-    assert not attached(image).labels
+    assert not open_sidecars(image).labels
     with pytest.raises(UnsupportedError, match="in memory"):
-        home_of_new(image, True)
+        choose_location(image, True)
 
 
 @pytest.mark.parametrize("version", ["0.3", "0.4", "0.5", "0.6"])
@@ -243,7 +243,7 @@ def test_a_place_without_permission_is_left_alone(samples, tmp_path, monkeypatch
             if os.access(path, os.W_OK):
                 pytest.skip("may write anywhere")
             assert "No permission" in why_elsewhere(image)
-            create_labels(image, "m", np.dtype("u1"), 0, home_of_new(image, None))
+            create_labels(image, "m", np.dtype("u1"), 0, choose_location(image, None))
             home = make(image)
             assert Path(home.source.name).parent == sidecar_folder()
             assert attached_names(path) == ["mine"]
@@ -295,7 +295,7 @@ def test_what_another_window_copies_is_left_alone(copy):
 
 def test_new_labels_that_are_not_saved_yet_are_not_copied_over(copy):
     image = open_node(copy("0.5.ome.zarr"))
-    home = sidecar_home(image)
+    home = sidecar_location(image)
     new = create_labels(image, "nuclei", np.dtype("u2"), 0, home)
     calls = []
 
@@ -329,6 +329,6 @@ def test_a_sidecar_states_a_version_of_the_specification(copy, stated, written):
     image = open_node(str(path))
     assert image.metadata.version == stated
     make(image)
-    home = sidecar_home(image)
+    home = sidecar_location(image)
     assert written == home.stated
     assert stated not in (Path(home.source.name) / "mine" / name).read_text()

@@ -15,21 +15,21 @@ def dot(*point):
 def test_blocks_are_counted_once_and_forgotten_with_their_edits():
     blocks = ChangedBlocks((100, 200), (0, 1), (10, 10))
     first, same, other = dot(5, 5), dot(7, 9), dot(55, 5)
-    assert blocks.count(()) == 0
-    assert blocks.count((first, same)) == 1
-    assert blocks.count((first, same, other)) == 2
-    assert blocks.count((first,)) == 1
-    assert blocks.count((other,)) == 1
-    assert blocks.count(()) == 0
+    assert blocks.count_blocks(()) == 0
+    assert blocks.count_blocks((first, same)) == 1
+    assert blocks.count_blocks((first, same, other)) == 2
+    assert blocks.count_blocks((first,)) == 1
+    assert blocks.count_blocks((other,)) == 1
+    assert blocks.count_blocks(()) == 0
 
 
 def test_axes_of_the_file_count():
     blocks = ChangedBlocks((20, 100), (1, 0), (50, 10))
-    assert blocks.count((dot(5, 10), dot(5, 60), dot(15, 60))) == 3
+    assert blocks.count_blocks((dot(5, 10), dot(5, 60), dot(15, 60))) == 3
 
 
 def test_counting_ends():
     size = 10 * int(MOST**0.5) * 4
     blocks = ChangedBlocks((size, size), (0, 1), (10, 10))
     everything = Edit(Everywhere((size, size)), (0, 1), (), 5, 1)
-    assert MOST < blocks.count((everything,)) < MOST + 10
+    assert MOST < blocks.count_blocks((everything,)) < MOST + 10

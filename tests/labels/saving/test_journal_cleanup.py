@@ -12,7 +12,11 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import EDITS, Journal, find_journals, journal_home
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.journal_cleanup import AGE, folder_of, remove_orphans
+from napari_ngff.labels.saving.journal_cleanup import (
+    AGE,
+    folder_identity,
+    remove_orphans,
+)
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.lazy_array import BlankArray
 
@@ -37,7 +41,7 @@ def left(store):
 def store(tmp_path):
     folder = tmp_path / "images" / "a.zarr"
     folder.mkdir(parents=True)
-    if folder_of(str(folder)) is None:
+    if folder_identity(str(folder)) is None:
         pytest.skip("this system does not tell one disk from another")
     return folder
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_ngff.labels.level_reduction import LevelReduction
-from napari_ngff.labels.saving.reduction_cache import ROOM, Carried
+from napari_ngff.labels.saving.reduction_cache import ROOM, ReductionCache
 from napari_ngff.store.arrays.boxes import box_of
 from saving import reduced
 
@@ -20,13 +20,13 @@ def pixels():
 def carry(pixels, coarse, method, room=ROOM):
     """Put all blocks; return those of the coarser level that can be had."""
     reduction = LevelReduction.between_shapes(SHAPE, coarse, method)
-    carried = Carried([reduction], room)
+    carried = ReductionCache([reduction], room)
     found = {}
     for cell in np.ndindex(4, 4):
         box = box_of(cell, CELL, SHAPE)
-        carried.put(0, cell, box, pixels[tuple(slice(*span) for span in box)])
+        carried.add_block(0, cell, box, pixels[tuple(slice(*span) for span in box)])
         target = reduction.target_box(box)
-        part = None if target is None else carried.get(0, cell, target)
+        part = None if target is None else carried.get_part(0, cell, target)
         if part is not None:
             found[cell] = target, part
     return found, carried

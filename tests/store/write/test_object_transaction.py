@@ -18,7 +18,7 @@ from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.before_images import Retained
+from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
@@ -45,7 +45,7 @@ def open_labels(label):
         for n in range(3)
     ]
     canvas = Canvas([LevelSource(array) for array in arrays])
-    return LabelWriter(canvas, Retained(), "nearest")
+    return LabelWriter(canvas, BeforeImages(), "nearest")
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,9 @@ def new_labels(name):
                      ((48, 64), (24, 32), (12, 16))])  # fmt: skip
     made = create_labels(open_node(ADDRESS), name, canvas.dtype)
     files = made.arrays, (0, 1)
-    return LabelWriter(canvas, Retained(), METHOD, made.ratios, files, made.register)
+    return LabelWriter(
+        canvas, BeforeImages(), METHOD, made.ratios, files, made.register
+    )
 
 
 def test_new_labels_are_listed_last(image, files, download):

@@ -25,7 +25,7 @@ from callers import (
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
-from napari_ngff.labels.saving.before_images import Retained
+from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
@@ -50,7 +50,7 @@ def corner_of(writer, number):
 def save_rounds(place, path, writer, start, told):
     """Paint and save, once more where another was there first; tell what was said."""
     canvas, refused = open_canvas(place, path), []
-    labels = LabelWriter(canvas, Retained(), "nearest")
+    labels = LabelWriter(canvas, BeforeImages(), "nearest")
     start.wait()
     for number in range(ROUNDS):
         runs = mask_runs(np.ones((8, 16), bool), corner_of(writer, number))

@@ -27,7 +27,7 @@ from napari_ngff.labels.create_labels import (
     state_version,
 )
 from napari_ngff.labels.places.name_claim import require_free
-from napari_ngff.labels.places.sidecar import remember, sidecar_home
+from napari_ngff.labels.places.sidecar import remember_sidecar, sidecar_location
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.array_writer import ArrayWriter
@@ -41,14 +41,14 @@ from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.places.label_location import LabelHome
+    from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["MOST_COPIED", "GoesOn", "Replica", "copy_labels", "size_of"]
+__all__ = ["MOST_COPIED", "GoesOn", "LabelCopy", "copy_labels", "decoded_size"]
 
 GoesOn = Callable[[int, int], bool]
 """Told how many objects are done, and of how many; returns whether to go on."""
@@ -58,12 +58,14 @@ MOST_COPIED = 16 * 2**30
 """Bytes of voxels, of all levels. Labels are stored in a twentieth of that or less."""
 
 
-def size_of(label: Node) -> int:
+def decoded_size(label: Node) -> int:
     """Bytes of a label image as it is decoded, all levels."""
-    return sum(array.size * array.dtype.itemsize for array in arrays_of(label).values())
+    return sum(
+        array.size * array.dtype.itemsize for array in open_arrays(label).values()
+    )
 
 
-def arrays_of(label: Node) -> dict[str, ChunkedArray]:
+def open_arrays(label: Node) -> dict[str, ChunkedArray]:
     """Open the arrays of a label image, by their paths below it."""
     image = label.metadata.image
     if image is None:
@@ -93,7 +95,7 @@ def copy_labels(
     label, image
         Groups of the label image and of its image.
     folder
-        Where the sidecar is to be; see `sidecar_home`.
+        Where the sidecar is to be; see `sidecar_location`.
     limit
         Bytes of decoded voxels that are copied at most; None for any number.
     goes_on
@@ -113,12 +115,12 @@ def copy_labels(
     ChunkError, OSError
         Where a block cannot be read, or the system refuses to write.
     """
-    home = sidecar_home(image, folder)
+    home = sidecar_location(image, folder)
     name = label.name
-    if name in home.names():
+    if name in home.label_names():
         msg = f"{home.source.name} has a copy of {name} already. Open {image} again."
         raise FileExistsError(msg)
-    size = size_of(label)
+    size = decoded_size(label)
     if limit is not None and size > limit:
         msg = (
             f"{label} holds {size / 2**30:.3g} GiB, and would have to be copied whole"
@@ -130,12 +132,12 @@ def copy_labels(
                 "Download it and open the copy, or paint the changes in new labels."
             ),
         )
-    transaction, path = begin_transaction(home.source), home.path(name)
+    transaction, path = begin_transaction(home.source), home.path_of(name)
     try:
         transaction.recover(path)
-        with transaction.replace_tree(path, home.entry(name)) as tree:
+        with transaction.replace_tree(path, home.list_entry(name)) as tree:
             require_free(transaction, path)
-            if not Replica(label, home, name, tree.key).write(transaction, goes_on):
+            if not LabelCopy(label, home, name, tree.key).write(transaction, goes_on):
                 return None
             tree.commit()
             add_to_list(transaction, home, name)
@@ -148,12 +150,12 @@ def copy_labels(
     finally:
         with suppress(OSError):
             os.rmdir(transaction.root)  # where it was made for this copy alone
-    remember(image, home)
-    return home.node(name)
+    remember_sidecar(image, home)
+    return home.open_label(name)
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class LabelCopy:
     """A copy of a label image.
 
     Attributes
@@ -169,7 +171,7 @@ class Replica:
     """
 
     label: Node
-    home: LabelHome
+    location: LabelLocation
     name: str
     folder: str
 
@@ -191,13 +193,13 @@ class Replica:
         OSError
             Where the system refuses to write.
         """
-        attributes = self._attributes()
-        arrays = arrays_of(self.label)
-        total = sum(math.prod(_grid(array)) for array in arrays.values())
-        tally = _Tally(total, goes_on)
+        attributes = self._copy_attributes()
+        arrays = open_arrays(self.label)
+        total = sum(math.prod(_object_counts(array)) for array in arrays.values())
+        tally = _CopyTally(total, goes_on)
         for path, array in arrays.items():
-            place = join_key(self.folder, path)
-            copy = self._copied_raw if self._same(array) else self._converted
+            place = join(self.folder, path)
+            copy = self._copy_raw if self._can_copy_raw(array) else self._copy_converted
             copy(transaction, array, place, tally)
             if tally.stopped:
                 return False
@@ -205,14 +207,18 @@ class Replica:
         transaction.commit()
         return True
 
-    def _same(self, array: ChunkedArray) -> bool:
+    def _can_copy_raw(self, array: ChunkedArray) -> bool:
         """Whether stored objects can be taken as they are."""
         known = array.ndim < 2 or array.layout.keys.separator is not None
         integers = label_type(array.dtype) == array.dtype
-        return array.zarr_format == self.home.zarr_format and known and integers
+        return array.zarr_format == self.location.zarr_format and known and integers
 
-    def _copied_raw(
-        self, transaction: Transaction, array: ChunkedArray, place: str, tally: _Tally
+    def _copy_raw(
+        self,
+        transaction: Transaction,
+        array: ChunkedArray,
+        place: str,
+        tally: _CopyTally,
     ) -> None:
         source, keys = array.source, array.layout.keys
 
@@ -220,8 +226,8 @@ class Replica:
             key = keys.make_key(position)
             data = source.get(join_key(array.path, key))
             if data is not None:
-                transaction.put(join_key(place, key), data)
-            tally.add()
+                transaction.put(join(place, key), data)
+            tally.count_object()
 
         document = DOCUMENTS[array.zarr_format]
         transaction.put(
@@ -229,11 +235,15 @@ class Replica:
         )
         attributes = source.get(join_key(array.path, ".zattrs"))
         if array.zarr_format == 2 and attributes is not None:
-            transaction.put(join_key(place, ".zattrs"), attributes)
-        _each(array, step, tally)
+            transaction.put(join(place, ".zattrs"), attributes)
+        _for_each_object(array, step, tally)
 
-    def _converted(
-        self, transaction: Transaction, array: ChunkedArray, place: str, tally: _Tally
+    def _copy_converted(
+        self,
+        transaction: Transaction,
+        array: ChunkedArray,
+        place: str,
+        tally: _CopyTally,
     ) -> None:
         image = self.label.metadata.image
         assert image is not None
@@ -241,11 +251,11 @@ class Replica:
         # A copy is made to be painted, and labels are integers.
         dtype = label_type(array.dtype)
         new = NewArray(array.shape, array.chunks, dtype, names)
-        put_array(transaction, place, new, self.home)
+        put_array(transaction, place, new, self.location)
         writer = ArrayWriter(open_array(transaction.source, place), transaction)
 
         def step(position: Shape) -> None:
-            for cell in _cells(array, position):
+            for cell in _object_chunks(array, position):
                 box = box_of(cell, array.chunks, array.shape)
                 pixels = as_labels(array.read(box))
 
@@ -255,21 +265,21 @@ class Replica:
                     block[...] = pixels
                     return bool(block.any())
 
-                writer.update_cells(cell, [cell], change)
-            tally.add()
+                writer.update(cell, [cell], change)
+            tally.count_object()
 
-        _each(array, step, tally)
+        _for_each_object(array, step, tally)
 
-    def _attributes(self) -> JSON:
+    def _copy_attributes(self) -> JSON:
         """Attributes of the copy: those of the label image, with another source."""
-        source, home = self.home.source_image(self.name), self.home
+        source, home = self.location.source_image(self.name), self.location
         given = self.label.attributes
         if self.label.metadata.version == home.stated:
             content: JSON = deepcopy(given)
             place = content["ome"] if home.zarr_format == 3 else content
             label = place.setdefault("image-label", {})
             if isinstance(label, dict):
-                label["source"] = {**_dict(label.get("source")), "image": source}
+                label["source"] = {**_as_dict(label.get("source")), "image": source}
             return content
         image = self.label.metadata.image
         assert image is not None
@@ -278,7 +288,7 @@ class Replica:
         others = {key: given[key] for key in given if key not in CLAIMS}
         return {**others, **state_version(made, home)}
 
-    def verify(self) -> None:
+    def compare_voxels(self) -> None:
         """Compare all voxels with those of the label image, as it is now.
 
         Raises
@@ -287,14 +297,14 @@ class Replica:
             Where they differ.
         """
         copies = {
-            path: open_array(self.home.source, join_key(self.folder, path))
-            for path in arrays_of(self.label)
+            path: open_array(self.location.source, join(self.folder, path))
+            for path in open_arrays(self.label)
         }
-        for path, array in arrays_of(self.label).items():
+        for path, array in open_arrays(self.label).items():
             copy = copies[path]
 
             def step(position: Shape, array: ChunkedArray = array) -> None:
-                for cell in _cells(array, position):
+                for cell in _object_chunks(array, position):
                     box = box_of(cell, array.chunks, array.shape)
                     wanted = as_labels(array.read(box))
                     if not np.array_equal(wanted, copy.read(box)):  # noqa: B023
@@ -303,10 +313,10 @@ class Replica:
                             " it was changed meanwhile, or the disk is at fault."
                         )
 
-            _each(array, step, _Tally(0, None))
+            _for_each_object(array, step, _CopyTally(0, None))
 
 
-class _Tally:
+class _CopyTally:
     """Counts what is done, in all threads."""
 
     def __init__(self, total: int, goes_on: GoesOn | None) -> None:
@@ -315,16 +325,18 @@ class _Tally:
         self._done = 0
         self._lock = threading.Lock()
 
-    def add(self) -> None:
+    def count_object(self) -> None:
         with self._lock:
             self._done += 1
             if self._goes_on is not None and not self._goes_on(self._done, self._total):
                 self.stopped = True
 
 
-def _each(array: ChunkedArray, step: Callable[[Shape], None], tally: _Tally) -> None:
+def _for_each_object(
+    array: ChunkedArray, step: Callable[[Shape], None], tally: _CopyTally
+) -> None:
     """Call `step` for the position of each stored object, in several threads."""
-    grid = _grid(array)
+    grid = _object_counts(array)
 
     def positions() -> Iterator[Shape]:
         for position in itertools.product(*map(range, grid)):
@@ -335,13 +347,13 @@ def _each(array: ChunkedArray, step: Callable[[Shape], None], tally: _Tally) -> 
     share_work(positions(), step, math.prod(grid), array.source.concurrency)
 
 
-def _grid(array: ChunkedArray) -> Shape:
+def _object_counts(array: ChunkedArray) -> Shape:
     """Count the stored objects per axis."""
     unit = array.shards or array.chunks
     return tuple(-(-n // c) for n, c in zip(array.shape, unit, strict=True))
 
 
-def _cells(array: ChunkedArray, position: Shape) -> Iterator[Shape]:
+def _object_chunks(array: ChunkedArray, position: Shape) -> Iterator[Shape]:
     """List the chunks of a stored object that are inside the array."""
     unit = array.shards or array.chunks
     spans = []
@@ -350,5 +362,5 @@ def _cells(array: ChunkedArray, position: Shape) -> Iterator[Shape]:
     yield from itertools.product(*spans)
 
 
-def _dict(value: object) -> JSON:
+def _as_dict(value: object) -> JSON:
     return value if isinstance(value, dict) else {}

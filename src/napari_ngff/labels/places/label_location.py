@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
 
 __all__ = [
-    "LabelHome",
-    "home_in",
+    "LabelLocation",
     "is_name",
+    "location_inside",
     "name_problem",
     "why_not_created",
     "written_version",
@@ -35,7 +35,7 @@ VERSIONS = ("0.4", "0.5", "0.6")
 
 
 @dataclass(frozen=True, slots=True)
-class LabelHome:
+class LabelLocation:
     """The group that lists label images of one image, and what is stated there.
 
     Attributes
@@ -69,7 +69,7 @@ class LabelHome:
         """2 or 3."""
         return 2 if self.version == "0.4" else 3
 
-    def entry(self, name: str) -> str:
+    def list_entry(self, name: str) -> str:
         """Path of a label image as the list has it."""
         return f"{self.prefix}{name}"
 
@@ -78,11 +78,11 @@ class LabelHome:
         """What the names of this image's labels begin with in the list."""
         return self.below.replace("/", ".") + "." if self.below else ""
 
-    def path(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """Path of a label image in the hierarchy."""
-        return join_key(self.group, self.entry(name))
+        return join(self.group, self.list_entry(name))
 
-    def node(self, name: str) -> Node:
+    def open_label(self, name: str) -> Node:
         """Open a label image.
 
         Raises
@@ -90,9 +90,9 @@ class LabelHome:
         NodeNotFoundError
             Where there is none.
         """
-        return read_node(Location(self.source, self.path(name)), self.zarr_format)
+        return read_node(Location(self.source, self.path_of(name)), self.zarr_format)
 
-    def unlisted(self) -> list[str]:
+    def find_unlisted(self) -> list[str]:
         """List the label images of a group that has no list of them."""
         try:
             group = read_node(Location(self.source, self.group), self.zarr_format)
@@ -102,7 +102,7 @@ class LabelHome:
         found = {node.location.path for node in group.children(paths).label_images}
         return [path for path in paths if join_key(self.group, path) in found]
 
-    def names(self) -> list[str]:
+    def label_names(self) -> list[str]:
         """List the label images of this image."""
         place = Location(self.source, self.group)
         try:
@@ -122,7 +122,7 @@ class LabelHome:
             return LabelInfo().source
         if is_url(self.image):
             return self.image
-        here = os.path.realpath(os.path.join(self.source.name, self.path(name)))
+        here = os.path.realpath(os.path.join(self.source.name, self.path_of(name)))
         try:
             way = os.path.relpath(os.path.realpath(self.image), here)
         except ValueError:  # from drive to drive
@@ -130,7 +130,7 @@ class LabelHome:
         return way.replace(os.sep, "/")
 
 
-def home_in(image: Node) -> LabelHome:
+def location_inside(image: Node) -> LabelLocation:
     """Return the image's own ``labels`` group, whether there is one yet or not.
 
     Raises
@@ -148,8 +148,8 @@ def home_in(image: Node) -> LabelHome:
         raise UnsupportedError(msg, remedy="Keep them in a sidecar.")
     stated = image.metadata.version or ""
     if written_version(stated):
-        return LabelHome(
-            image.location.source, image.location.object_key("labels"), stated
+        return LabelLocation(
+            image.location.source, image.location.key("labels"), stated
         )
     if image.metadata.image is None:
         msg = f"{image} is not an image."

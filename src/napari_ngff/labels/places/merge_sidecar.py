@@ -19,9 +19,13 @@ from napari_ngff.errors import (
 )
 from napari_ngff.labels.create_labels import add_to_list, change_list
 from napari_ngff.labels.journal import find_journals
-from napari_ngff.labels.places.copy_labels import GoesOn, Replica, arrays_of
-from napari_ngff.labels.places.label_location import LabelHome, home_in, is_name
-from napari_ngff.labels.places.sidecar import forget as forget_sidecar
+from napari_ngff.labels.places.copy_labels import GoesOn, LabelCopy, open_arrays
+from napari_ngff.labels.places.label_location import (
+    LabelLocation,
+    is_name,
+    location_inside,
+)
+from napari_ngff.labels.places.sidecar import forget_sidecar as forget_sidecar
 from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.arrays.stored_objects import join_key
@@ -37,11 +41,11 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["Merge", "merge"]
+__all__ = ["LabelMerge", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class LabelMerge:
     """One label image to be merged, or merged.
 
     Attributes
@@ -59,9 +63,9 @@ class Merge:
     name: str
 
     @property
-    def home(self) -> LabelHome:
+    def location(self) -> LabelLocation:
         """The image's list of labels."""
-        return home_in(self.image)
+        return location_inside(self.image)
 
 
 def merge(
@@ -73,7 +77,7 @@ def merge(
     overwrite: bool = False,
     remove: bool = False,
     goes_on: GoesOn | None = None,
-) -> tuple[Merge, ...]:
+) -> tuple[LabelMerge, ...]:
     """Copy label images of a sidecar into their image.
 
     Nothing is written before it is known that all can be. The copy has the zarr format
@@ -118,29 +122,33 @@ def merge(
     OSError
         Where the system refuses to write.
     """
-    chosen = _chosen(sidecar, labels)
+    chosen = _choose_labels(sidecar, labels)
     alone = len({image_path(label) for label in chosen}) == 1
-    found = [Merge(one, _image_of(one, image, alone), name_of(one)) for one in chosen]
+    found = [
+        LabelMerge(one, _open_image(one, image, alone), name_of(one)) for one in chosen
+    ]
     if name is not None:
         if len(found) != 1:
             msg = f"One name for {len(found)} label images. Choose one of them."
             raise ValueError(msg)
-        found = [Merge(found[0].label, found[0].image, name)]
+        found = [LabelMerge(found[0].label, found[0].image, name)]
     for one in found:
-        _check(one, overwrite)
+        _check_merge(one, overwrite)
         if remove:
             _check_removable(one.label)
     done = []
     for one in found:
-        if not _merge(one, overwrite, goes_on):
+        if not _merge_label(one, overwrite, goes_on):
             break
         if remove:
-            _remove(one)
+            _remove_merged(one)
         done.append(one)
     return tuple(done)
 
 
-def _chosen(sidecar: str | os.PathLike[str], labels: Sequence[str]) -> list[Node]:
+def _choose_labels(
+    sidecar: str | os.PathLike[str], labels: Sequence[str]
+) -> list[Node]:
     node = open_node(sidecar)
     root = read_node(Location(node.location.source))
     if root.metadata.labels is None or root.metadata.image is not None:
@@ -160,7 +168,7 @@ def _chosen(sidecar: str | os.PathLike[str], labels: Sequence[str]) -> list[Node
     return [node for node in nodes if {node.name, name_of(node)} & wanted]
 
 
-def _image_of(label: Node, given: str | os.PathLike[str] | None, alone: bool) -> Node:
+def _open_image(label: Node, given: str | os.PathLike[str] | None, alone: bool) -> Node:
     """Open the image to which a label image belongs.
 
     Where all label images are `alone`, of one image, that may be any that is given.
@@ -182,9 +190,9 @@ def _image_of(label: Node, given: str | os.PathLike[str] | None, alone: bool) ->
         raise NodeNotFoundError(msg, remedy="Name the image.") from error
 
 
-def _check(one: Merge, overwrite: bool) -> None:
+def _check_merge(one: LabelMerge, overwrite: bool) -> None:
     """Refuse what cannot be merged."""
-    home = one.home
+    home = one.location
     source = home.source
     root = local_folder(source)
     if root is None:
@@ -201,8 +209,10 @@ def _check(one: Merge, overwrite: bool) -> None:
     _check_free(one, overwrite)
 
 
-def _check_free(one: Merge, overwrite: bool) -> None:
-    taken = one.name in one.home.names() or os.path.lexists(_folder(one))
+def _check_free(one: LabelMerge, overwrite: bool) -> None:
+    taken = one.name in one.location.label_names() or os.path.lexists(
+        _target_folder(one)
+    )
     if taken and not overwrite:
         msg = (
             f"{one.image} has a label image {one.name} already. Choose another name,"
@@ -211,7 +221,7 @@ def _check_free(one: Merge, overwrite: bool) -> None:
         raise FileExistsError(msg)
 
 
-def _check_fit(one: Merge) -> None:
+def _check_fit(one: LabelMerge) -> None:
     """Refuse a label image of another size than the image: it is of another one.
 
     Along each axis either the voxels are as many, or they reach as far, up to one of
@@ -248,19 +258,19 @@ def _check_removable(label: Node) -> None:
         )
 
 
-def _folder(one: Merge) -> str:
-    return join_key(one.home.source.name, one.home.path(one.name))
+def _target_folder(one: LabelMerge) -> str:
+    return join(one.location.source.name, one.location.path_of(one.name))
 
 
-def _merge(one: Merge, overwrite: bool, goes_on: GoesOn | None) -> bool:
+def _merge_label(one: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> bool:
     """Merge, unless another process merges labels of that name into that image."""
-    home, path = one.home, one.home.path(one.name)
+    home, path = one.location, one.location.path_of(one.name)
     transaction = begin_transaction(home.source)
     transaction.recover(path)
-    levels = (join_key(path, level) for level in arrays_of(one.label))
-    documents = [home.group, path, *levels, *_documents(one)]
+    levels = (join(path, level) for level in open_arrays(one.label))
+    documents = [home.group, path, *levels, *_old_documents(one)]
     try:
-        place = transaction.replace_tree(path, home.entry(one.name), documents)
+        place = transaction.replace_tree(path, home.list_entry(one.name), documents)
     except ConflictError as error:
         msg = (
             f"{one.name} is being merged into {one.image}, or made there, by another"
@@ -269,19 +279,19 @@ def _merge(one: Merge, overwrite: bool, goes_on: GoesOn | None) -> bool:
         raise ConflictError(msg, remedy="Merge again when that has ended.") from error
     with place as tree:
         _check_free(one, overwrite)  # another may just have ended
-        copy = Replica(one.label, home, one.name, tree.key)
+        copy = LabelCopy(one.label, home, one.name, tree.key)
         if not copy.write(transaction, goes_on):
             return False
-        copy.verify()
+        copy.compare_voxels()
         tree.commit()
         add_to_list(transaction, home, one.name)
     return True
 
 
-def _documents(one: Merge) -> list[str]:
+def _old_documents(one: LabelMerge) -> list[str]:
     """Paths of the groups and arrays of the label image that is in the image now."""
     try:
-        label = one.home.node(one.name)
+        label = one.location.open_label(one.name)
     except (OMEZarrError, OSError):
         return []  # whatever is there, no group names its arrays
     image, place = label.metadata.image, label.location
@@ -290,19 +300,19 @@ def _documents(one: Merge) -> list[str]:
     return [place.path, *map(place.object_key, levels)]
 
 
-def _unlist(transaction: Transaction, home: LabelHome, name: str) -> None:
-    entry = home.entry(name)
+def _remove_from_list(transaction: Transaction, home: LabelLocation, name: str) -> None:
+    entry = home.list_entry(name)
     change_list(
         transaction, home, lambda names: [one for one in names or () if one != entry]
     )
     update_copies(transaction, [home.group])
 
 
-def _remove(one: Merge) -> None:
+def _remove_merged(one: LabelMerge) -> None:
     """Remove a label image from its sidecar, and the sidecar where it was the last."""
     source, path = one.label.location.source, one.label.location.path
     root = read_node(Location(source))
-    home = LabelHome(source, "", root.metadata.version or "0.4")
+    home = LabelLocation(source, "", root.metadata.version or "0.4")
     # New labels in another window may not be listed yet.
     others = {
         file
@@ -310,13 +320,13 @@ def _remove(one: Merge) -> None:
         for file in files
         if not f"{folder}/".startswith(f"{join_key(source.name, path)}/")
     }
-    if list(home.names()) == [path] and others <= set(METADATA_NAMES):
+    if list(home.label_names()) == [path] and others <= set(METADATA_NAMES):
         above, name = os.path.split(source.name)
         with begin_transaction(FolderSource(above)).replace_tree(name) as tree:
             tree.remove_old()
         forget_sidecar(one.image, source.name)
         return
     transaction = begin_transaction(source)
-    with transaction.replace_tree(path, home.entry(path)) as tree:
-        tree.remove_old()
-        _unlist(transaction, home, path)
+    with transaction.replace_tree(path, home.list_entry(path)) as tree:
+        tree.remove()
+        _remove_from_list(transaction, home, path)

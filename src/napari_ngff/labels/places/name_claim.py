@@ -9,15 +9,15 @@ from napari_ngff.errors import ConflictError, NameTakenError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.labels.places.label_location import LabelHome
-    from napari_ngff.store.write.transaction import NewTree, Transaction
+    from napari_ngff.labels.places.label_location import LabelLocation
+    from napari_ngff.store.write.transaction import Transaction, Tree
 
 __all__ = ["claim_place", "require_free"]
 
 
 def claim_place(
     transaction: Transaction,
-    home: LabelHome,
+    home: LabelLocation,
     name: str,
     documents: Sequence[str],
     replace: bool,
@@ -44,12 +44,12 @@ def claim_place(
     OSError
         Where the system refuses.
     """
-    path = home.path(name)
+    path = home.path_of(name)
     transaction.recover(path)
     if not replace:
         require_free(transaction, path)
     try:
-        return transaction.make_tree(path, home.entry(name), documents)
+        return transaction.make_tree(path, home.list_entry(name), documents)
     except ConflictError as error:
         raise _taken_error(transaction, path) from error
 

@@ -19,8 +19,8 @@ from platformdirs import user_data_path
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.labels.places.label_location import (
-    LabelHome,
-    home_in,
+    LabelLocation,
+    location_inside,
     why_not_created,
     written_version,
 )
@@ -33,17 +33,17 @@ from napari_ngff.store.write.write_file import replace_file
 
 __all__ = [
     "Address",
-    "Attached",
+    "SidecarLabels",
     "address_of",
-    "attached",
-    "forget",
-    "home_of_new",
+    "choose_location",
+    "forget_sidecar",
     "image_path",
     "name_of",
-    "remember",
+    "open_sidecars",
+    "remember_sidecar",
     "sidecar_candidates",
     "sidecar_folder",
-    "sidecar_home",
+    "sidecar_location",
     "sidecars_of",
     "source_of",
     "why_elsewhere",
@@ -93,7 +93,7 @@ class Address:
             return None
         return Path(self.root).parent / f"{self.stem}{SUFFIX}"
 
-    def within(self, folder: Path) -> Path:
+    def in_folder(self, folder: Path) -> Path:
         """Return the sidecar in a folder that is for many."""
         beside = self.beside
         if beside is not None and os.path.realpath(folder) == str(beside.parent):
@@ -105,7 +105,7 @@ class Address:
         """The document that names its sidecars in folders that the user chose."""
         return sidecar_folder() / f"{self.digest}.json"
 
-    def of(self, path: str) -> str:
+    def path_of(self, path: str) -> str:
         """Path or URL of a group of the hierarchy."""
         return "/".join(part for part in (self.root, self.inside, path) if part)
 
@@ -139,7 +139,7 @@ def why_elsewhere(image: Node) -> str:
     Looks at the folder's permissions, and writes nothing.
     """
     try:
-        home_in(image)
+        location_inside(image)
     except UnsupportedError as error:
         return str(error)
     place = image.location
@@ -154,9 +154,9 @@ def why_elsewhere(image: Node) -> str:
     return ""
 
 
-def home_of_new(
+def choose_location(
     image: Node, sidecar: bool | str | os.PathLike[str] | None
-) -> LabelHome:
+) -> LabelLocation:
     """Choose where new labels of an image go.
 
     Parameters
@@ -175,13 +175,13 @@ def home_of_new(
     if sidecar is None:
         sidecar = bool(why_elsewhere(image)) and address_of(image) is not None
     if sidecar is False:
-        return home_in(image)
-    return sidecar_home(image, None if sidecar is True else sidecar)
+        return location_inside(image)
+    return sidecar_location(image, None if sidecar is True else sidecar)
 
 
-def sidecar_home(
+def sidecar_location(
     image: Node, folder: str | os.PathLike[str] | None = None
-) -> LabelHome:
+) -> LabelLocation:
     """Return the group for labels of an image in its sidecar, whether there is one yet.
 
     Parameters
@@ -208,23 +208,25 @@ def sidecar_home(
         raise UnsupportedError(
             msg, remedy="Save it, open the file, and make labels for that."
         )
-    place = _place(address, folder)
+    place = _choose_path(address, folder)
     stated = image.metadata.version or ""
     stated = written_version(stated) or OLDER
     with suppress(NodeNotFoundError):
         root = read_node(Location(FolderSource(str(place))))
         labels = root.children((root.metadata.labels or ())[:1]).nodes
-        if any(not _leads_to(label, address.of(image_path(label))) for label in labels):
+        if any(
+            not _leads_to(label, address.path_of(image_path(label))) for label in labels
+        ):
             msg = f"{place} holds labels of another image."
             raise UnsupportedError(msg, remedy="Choose another folder.")
         stated = root.metadata.version or "0.4"
-    own = address.of(image.location.path)
-    return LabelHome(FolderSource(str(place)), "", stated, image.location.path, own)
+    own = address.path_of(image.location.path)
+    return LabelLocation(FolderSource(str(place)), "", stated, image.location.path, own)
 
 
-def _place(address: Address, folder: str | os.PathLike[str] | None) -> Path:
+def _choose_path(address: Address, folder: str | os.PathLike[str] | None) -> Path:
     if folder is not None:
-        return address.within(Path(os.path.abspath(os.path.expanduser(folder))))
+        return address.in_folder(Path(os.path.abspath(os.path.expanduser(folder))))
     writable = (p for p in sidecars_of(address) if os.access(p, os.W_OK))
     found = next(writable, None)
     if found is not None:
@@ -232,30 +234,34 @@ def _place(address: Address, folder: str | os.PathLike[str] | None) -> Path:
     beside = address.beside
     if beside is not None and os.access(beside.parent, os.W_OK):
         return beside
-    return address.within(sidecar_folder())
+    return address.in_folder(sidecar_folder())
 
 
-def remember(image: Node, home: LabelHome) -> None:
+def remember_sidecar(image: Node, home: LabelLocation) -> None:
     """Note a sidecar that is neither next to its image nor in the user data folder."""
     address = address_of(image)
     if address is None or not home.image:
         return
     place = Path(home.source.name)
-    noted = _noted(address)
-    if place in (address.beside, address.within(sidecar_folder()), *map(Path, noted)):
+    noted = _read_note(address)
+    if place in (
+        address.beside,
+        address.in_folder(sidecar_folder()),
+        *map(Path, noted),
+    ):
         return
     _write_note(address, [*noted, str(place)])
 
 
-def forget(image: Node, place: str) -> None:
+def forget_sidecar(image: Node, place: str) -> None:
     """Drop a sidecar that is gone from the notes."""
     address = address_of(image)
-    noted = _noted(address) if address is not None else []
+    noted = _read_note(address) if address is not None else []
     if address is not None and place in noted:
         _write_note(address, [one for one in noted if one != place])
 
 
-def _noted(address: Address) -> list[str]:
+def _read_note(address: Address) -> list[str]:
     with suppress(OSError, ValueError, AttributeError):
         content = json.loads(address.note.read_bytes())
         return [one for one in content.get("sidecars", ()) if isinstance(one, str)]
@@ -272,8 +278,8 @@ def _write_note(address: Address, sidecars: list[str]) -> None:
 
 def sidecar_candidates(address: Address) -> tuple[Path, ...]:
     """List where sidecars of a hierarchy can be, whether they are there or not."""
-    places = [address.beside, address.within(sidecar_folder())]
-    places += [Path(one) for one in _noted(address)]
+    places = [address.beside, address.in_folder(sidecar_folder())]
+    places += [Path(one) for one in _read_note(address)]
     return tuple(dict.fromkeys(place for place in places if place is not None))
 
 
@@ -285,7 +291,7 @@ def sidecars_of(address: Address) -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class SidecarLabels:
     """Label images that sidecars hold of one image.
 
     Attributes
@@ -300,12 +306,12 @@ class Attached:
     problems: tuple[Problem, ...] = ()
 
 
-def attached(image: Node) -> Attached:
+def open_sidecars(image: Node) -> SidecarLabels:
     """Open the label images that sidecars hold of an image; asks no server anything."""
     address = address_of(image)
     if address is None:
-        return Attached({})
-    own = address.of(image.location.path)
+        return SidecarLabels({})
+    own = address.path_of(image.location.path)
     nodes: dict[str, Node] = {}
     problems: list[Problem] = []
     for place in sidecars_of(address):
@@ -314,9 +320,9 @@ def attached(image: Node) -> Attached:
         except NodeNotFoundError:
             continue  # its first labels were never finished
         except (OMEZarrError, OSError) as error:
-            problems.append(_unreadable(place, str(error)))
+            problems.append(_sidecar_problem(place, str(error)))
             continue
-        home = LabelHome(root.location.source, "", "", image.location.path)
+        home = LabelLocation(root.location.source, "", "", image.location.path)
         listed = root.metadata.labels or ()
         found = root.children(one for one in listed if one.startswith(home.prefix))
         problems += found.problems
@@ -327,11 +333,11 @@ def attached(image: Node) -> Attached:
                 nodes.setdefault(name_of(node), node)
             else:
                 text = f"{node} is a label of another image, by its source."
-                problems.append(_unreadable(place, text))
-    return Attached(nodes, tuple(problems))
+                problems.append(_sidecar_problem(place, text))
+    return SidecarLabels(nodes, tuple(problems))
 
 
-def _unreadable(place: Path, text: str) -> Problem:
+def _sidecar_problem(place: Path, text: str) -> Problem:
     return Problem(
         "sidecar-unreadable",
         Severity.WARNING,

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from napari_ngff.store.sources.source import Source
 
 __all__ = [
-    "Baseline",
+    "BeforeImages",
     "Cell",
-    "Retained",
-    "array_of",
+    "OriginalLevel",
     "cell_shape",
-    "fresh",
+    "file_array_of",
     "on_error_of",
+    "reopen_array",
 ]
 
 Array = npt.NDArray[Any]
@@ -57,7 +57,7 @@ CODEC = Zstd(1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _BlockRecord:
     """Where a block is; `layout` is None where it is kept in our own way."""
 
     file: IO[bytes] | None
@@ -69,7 +69,7 @@ class _Record:
     layout: ArrayLayout | None
 
 
-class Retained:
+class BeforeImages:
     """Blocks that were overwritten, compressed in a file that only grows.
 
     A block is kept as its file held it where that was compressed: it is neither decoded
@@ -84,7 +84,7 @@ class Retained:
         there is something to keep; it is closed with this object. By default one that
         is gone then.
     durable
-        Whether `secure` has to bring them to the disk.
+        Whether `flush_blocks` has to bring them to the disk.
     on_failure
         Called with the error where that file cannot be opened or written. Blocks go
         into a temporary file from then on. By default the error is raised.
@@ -99,16 +99,16 @@ class Retained:
         self._opener = opener or nameless_file
         self._on_failure = on_failure
         self._opened: IO[bytes] | None = None
-        self._growing: AppendLog | None = None
+        self._append_log: AppendLog | None = None
         self._finalizers: list[weakref.finalize[..., Any]] = []
         self._durable = durable
-        self._unsecured = False
+        self._unflushed = False
         self._lock = threading.Lock()
-        self._securing = threading.Lock()
-        self._records: dict[tuple[int, Cell], _Record] = {}
+        self._flush_lock = threading.Lock()
+        self._records: dict[tuple[int, Cell], _BlockRecord] = {}
 
     @property
-    def _file(self) -> IO[bytes]:
+    def _open_log(self) -> IO[bytes]:
         if self._opened is None:
             self._opened = self._opener()
             self._close_with_me(self._opened)
@@ -131,7 +131,7 @@ class Retained:
     def __len__(self) -> int:
         return len(self._records)
 
-    def put(self, level: int, cell: Cell, block: Array | EncodedVoxels) -> None:
+    def put_block(self, level: int, cell: Cell, block: Array | Encoded) -> None:
         """Keep a block; one that is kept already stays."""
         with self._lock:
             if (level, cell) in self._records:
@@ -154,49 +154,51 @@ class Retained:
                 data = bytes(CODEC.encode(np.ascontiguousarray(block)))
             head |= {"dtype": block.dtype.str, "constant": constant}
         head |= {"length": len(data), "crc": zlib.crc32(data)}
-        record = _record(head, 0)
+        record = _parse_record(head, 0)
         with self._lock:
-            start = self._append(head, data)
-            self._records[level, cell] = replace(record, file=self._file, offset=start)
+            start = self._append_record(head, data)
+            self._records[level, cell] = replace(
+                record, file=self._open_log, offset=start
+            )
 
-    def _append(self, head: dict[str, Any], data: bytes) -> int:
+    def _append_record(self, head: dict[str, Any], data: bytes) -> int:
         """Write a record; return where its bytes begin."""
         line = json.dumps(head).encode() + b"\n"
         try:
-            start = self._write(line + data)
+            start = self._write_record(line + data)
         except OSError as error:
             if self._on_failure is None:
                 raise
             on_failure, self._on_failure = self._on_failure, None
-            self._opened, self._growing, self._durable = nameless_file(), None, False
+            self._opened, self._append_log, self._durable = nameless_file(), None, False
             self._close_with_me(self._opened)
-            start = self._write(line + data)
+            start = self._write_record(line + data)
             on_failure(error)
-        self._unsecured = True
+        self._unflushed = True
         return start + len(line)
 
-    def _write(self, record: bytes) -> int:
-        if self._growing is None:
-            self._growing = AppendLog(self._file)
-        return self._growing.append(record)
+    def _write_record(self, record: bytes) -> int:
+        if self._append_log is None:
+            self._append_log = AppendLog(self._open_log)
+        return self._append_log.append(record)
 
-    def secure(self) -> None:
+    def flush_blocks(self) -> None:
         """Return once all that was kept is on the disk."""
         if not self._durable:
             return
         # What another thread is bringing there is not there yet.
-        with self._securing:
+        with self._flush_lock:
             with self._lock:
-                waiting, self._unsecured = self._unsecured, False
+                waiting, self._unflushed = self._unflushed, False
             if not waiting:
                 return
             try:
-                flush_open_file(self._file)
+                flush_open_file(self._open_log)
             except BaseException:
-                self._unsecured = True
+                self._unflushed = True
                 raise
 
-    def get(self, level: int, cell: Cell) -> Array | None:
+    def get_block(self, level: int, cell: Cell) -> Array | None:
         """Return a block as it was; None where it was never overwritten."""
         record = self._records.get((level, cell))
         if record is None:
@@ -205,7 +207,7 @@ class Retained:
         if record.constant is not None:
             return np.full(record.shape, record.constant, dtype)
         with self._lock:
-            file = record.file or self._file
+            file = record.file or self._open_log
             file.seek(record.offset)
             data = file.read(record.length)
         if record.layout is not None:
@@ -213,25 +215,25 @@ class Retained:
         raw = CODEC.decode(data)
         return np.frombuffer(raw, dtype).reshape(record.shape).copy()
 
-    def drop(self, level: int, cell: Cell) -> None:
+    def drop_block(self, level: int, cell: Cell) -> None:
         """Forget a block, so that the one in the file counts again."""
         with self._lock:
             if self._records.pop((level, cell), None) is not None:
                 head = {"level": level, "cell": cell, "length": 0, "crc": 0}
-                self._append(head, b"")
+                self._append_record(head, b"")
 
-    def cells(self, level: int) -> list[Cell]:
+    def list_cells(self, level: int) -> list[Cell]:
         """List the blocks of a level that were overwritten."""
         with self._lock:
             return [cell for number, cell in self._records if number == level]
 
     def load(self) -> None:
         """Take what is in the file, up to where a crash may have cut it off."""
-        with os.fdopen(os.dup(self._file.fileno()), "rb") as file:
-            end = self._load(file)
-        self._file.truncate(end)
+        with os.fdopen(os.dup(self._open_log.fileno()), "rb") as file:
+            end = self._load_records(file)
+        self._open_log.truncate(end)
 
-    def _load(self, file: IO[bytes]) -> int:
+    def _load_records(self, file: IO[bytes]) -> int:
         """Read all records that are whole; return where they end."""
         file.seek(0)
         end = 0
@@ -249,23 +251,29 @@ class Retained:
             if "shape" not in head:
                 self._records.pop(place, None)
                 continue
-            self._records[place] = replace(_record(head, start), file=self._opened)
+            self._records[place] = replace(
+                _parse_record(head, start), file=self._opened
+            )
         return end
 
 
-def _record(head: Mapping[str, Any], offset: int) -> _Record:
+def _parse_record(head: Mapping[str, Any], offset: int) -> _BlockRecord:
     """Read what is written before a block."""
     layout = None
     if "steps" in head:
         steps = tuple((str(name), int(size)) for name, size in head["steps"])
-        layout = _layout(head["dtype"], tuple(head["chunks"]), head["order"], steps)
+        layout = _chunk_layout(
+            head["dtype"], tuple(head["chunks"]), head["order"], steps
+        )
     shape = tuple(head["shape"])
     constant = head["constant"]
-    return _Record(None, offset, head["length"], shape, head["dtype"], constant, layout)
+    return _BlockRecord(
+        None, offset, head["length"], shape, head["dtype"], constant, layout
+    )
 
 
 @cache
-def _layout(
+def _chunk_layout(
     dtype: str,
     chunks: tuple[int, ...],
     order: Literal["C", "F"],
@@ -288,20 +296,20 @@ def _layout(
     )
 
 
-class RetainedCopy(dict[tuple[int, Cell], Array]):
-    """The blocks of a `Retained` in another process, by level and cell."""
+class BeforeImagesCopy(dict[tuple[int, Cell], Array]):
+    """The blocks of a `BeforeImages` in another process, by level and cell."""
 
-    def get(self, level: int, cell: Cell) -> Array | None:  # type: ignore[override]
+    def get_block(self, level: int, cell: Cell) -> Array | None:
         """Return a block as it was; None where it was never overwritten."""
         return super().get((level, cell))
 
-    def cells(self, level: int) -> list[Cell]:
+    def list_cells(self, level: int) -> list[Cell]:
         """List the blocks of a level."""
         return [cell for number, cell in self if number == level]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Baseline:
+class OriginalLevel:
     """A level as it was before anything was saved; itself an `ArraySource`.
 
     Attributes
@@ -313,21 +321,21 @@ class Baseline:
     number
         Of the level.
     cell
-        Shape of the blocks in `retained`.
+        Shape of the blocks in `before_images`.
     """
 
     source: ArraySource
-    retained: Retained | RetainedCopy
+    before_images: BeforeImages | BeforeImagesCopy
     number: int
     cell: tuple[int, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        blocks = RetainedCopy()
-        for cell in self.retained.cells(self.number):
-            block = self.retained.get(self.number, cell)
+        blocks = BeforeImagesCopy()
+        for cell in self.before_images.list_cells(self.number):
+            block = self.before_images.get_block(self.number, cell)
             if block is not None:
                 blocks[self.number, cell] = block
-        return Baseline, (self.source, blocks, self.number, self.cell)
+        return OriginalLevel, (self.source, blocks, self.number, self.cell)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -348,13 +356,13 @@ class Baseline:
         """Read a rectangle."""
         out = self.source.read(box)
         # After reading: a block is kept before it is overwritten.
-        if not len(self.retained):
+        if not len(self.before_images):
             return out
         ranges = (
             range(a // n, -(-b // n)) for (a, b), n in zip(box, self.cell, strict=True)
         )
         for cell in itertools.product(*ranges):
-            block = self.retained.get(self.number, cell)
+            block = self.before_images.get_block(self.number, cell)
             if block is None:
                 continue
             inside, target = [], []
@@ -368,12 +376,12 @@ class Baseline:
         return out
 
 
-def array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
+def file_array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
     """Find the array below a level of a canvas, and how its axes are arranged."""
     order: tuple[int | None, ...] = tuple(range(len(source.shape)))
     if isinstance(source, ArrayWindow):
         order, source = source.order, source.source
-    if isinstance(source, Baseline):
+    if isinstance(source, OriginalLevel):
         source = source.source
     array = source.array if isinstance(source, LevelSource) else source
     if not isinstance(array, ChunkedArray):
@@ -384,12 +392,12 @@ def array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
 
 def on_error_of(source: Any) -> OnError | None:
     """Find who is told of chunks of a level of a canvas that cannot be read."""
-    while isinstance(source, ArrayWindow | Baseline):
+    while isinstance(source, ArrayWindow | OriginalLevel):
         source = source.source
     return source.on_error if isinstance(source, LevelSource) else None
 
 
-def fresh(array: ChunkedArray, source: Source) -> ChunkedArray:
+def reopen_array(array: ChunkedArray, source: Source) -> ChunkedArray:
     """Open an array once more, with nothing read yet, as it is in `source`."""
     if not array.direct:
         return open_array(source, array.path, array.zarr_format)

@@ -6,8 +6,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from napari_ngff.labels.level_grid import LevelGrid
-from napari_ngff.labels.saving.save_run import in_common
-from napari_ngff.labels.saving.snapshot import touched
+from napari_ngff.labels.saving.save_run import count_common
+from napari_ngff.labels.saving.snapshot import touched_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +45,7 @@ class ChangedBlocks:
         self._edits: tuple[Edit, ...] = ()
         self._cells: list[frozenset[Cell]] = []
 
-    def count(self, edits: tuple[Edit, ...], others: Iterable[Cell] = ()) -> int:
+    def count_blocks(self, edits: tuple[Edit, ...], others: Iterable[Cell] = ()) -> int:
         """Count the blocks, up to `MOST` and some more.
 
         Parameters
@@ -55,10 +55,10 @@ class ChangedBlocks:
         others
             Blocks to be saved all the same.
         """
-        same = in_common(self._edits, edits)
+        same = count_common(self._edits, edits)
         del self._cells[same:]
         self._edits = edits
         for edit in edits[same:]:
-            found = touched((edit,), self._grid, self._order, self._cell)
+            found = touched_cells((edit,), self._grid, self._order, self._cell)
             self._cells.append(frozenset(islice(found, MOST + 1)))
         return len(set(chain(others, *self._cells)))

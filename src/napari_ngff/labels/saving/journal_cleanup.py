@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["AGE", "folder_of", "remove_orphans"]
+__all__ = ["AGE", "folder_identity", "remove_orphans"]
 
 AGE = 90
 """Days since anything was written to a journal."""
 
 
-def folder_of(store: str) -> list[int] | None:
+def folder_identity(store: str) -> list[int] | None:
     """Name the folder that holds a store, so that it is known again.
 
     Returns
@@ -59,7 +59,7 @@ def remove_orphans(home: Path, edits: str, now: float | None = None) -> None:
     for file in home.glob(f"*/*/{edits}"):
         # Others may be at work there, too.
         with suppress(OSError):
-            if file.stat().st_mtime < oldest and _is_orphan(_first(file)):
+            if file.stat().st_mtime < oldest and _is_orphan(_read_head(file)):
                 shutil.rmtree(file.parent)
                 file.parent.parent.rmdir()
 
@@ -67,10 +67,10 @@ def remove_orphans(home: Path, edits: str, now: float | None = None) -> None:
 def _is_orphan(head: dict[str, Any]) -> bool:
     store, above = head.get("place", [""])[0], head.get("above")
     gone = bool(store) and not os.path.lexists(store)
-    return gone and above is not None and folder_of(store) == above
+    return gone and above is not None and folder_identity(store) == above
 
 
-def _first(file: Path) -> dict[str, Any]:
+def _read_head(file: Path) -> dict[str, Any]:
     with file.open(encoding="utf-8") as lines, suppress(ValueError):
         found = json.loads(lines.readline())
         if isinstance(found, dict):

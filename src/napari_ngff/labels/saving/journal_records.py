@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.labels.edits import load_edit
-from napari_ngff.labels.saving.save_run import in_common
+from napari_ngff.labels.saving.save_run import count_common
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EDITS",
+    "JournalContent",
     "JournalHead",
     "JournalSubject",
-    "Recovered",
     "dump_record",
     "read_head",
     "read_journal",
@@ -79,7 +79,7 @@ class JournalHead:
         Parameters
         ----------
         above
-            See `napari_ngff.labels.saving.journal_cleanup.folder_of`.
+            See `napari_ngff.labels.saving.journal_cleanup.folder_identity`.
         """
         return {
             "place": (self.store, self.path),
@@ -103,7 +103,7 @@ class JournalHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class JournalContent:
     """What a journal holds.
 
     Attributes
@@ -130,9 +130,9 @@ class Recovered:
     classes: str = ""
 
     @property
-    def count(self) -> int:
+    def unsaved_count(self) -> int:
         """How many edits, or edits taken back, the file lacks."""
-        same = in_common(self.edits, self.saved)
+        same = count_common(self.edits, self.saved)
         lacking = len(self.edits) + len(self.saved) - 2 * same
         return max(lacking, 1) if self.saving else lacking
 
@@ -146,12 +146,12 @@ def read_head(folder: Path) -> JournalHead | None:
         Where it cannot be opened.
     """
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        for record in _records(folder / EDITS):
+        for record in _read_records(folder / EDITS):
             return JournalHead.load(record)
     return None
 
 
-def read_journal(folder: Path) -> Recovered:
+def read_journal(folder: Path) -> JournalContent:
     """Read a journal up to where a crash may have cut it off."""
     edits: list[Edit] = []
     saved: tuple[Edit, ...] = ()
@@ -159,7 +159,7 @@ def read_journal(folder: Path) -> Recovered:
     shape: tuple[int, ...] = ()
     tokens: list[str] = []
     classes = ""
-    for record in _records(folder / EDITS):
+    for record in _read_records(folder / EDITS):
         if "end" in record:
             del edits[record["end"] :]
         elif "edit" in record:
@@ -177,10 +177,10 @@ def read_journal(folder: Path) -> Recovered:
                     tokens += filter(None, [record.get("token")])
                 else:
                     saved, saving = named, ()
-    return Recovered(tuple(edits), saved, saving, shape, tuple(tokens), classes)
+    return JournalContent(tuple(edits), saved, saving, shape, tuple(tokens), classes)
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def _read_records(path: Path) -> Iterator[dict[str, Any]]:
     with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
         for line in file:
             try:
@@ -191,11 +191,11 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
 
 def dump_record(record: dict[str, Any]) -> bytes:
     """Write a line."""
-    text = json.dumps(record, separators=(",", ":"), default=_plain)
+    text = json.dumps(record, separators=(",", ":"), default=_to_plain)
     return text.encode() + b"\n"
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Turn numbers of NumPy, of which plugins make shapes, into those of Python."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()

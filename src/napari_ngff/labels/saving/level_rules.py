@@ -82,20 +82,20 @@ def find_rules(
     tuple
         From each level to the next.
     """
-    places = _Places(levels, near)
+    places = _ComparedPlaces(levels, near)
     rules: list[LevelRule] = []
     pairs = zip(itertools.pairwise(levels), stated, strict=True)
     for (fine, coarse), reduction in pairs:
-        boxes = list(_compared(fine, coarse, reduction, places))
-        fits = all((one.given(reduction) == one.found).all() for one in boxes)
-        rules.append(LevelRule(reduction) if fits else _closest(reduction, boxes))
-        if fits and sum(one.mixed(reduction) for one in boxes) >= ENOUGH:
+        boxes = list(_compare_levels(fine, coarse, reduction, places))
+        fits = all((one.reduced_by(reduction) == one.stored).all() for one in boxes)
+        rules.append(LevelRule(reduction) if fits else _find_closest(reduction, boxes))
+        if fits and sum(one.count_mixed(reduction) for one in boxes) >= ENOUGH:
             # Who states it for one level has made all of them so.
             return (*rules, *map(LevelRule, stated[len(rules) :]))
     return tuple(rules)
 
 
-class _Places:
+class _ComparedPlaces:
     """Where to compare levels, as fractions of the axes: near first, then elsewhere."""
 
     def __init__(self, levels: Sequence[ArraySource], near: Iterable[Box]) -> None:
@@ -110,12 +110,12 @@ class _Places:
     def __iter__(self) -> Iterator[list[float]]:
         yield from self._near
         if self._others is None:
-            self._others = _borders(self._coarsest)
+            self._others = _find_borders(self._coarsest)
         yield from self._others
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _ComparedBox:
     """A box of the coarser level, and the blocks of the finer one that it stands for.
 
     Attributes
@@ -128,28 +128,32 @@ class _Compared:
 
     box: Box
     sources: Box
-    found: npt.NDArray[Any]
-    below: npt.NDArray[Any]
+    stored: npt.NDArray[Any]
+    finer: npt.NDArray[Any]
 
-    def given(self, rule: LevelReduction) -> npt.NDArray[Any]:
+    def reduced_by(self, rule: LevelReduction) -> npt.NDArray[Any]:
         """Make the box by a rule."""
-        part = slice_inside(rule.source_box(self.box), self.sources)
-        return rule.reduce(self.below[part], self.box)
+        part = inside(rule.source_box(self.box), self.sources)
+        return rule.reduce(self.finer[part], self.box)
 
-    def mixed(self, rule: LevelReduction) -> int:
+    def count_mixed(self, rule: LevelReduction) -> int:
         """Count the blocks that begin and end with different labels."""
         firsts = tuple(replace(one, offset=0) for one in rule.steps)
         lasts = tuple(replace(one, offset=(one.factor or 1) - 1) for one in rule.steps)
         return int(
             (
-                self.given(LevelReduction(firsts)) != self.given(LevelReduction(lasts))
+                self.reduced_by(LevelReduction(firsts))
+                != self.reduced_by(LevelReduction(lasts))
             ).sum()
         )
 
 
-def _compared(
-    fine: ArraySource, coarse: ArraySource, rule: LevelReduction, places: _Places
-) -> Iterator[_Compared]:
+def _compare_levels(
+    fine: ArraySource,
+    coarse: ArraySource,
+    rule: LevelReduction,
+    places: _ComparedPlaces,
+) -> Iterator[_ComparedBox]:
     """Read boxes of two levels until enough of their blocks hold several labels."""
     mixed = 0
     for middle in itertools.islice(places, PLACES + 2):
@@ -162,25 +166,25 @@ def _compared(
             found, below = coarse.read(box), fine.read(sources)
             if (found == below.flat[0]).all() and (below == below.flat[0]).all():
                 continue
-            one = _Compared(box, sources, found, below)
-            mixed += one.mixed(rule)
+            one = _ComparedBox(box, sources, found, below)
+            mixed += one.count_mixed(rule)
             yield one
         if mixed >= ENOUGH:
             return
 
 
-def _closest(stated: LevelReduction, boxes: Sequence[_Compared]) -> LevelRule:
+def _find_closest(stated: LevelReduction, boxes: Sequence[_ComparedBox]) -> LevelRule:
     """Find the rule that gives most of what is there."""
-    candidates = list(_candidates(stated))
+    candidates = list(_list_candidates(stated))
     wrong = [
-        sum(int((box.given(one) != box.found).sum()) for box in boxes)
+        sum(int((box.reduced_by(one) != box.stored).sum()) for box in boxes)
         for one in candidates
     ]
     best = int(np.argmin(wrong))  # of several the first: what is stated
     return LevelRule(candidates[best], not wrong[best])
 
 
-def _borders_in(pixels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _mark_borders(pixels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Find voxels that are of another label than one of those before them."""
     differs = np.zeros(pixels.shape, bool)
     for axis in range(max(0, pixels.ndim - 3), pixels.ndim):
@@ -189,7 +193,7 @@ def _borders_in(pixels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return differs
 
 
-def _borders(level: ArraySource) -> list[list[float]]:
+def _find_borders(level: ArraySource) -> list[list[float]]:
     """Find places where labels meet, as fractions of the axes."""
     if np.prod(level.shape) > LARGEST:
         return []
@@ -198,14 +202,14 @@ def _borders(level: ArraySource) -> list[list[float]]:
         pixels = level.read(tuple((0, n) for n in level.shape))
     if pixels is None:
         return []
-    differs = _borders_in(pixels)
+    differs = _mark_borders(pixels)
     at = np.flatnonzero(differs)
     some = at[np.linspace(0, len(at) - 1, min(PLACES, len(at))).astype(int)]
     found = np.stack(np.unravel_index(some, pixels.shape), axis=1)
     return ((found + 0.5) / pixels.shape).tolist()  # type: ignore[no-any-return]
 
 
-def _candidates(stated: LevelReduction) -> Iterator[LevelReduction]:
+def _list_candidates(stated: LevelReduction) -> Iterator[LevelReduction]:
     yield stated
     if stated.method == "nearest":
         yield replace(stated, method="mode")

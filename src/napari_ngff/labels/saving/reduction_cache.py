@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.level_reduction import LevelReduction
     from napari_ngff.store.arrays.boxes import Cell
 
-__all__ = ["Carried"]
+__all__ = ["ReductionCache"]
 
 Array = npt.NDArray[Any]
 
@@ -34,14 +34,14 @@ CODEC = Zstd(1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _CachedPart:
     box: Box
     dtype: np.dtype[Any]
     packed: bool
     data: bytes
 
 
-class Carried:
+class ReductionCache:
     """The parts of one save; safe to use from several threads.
 
     Parameters
@@ -57,10 +57,10 @@ class Carried:
         self._room = room
         self._plain = room - room // 4
         self._full = False
-        self._parts: dict[tuple[int, Cell], _Part] = {}
+        self._parts: dict[tuple[int, Cell], _CachedPart] = {}
         self._lock = threading.Lock()
 
-    def put(self, number: int, cell: Cell, box: Box, block: Array) -> None:
+    def add_block(self, number: int, cell: Cell, box: Box, block: Array) -> None:
         """Make what the next level has of a block, if it follows from that alone.
 
         Parameters
@@ -89,9 +89,9 @@ class Carried:
             self._full = len(data) > self._room
             if not self._full:
                 self._room -= len(data)
-                self._parts[number, cell] = _Part(target, raw.dtype, packed, data)
+                self._parts[number, cell] = _CachedPart(target, raw.dtype, packed, data)
 
-    def get(self, number: int, cell: Cell, part: Box) -> Array | None:
+    def get_part(self, number: int, cell: Cell, part: Box) -> Array | None:
         """Return a part of the next level; None where it is to be read.
 
         Parameters
@@ -109,20 +109,20 @@ class Carried:
         pixels = np.frombuffer(raw, found.dtype).reshape(shape)
         return pixels[slice_inside(part, found.box)]
 
-    def drop(self, number: int, cells: Iterable[Cell]) -> None:
+    def drop_blocks(self, number: int, cells: Iterable[Cell]) -> None:
         """Forget what was made from blocks that were not written after all."""
         with self._lock:
             for cell in cells:
-                self._forget(number, cell)
+                self._drop_part(number, cell)
 
-    def leave(self, number: int) -> None:
+    def drop_level(self, number: int) -> None:
         """Forget what was made from blocks of a level: the next one is written."""
         with self._lock:
             for level, cell in list(self._parts):
                 if level == number:
-                    self._forget(level, cell)
+                    self._drop_part(level, cell)
 
-    def _forget(self, number: int, cell: Cell) -> None:
+    def _drop_part(self, number: int, cell: Cell) -> None:
         part = self._parts.pop((number, cell), None)
         if part is not None:
             self._room += len(part.data)

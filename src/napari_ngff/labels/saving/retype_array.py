@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import Box, ChunkedArray
     from napari_ngff.store.write.transaction import Transaction
 
-__all__ = ["widen", "widened"]
+__all__ = ["retype_array", "retype_arrays"]
 
 
-def widen(
+def retype_arrays(
     arrays: list[ChunkedArray], dtype: np.dtype[Any], transaction: Transaction
 ) -> None:
-    """Widen the levels of a pyramid, each in its place in the list; see `widened`.
+    """Widen the levels of a pyramid, each in its place in the list; see `retype_array`.
 
     Level 0 last: it must not hold more than the others.
     """
     for number in reversed(range(len(arrays))):
         if arrays[number].dtype != dtype:
-            arrays[number] = widened(arrays[number], dtype, transaction)
+            arrays[number] = retype_array(arrays[number], dtype, transaction)
 
 
-def widened(
+def retype_array(
     array: ChunkedArray, dtype: np.dtype[Any], transaction: Transaction
 ) -> ChunkedArray:
     """Give an array another type of integers; all else stays as it is.
@@ -74,12 +74,12 @@ def widened(
         raise UnsupportedError(msg)
     old = open_array(transaction.source, path, array.zarr_format)
     with transaction.replace_tree(path, documents=[path]) as tree:
-        _copy(old, dtype, tree.key, transaction)
+        _copy_objects(old, dtype, tree.key, transaction)
         tree.commit()
     return open_array(transaction.source, path, array.zarr_format)
 
 
-def _copy(
+def _copy_objects(
     old: ChunkedArray, dtype: np.dtype[Any], path: str, transaction: Transaction
 ) -> None:
     source = old.source
@@ -88,7 +88,7 @@ def _copy(
     if raw is None:
         raise NodeNotFoundError(f"{source.name}/{old.path} is gone.")
     transaction.put(
-        f"{path}/{name}", json.dumps(_retyped(json.loads(raw), dtype)).encode()
+        f"{path}/{name}", json.dumps(_retype_document(json.loads(raw), dtype)).encode()
     )
     attributes = source.get(join_key(old.path, ".zattrs"))
     if attributes is not None:
@@ -107,7 +107,7 @@ def _copy(
             writer.update_cells(unit, set(cells_in(box, writer.cell)), change)
 
 
-def _retyped(document: JSON, dtype: np.dtype[Any]) -> JSON:
+def _retype_document(document: JSON, dtype: np.dtype[Any]) -> JSON:
     """Change the type in the document of an array, and what goes with it."""
     if document["zarr_format"] == 2:
         big = document["dtype"].startswith(">")

@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import ConflictError, CorruptDataError
-from napari_ngff.labels.saving.before_images import Baseline, cell_shape, fresh
-from napari_ngff.labels.saving.reduction_cache import Carried
+from napari_ngff.labels.saving.before_images import (
+    OriginalLevel,
+    cell_shape,
+    reopen_array,
+)
+from napari_ngff.labels.saving.reduction_cache import ReductionCache
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import cell_at, intersect_boxes, slice_inside
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -25,20 +29,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari_ngff.labels.level_grid import Box
-    from napari_ngff.labels.saving.before_images import Retained
+    from napari_ngff.labels.saving.before_images import BeforeImages
     from napari_ngff.labels.saving.level_rules import LevelRule
-    from napari_ngff.labels.saving.save_run import Round
+    from napari_ngff.labels.saving.save_run import SaveRun
     from napari_ngff.labels.saving.snapshot import Snapshot
     from napari_ngff.store.arrays.boxes import AxisOrder, Cell
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
-__all__ = ["Backlog", "Files", "Rewrite"]
+__all__ = ["DirtyCells", "LabelFiles", "SavePass"]
 
 
 @dataclass(slots=True)
-class Backlog:
+class DirtyCells:
     """What is still to be written.
 
     Attributes
@@ -57,35 +61,35 @@ class Backlog:
     doubted: set[Cell] = field(default_factory=set)
 
     @classmethod
-    def empty(cls, levels: int) -> Backlog:
+    def of_levels(cls, levels: int) -> DirtyCells:
         """Begin with nothing to write."""
         return cls(set(), [set() for _ in range(levels)])
 
     def __bool__(self) -> bool:
         return bool(self.pending) or any(self.stale)
 
-    def want(self, cells: Iterable[Cell]) -> None:
+    def add_cells(self, cells: Iterable[Cell]) -> None:
         """Write cells of level 0 that edits touch."""
         wanted = set(cells)
         self.pending |= wanted
         self.doubted -= wanted
 
     @property
-    def wanted(self) -> frozenset[Cell]:
+    def wanted_cells(self) -> frozenset[Cell]:
         """Cells of level 0 that edits touch and that are to be written."""
         return frozenset(self.pending) - self.doubted
 
-    def doubt(self, retained: Retained) -> None:
+    def recheck_written(self, retained: BeforeImages) -> None:
         """Look again at all that was ever overwritten."""
-        doubted = set(retained.cells(0)) - self.pending
+        doubted = set(retained.list_cells(0)) - self.pending
         self.doubted |= doubted
         self.pending |= doubted
         for number in range(1, len(self.stale)):
-            self.stale[number].update(retained.cells(number - 1))
+            self.stale[number].update(retained.list_cells(number - 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class LabelFiles:
     """Where a label image is written.
 
     Attributes
@@ -113,7 +117,7 @@ class Files:
 
 
 @dataclass(slots=True)
-class Rewrite:
+class SavePass:
     """See the module.
 
     Attributes
@@ -130,63 +134,63 @@ class Rewrite:
         Told how it goes.
     """
 
-    files: Files
-    retained: Retained
-    backlog: Backlog
+    files: LabelFiles
+    before_images: BeforeImages
+    dirty: DirtyCells
     snapshot: Snapshot
-    state: Round
-    _carried: Carried = field(init=False)
+    state: SaveRun
+    _reductions: ReductionCache = field(init=False)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._carried = Carried([rule.reduction for rule in self.files.rules])
+        self._reductions = ReductionCache([rule.reduction for rule in self.files.rules])
 
-    def run(self) -> None:
+    def write_levels(self) -> None:
         """Write what there is, level by level, as long as nobody cancels."""
-        self._finest()
+        self._write_finest()
         for number in range(1, len(self.files.arrays)):
-            if self.state.goes_on():
-                self._coarser(number)
+            if self.state.check_cancel():
+                self._write_coarser(number)
 
-    def _writer(self, number: int) -> ArrayWriter:
-        files, keep = self.files, partial(self.retained.put, number)
+    def _array_writer(self, number: int) -> ArrayWriter:
+        files, keep = self.files, partial(self.before_images.put_block, number)
         return ArrayWriter(files.arrays[number], files.transaction, keep, files.secure)
 
-    def _finest(self) -> None:
-        writer = self._writer(0)
+    def _write_finest(self) -> None:
+        writer = self._array_writer(0)
 
         def change(box: Box, block: Any) -> bool:
-            before = self.retained.get(0, cell_at(box, writer.cell))
+            before = self.before_images.get_block(0, cell_at(box, writer.cell))
             before = block if before is None else before
-            new = self.snapshot.applied(box, before, self.files.order)
+            new = self.snapshot.with_edits(box, before, self.files.order)
             if np.array_equal(new, block):
                 return False
             block[...] = new
-            self._changed(0, writer, box, block)
+            self._note_change(0, writer, box, block)
             return True
 
-        self._each(0, writer, change, self.backlog.pending)
+        self._update_units(0, writer, change, self.dirty.pending)
 
-    def _coarser(self, number: int) -> None:
-        stale = self.backlog.stale[number]
+    def _write_coarser(self, number: int) -> None:
+        stale = self.dirty.stale[number]
         if not stale:
             return
         files, rule = self.files, self.files.rules[number - 1]
         reduction = rule.reduction
-        fine = fresh(files.arrays[number - 1], files.transaction.source)
-        opened = Baseline(
-            LevelSource(fine), self.retained, number - 1, cell_shape(fine)
+        fine = reopen_array(files.arrays[number - 1], files.transaction.source)
+        opened = OriginalLevel(
+            LevelSource(fine), self.before_images, number - 1, cell_shape(fine)
         )
-        writer = self._writer(number)
+        writer = self._array_writer(number)
         targets = reduction.target_cells(stale, cell_shape(fine), writer.cell)
 
         def change(box: Box, block: Any) -> bool:
             changed = False
             cell = cell_at(box, writer.cell)
-            before = None if rule.exact else self._before(number, cell, block)
+            before = None if rule.exact else self._before_image(number, cell, block)
             for finer, target in targets[cell]:
-                part = intersect_boxes(target, box)
-                new = self._carried.get(number - 1, finer, part)
+                part = overlap(target, box)
+                new = self._reductions.get_part(number - 1, finer, part)
                 if new is None:
                     source = fine.read(reduction.source_box(part), keep=False)
                     new = reduction.reduce(source, part)
@@ -200,29 +204,31 @@ class Rewrite:
                     old[...] = new
                     changed = True
             if changed:
-                self._changed(number, writer, box, block)
+                self._note_change(number, writer, box, block)
             return changed
 
         left = set(targets)
-        self._each(number, writer, change, left)
+        self._update_units(number, writer, change, left)
         remaining = {finer for cell in left for finer, _ in targets[cell]}
         stale.intersection_update(remaining)
-        self._carried.leave(number - 1)
+        self._reductions.drop_level(number - 1)
 
-    def _before(self, number: int, cell: Cell, block: Any) -> Any:
+    def _before_image(self, number: int, cell: Cell, block: Any) -> Any:
         """Return a block as it was before anything was saved into it."""
-        before = self.retained.get(number, cell)
+        before = self.before_images.get_block(number, cell)
         return block.copy() if before is None else before
 
-    def _changed(self, number: int, writer: ArrayWriter, box: Box, block: Any) -> None:
+    def _note_change(
+        self, number: int, writer: ArrayWriter, box: Box, block: Any
+    ) -> None:
         """Pass new voxels on to the next level."""
         cell = cell_at(box, writer.cell)
-        self._carried.put(number, cell, box, block)
+        self._reductions.add_block(number, cell, box, block)
         if number + 1 < len(self.files.arrays):
             with self._lock:
-                self.backlog.stale[number + 1].add(cell)
+                self.dirty.stale[number + 1].add(cell)
 
-    def _each(
+    def _update_units(
         self,
         number: int,
         writer: ArrayWriter,
@@ -231,11 +237,11 @@ class Rewrite:
     ) -> None:
         """Update units in several threads; take what is done out of `left`."""
         units = writer.by_unit(left)
-        step = partial(self._step, number, writer, change, (left, units))
-        planned = takewhile(lambda _: self.state.goes_on(), units)
-        share_work(planned, step, len(units), writer.concurrency)
+        step = partial(self._update_unit, number, writer, change, (left, units))
+        planned = takewhile(lambda _: self.state.check_cancel(), units)
+        share(planned, step, len(units), writer.concurrency)
 
-    def _step(
+    def _update_unit(
         self,
         number: int,
         writer: ArrayWriter,
@@ -249,16 +255,16 @@ class Rewrite:
             expected = self.files.revisions.get(key, True)
             written = writer.update_cells(unit, cells, change, expected)
         except (CorruptDataError, ConflictError) as error:
-            self._carried.drop(number, cells)
+            self._reductions.drop_blocks(number, cells)
             with self._lock:
-                state.refuse(error)
+                state.note_refused(error)
             return
         with self._lock:
             if number == 0:
-                state.blocks += len(cells - self.backlog.doubted)
-                self.backlog.doubted -= cells
+                state.blocks += len(cells - self.dirty.doubted)
+                self.dirty.doubted -= cells
             left.difference_update(cells)
             state.objects += written
             if written:
                 self.files.revisions[key] = writer.written.pop(key)
-            state.tell(number, len(units))
+            state.report_object(number, len(units))

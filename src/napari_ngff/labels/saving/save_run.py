@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.metadata.model import Problem
 
-__all__ = ["ARCHIVE", "Outcome", "Progress", "Round", "in_common"]
+__all__ = ["ARCHIVE", "Progress", "SaveOutcome", "SaveRun", "count_common"]
 
 Progress = Callable[[int, int, int], None]
 """Told of the level, how many of its objects are done, and of how many; or of `ARCHIVE`
@@ -25,7 +25,7 @@ ARCHIVE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SaveOutcome:
     """What a save did.
 
     Attributes
@@ -57,8 +57,8 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Round:
-    """One save while it runs; see `Outcome`."""
+class SaveRun:
+    """One save while it runs; see `SaveOutcome`."""
 
     progress: Progress | None
     cancel: Callable[[], bool] | None
@@ -69,21 +69,23 @@ class Round:
     conflict: bool = False
     done: dict[int, int] = field(default_factory=dict)
 
-    def goes_on(self) -> bool:
+    def check_cancel(self) -> bool:
         """Whether it shall not be stopped."""
         if not self.cancelled and self.cancel is not None and self.cancel():
             self.cancelled = True
         return not self.cancelled
 
-    def tell(self, level: int, total: int) -> None:
+    def report_object(self, level: int, total: int) -> None:
         """Tell that one more object of a level is done."""
         self.done[level] = self.done.get(level, 0) + 1
         if self.progress is not None:
             self.progress(level, self.done[level], total)
 
-    def outcome(self, problems: tuple[Problem, ...], idle: bool = False) -> Outcome:
+    def make_outcome(
+        self, problems: tuple[Problem, ...], idle: bool = False
+    ) -> SaveOutcome:
         """Say what was done."""
-        return Outcome(
+        return SaveOutcome(
             self.blocks,
             self.objects,
             tuple(self.refused),
@@ -93,19 +95,19 @@ class Round:
             idle,
         )
 
-    def refuse(self, error: Exception) -> None:
+    def note_refused(self, error: Exception) -> None:
         """Note why something stays as it is."""
         self.refused.append(str(error))
         self.conflict |= isinstance(error, ConflictError)
 
-    def writes(self, done: int, total: int) -> bool:
+    def report_archive(self, done: int, total: int) -> bool:
         """Tell how far the archive is written; return whether to go on."""
         if self.progress is not None:
             self.progress(ARCHIVE, done, total)
-        return self.goes_on()
+        return self.check_cancel()
 
 
-def in_common(first: Sequence[Edit], second: Sequence[Edit]) -> int:
+def count_common(first: Sequence[Edit], second: Sequence[Edit]) -> int:
     """Count the edits, the very same objects, that two logs begin with."""
     pairs = enumerate(zip(first, second, strict=False))
     shorter = min(len(first), len(second))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.store.arrays.boxes import AxisOrder, Box
 
-__all__ = ["Snapshot", "touched"]
+__all__ = ["Snapshot", "touched_cells"]
 
 Array = npt.NDArray[Any]
 
@@ -56,7 +56,7 @@ class Snapshot:
         for edit in self.edits:
             self._log.add_edit(edit)
 
-    def applied(self, box: Box, before: Array, order: AxisOrder) -> Array:
+    def with_edits(self, box: Box, before: Array, order: AxisOrder) -> Array:
         """Apply the edits to a copy of what stood in a box of the file.
 
         Parameters
@@ -74,10 +74,10 @@ class Snapshot:
             Axes of the file, type of the canvas.
         """
         new = before.astype(self.dtype)
-        self.apply(order_box(box, order), order_block(new, order))
+        self.apply_edits(order_box(box, order), order_block(new, order))
         return new
 
-    def apply(self, box: Box, block: Array) -> None:
+    def apply_edits(self, box: Box, block: Array) -> None:
         """Apply the edits to a block in place.
 
         Parameters
@@ -98,7 +98,7 @@ class Snapshot:
             np.copyto(block, rasterise_chunk.values, where=rasterise_chunk.mask)
 
 
-def touched(
+def touched_cells(
     edits: Sequence[Edit], grid: LevelGrid, order: AxisOrder, cell: tuple[int, ...]
 ) -> Iterator[tuple[int, ...]]:
     """List the cells of level 0 that edits may change, some perhaps twice.

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 
-__all__ = ["errors_of"]
+__all__ = ["find_errors"]
 
 
-def errors_of(source: Source, path: str) -> tuple[Problem, ...]:
+def find_errors(source: Source, path: str) -> tuple[Problem, ...]:
     """Judge the label image that an array is a level of, by the rules of its version.
 
     Reads the documents of its group and of its levels, some milliseconds.

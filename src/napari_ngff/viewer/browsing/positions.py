@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
-from napari_ngff.labels.places.sidecar import attached
-from napari_ngff.metadata.model import GroupKind
+from napari_ngff.labels.places.sidecar import open_sidecars
+from napari_ngff.metadata.model import Kind
 from napari_ngff.store.hierarchy.node import read_node
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def label_classes(
             location = screen.place(position.well, position.field)
             image = read_node(location, screen.node.zarr_format)
             nodes = {label.name: label for label in image.labels().nodes}
-            nodes = {**attached(image).labels, **nodes}
+            nodes = {**open_sidecars(image).labels, **nodes}
             classes = classes_of(read_label_info(nodes[name])) if name in nodes else ()
         except (OMEZarrError, OSError):
             continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.places.label_location import LabelHome
+    from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["TARGET", "LabelTarget", "Sidecar"]
@@ -42,7 +42,7 @@ class LabelTarget:
     node: Node | None
     name: str
     level: int = 0
-    home: LabelHome | None = None
+    home: LabelLocation | None = None
     order: tuple[int | None, ...] | None = None
     sidecar: Sidecar = None
     replaces: str = ""

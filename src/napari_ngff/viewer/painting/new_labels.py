@@ -10,8 +10,8 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.create_labels import level_factors
 from napari_ngff.labels.places.label_location import name_problem
-from napari_ngff.labels.places.sidecar import attached, home_of_new
-from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
+from napari_ngff.labels.places.sidecar import choose_location, open_sidecars
+from napari_ngff.store.arrays.drawable_pixels import ShownPixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.viewer.label_layers import FIRST_COLORS, label_colormap
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from napari.layers import Image, Layer
 
-    from napari_ngff.labels.places.label_location import LabelHome
+    from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.painting.label_target import Sidecar
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -74,7 +74,7 @@ def taken_names(layer: Image) -> list[str]:
     if not isinstance(origin, LayerOrigin):
         return []
     names = [node.name for node in origin.node.labels().nodes]
-    return [*names, *attached(origin.node).labels]
+    return [*names, *open_sidecars(origin.node).labels]
 
 
 def free_name(layer: Image, others: Sequence[str] = (), wish: str = "labels") -> str:
@@ -231,12 +231,12 @@ def _linear(placed: dict[str, Any], ndim: int) -> np.ndarray[Any, Any]:
     return matrix
 
 
-def _home(node: Node | None, sidecar: Sidecar) -> LabelHome | None:
+def _home(node: Node | None, sidecar: Sidecar) -> LabelLocation | None:
     """Choose where labels go; None where nobody has asked for what cannot be."""
     if node is None:
         return None
     try:
-        return home_of_new(node, sidecar)
+        return choose_location(node, sidecar)
     except UnsupportedError:
         if sidecar is not None:
             raise

@@ -13,7 +13,7 @@ from napari_ngff.labels.kept_edits import address_text, image_of_label
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.level_reduction import method_named
 from napari_ngff.labels.places.label_location import name_problem
-from napari_ngff.labels.places.sidecar import home_of_new, name_of, remember
+from napari_ngff.labels.places.sidecar import choose_location, name_of, remember_sidecar
 from napari_ngff.labels.saving.journal_records import JournalSubject
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.pyramids.pyramid import open_pyramid
@@ -67,7 +67,7 @@ def attach(layer: OMEZarrLabels) -> None:
     try:
         writer = LabelWriter(
             layer.canvas,
-            journal.retained,
+            journal.before_images,
             method_named(multiscale.method),
             ratios_of(multiscale),
         )
@@ -109,7 +109,7 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
             msg = f"Labels on an overview cannot be stored: {layer.name}."
             raise UnsupportedError(msg, remedy="Open a field, and make labels there.")
         chosen = renamed(layer.name, name)
-        target = home or home_of_new(image, None)
+        target = home or choose_location(image, None)
         saver = layer.saver
         assert saver is not None
         replace = chosen == saver.replaces
@@ -118,7 +118,7 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
             saver.abandon()  # what an attempt that failed has left
         made = create_labels(image, chosen, dtype, new.level, target, replace=replace)
         saver.abandon = made.abandon
-        remember(image, target)
+        remember_sidecar(image, target)
         assert image.metadata.image is not None
         channel = image.metadata.image.multiscales[0].channel_axis
         own = tuple(
@@ -126,8 +126,8 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
         )
         files = made.arrays, own
         if chosen != name:
-            saver.keep_at(target.source.name, target.path(chosen), chosen)
-        retained = saver.journal.retained
+            saver.keep_at(target.source.name, target.path_of(chosen), chosen)
+        retained = saver.journal.before_images
         metadata = layer.metadata
         writer = LabelWriter(
             layer.canvas,
@@ -139,7 +139,7 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
         )
 
         def finish() -> None:
-            metadata[KEY] = LayerOrigin(target.node(chosen))
+            metadata[KEY] = LayerOrigin(target.open_label(chosen))
 
         return writer, finish
 
@@ -155,7 +155,7 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
 def _place_of(new: LabelTarget) -> tuple[str, str]:
     """Return where new labels will be: the name of the store, and the path in it."""
     if new.home is not None:
-        return new.home.source.name, new.home.path(new.name)
+        return new.home.source.name, new.home.path_of(new.name)
     if new.node is None:
         return "", new.name
     place = new.node.location

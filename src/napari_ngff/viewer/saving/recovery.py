@@ -14,7 +14,7 @@ from napari.layers.labels._labels_constants import Mode
 from napari.utils.notifications import show_info, show_warning
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.journal import discard, find_journals, read_journal
+from napari_ngff.labels.journal import delete_journal, find_journals, read_journal
 from napari_ngff.labels.kept_edits import (
     KeptEdits,
     address_text,
@@ -110,10 +110,10 @@ def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
     BlockingIOError
         Where another window has taken it over.
     """
-    dead = discard(folder).tokens
+    dead = delete_journal(folder).tokens
     writer = None if saver is None else saver.writer
     if writer is not None and dead:
-        frontend.run(lambda: writer.sweep(dead), lambda _: None)
+        frontend.run(lambda: writer.sweep_leftovers(dead), lambda _: None)
 
 
 def describe_edits(
@@ -360,9 +360,9 @@ class Recovery:
             return
         if shown not in viewer.layers:
             viewer.add_layer(shown)
-        if journal.recovered.classes:
+        if journal.content.classes:
             with suppress(ValueError):  # of a newer version
-                classes_of_layer(shown).load(journal.recovered.classes)
+                classes_of_layer(shown).load(journal.content.classes)
         shown.visible = True
         viewer.layers.selection.active = shown
         _show_plane(viewer, shown)
@@ -387,8 +387,8 @@ def _try_to_open(
         journal = open_journal(layer.saver, kept.folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         return error
-    edits = journal.recovered.edits
-    if len(journal.retained) and any(edit.depends_on_labels for edit in edits):
+    edits = journal.content.edits
+    if len(journal.before_images) and any(edit.depends_on_labels for edit in edits):
         return journal, None  # the pixels that they ask for are put back later
     try:
         drawn = layer.canvas.copy_with(edits)

@@ -14,7 +14,7 @@ from napari_ngff.labels.journal import Journal, journal_home
 from napari_ngff.viewer.notices import shorten
 
 if TYPE_CHECKING:
-    from napari_ngff.labels.saving.save_run import Outcome
+    from napari_ngff.labels.saving.save_run import SaveOutcome
     from napari_ngff.metadata.model import LabelInfo, Problem
 
 __all__ = [
@@ -91,7 +91,7 @@ class SaveResult:
         Why not.
     """
 
-    outcome: Outcome | None = None
+    outcome: SaveOutcome | None = None
     error: Exception | None = None
     info: LabelInfo | None = None
     before: LabelInfo | None = None
@@ -182,7 +182,7 @@ class Reporter:
             self._shown.clear()
         return self._note(result, outcome, now)
 
-    def _note(self, result: SaveResult, outcome: Outcome, now: str) -> SaveNote:
+    def _note(self, result: SaveResult, outcome: SaveOutcome, now: str) -> SaveNote:
         if result.idle and not outcome.cancelled:
             return self._saved
         what = _chunks(outcome.blocks) if outcome.blocks else result.said
@@ -208,7 +208,7 @@ def _chunks(count: int) -> str:
     return f"{count} chunk{'s' * (count != 1)}"
 
 
-def _refusals(name: str, outcome: Outcome) -> list[str]:
+def _refusals(name: str, outcome: SaveOutcome) -> list[str]:
     count = len(outcome.refused)
     if not count:
         return []

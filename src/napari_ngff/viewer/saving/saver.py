@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.label_writer import LabelWriter
-    from napari_ngff.labels.saving.save_run import Outcome
+    from napari_ngff.labels.saving.save_run import SaveOutcome
     from napari_ngff.metadata.model import LabelInfo
     from napari_ngff.viewer.saving.description import Description, Said
 
@@ -169,7 +169,7 @@ class LayerSaver(SaverSignals):
         if self.writer is None:
             return bool(canvas.log.end)
         self.writer.canvas = canvas
-        return self.writer.unsaved or self._finish is not None
+        return self.writer.has_unsaved or self._finish is not None
 
     # What a crash has left.
 
@@ -196,10 +196,10 @@ class LayerSaver(SaverSignals):
         mine, self.journal = self.journal, journal
         mine.remove()
         if self.writer is not None:
-            self._settle(self.writer.over(journal.retained))
-        layer.restore(journal.recovered.edits, drawn)
+            self._settle(self.writer.with_before_images(journal.before_images))
+        layer.restore(journal.content.edits, drawn)
         if self.writer is not None:
-            self.writer.adopt(journal.recovered)
+            self.writer.adopt_journal(journal.content)
 
     def keep_at(self, store: str, path: str, name: str) -> None:
         """Journal the edits for another place than was thought."""
@@ -207,14 +207,14 @@ class LayerSaver(SaverSignals):
         self.journal = reported_journal(
             store, path, older.canvas, subject=replace(older.subject, name=name)
         )
-        if self.journal.look():
+        if self.journal.sync_if_changed():
             older.remove()
 
     # What becomes of the edits when the layer goes.
 
     def can_keep(self) -> bool:
         """Write the edits into the journal; return whether it has them, or show why."""
-        if self.journal.look():
+        if self.journal.sync_if_changed():
             return True
         layer = self._layer()
         report_not_kept("" if layer is None else layer.name, self.journal.trouble)
@@ -303,12 +303,12 @@ class LayerSaver(SaverSignals):
                 return SaveResult(outcome)
             return self._say(layer, outcome)
 
-    def _save(self, layer: SavedLayer) -> Outcome:
+    def _save(self, layer: SavedLayer) -> SaveOutcome:
         if self.writer is None:
             self._settle(self._created(layer))
         assert self.writer is not None
         self.partial = True
-        self.writer.follow(layer.canvas)
+        self.writer.follow_canvas(layer.canvas)
         outcome = self.writer.save(
             self._progress, lambda: self._cancelled, partial(self._put, layer)
         )
@@ -333,7 +333,7 @@ class LayerSaver(SaverSignals):
         with suppress(*UNSAID):
             self._describe(layer)
 
-    def _say(self, layer: SavedLayer, outcome: Outcome) -> SaveResult:
+    def _say(self, layer: SavedLayer, outcome: SaveOutcome) -> SaveResult:
         """Write colours and properties, where there are others than in the file."""
         assert self.writer is not None
         try:

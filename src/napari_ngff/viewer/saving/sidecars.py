@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.places.copy_labels import MOST_COPIED, copy_labels
 from napari_ngff.labels.places.sidecar import (
-    attached,
+    open_sidecars,
     sidecar_folder,
-    sidecar_home,
+    sidecar_location,
     why_elsewhere,
 )
 from napari_ngff.store.hierarchy.location import is_url
@@ -52,7 +52,7 @@ def with_sidecars(
     Those of the same name take the places of the image's: they are copies of them that
     were edited.
     """
-    found = attached(image)
+    found = open_sidecars(image)
     reading.note(found.problems)
     own = {}
     for name, node in found.labels.items():
@@ -86,7 +86,7 @@ def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
     if picture is None or is_joined(picture):
         return []
     try:
-        place = sidecar_home(picture.node).source.name
+        place = sidecar_location(picture.node).source.name
     except (OMEZarrError, OSError):
         return []
     folder, name = os.path.split(place)

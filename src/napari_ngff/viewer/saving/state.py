@@ -112,7 +112,9 @@ class SaveWatch:
         blocks = self._blocks
 
         def count() -> int:
-            return blocks.count(edits, () if writer is None else writer.unsaved_cells)
+            return blocks.count_blocks(
+                edits, () if writer is None else writer.unsaved_cells
+            )
 
         frontend.run(lambda: frontend.attempt(count), self._take)
 
