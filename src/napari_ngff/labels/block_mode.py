@@ -35,14 +35,14 @@ def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) ->
     Few blocks of labels hold more than one id. Only in those is anything counted, but
     for squares, where all at once is quicker.
     """
-    all_count = all(own is None for own in inside)
+    all_count = all(repeated is None for repeated in inside)
     if all_count and lengths[-2:] == (2, 2) and math.prod(lengths) == 4:
         return _mode_of_squares(block)
     block = np.ascontiguousarray(block)
     first = tuple(slice(None, None, n) for n in lengths)
     out = block[first].copy()
     positions = np.flatnonzero(_find_mixed(block, lengths))
-    start, place = _find_corners(positions, out.shape, lengths, block.shape)
+    start, indices = _find_corners(positions, out.shape, lengths, block.shape)
     offsets = list(itertools.product(*map(range, lengths)))
     flat = block.reshape(-1)
     ids = [
@@ -52,10 +52,13 @@ def block_mode(block: Array, lengths: tuple[int, ...], inside: Sequence[Any]) ->
     if all_count:
         out.reshape(-1)[positions] = _most_frequent(ids)
         return out
-    counts = np.stack([_count_weight(offset, place, inside) for offset in offsets])
+    counts = np.stack([_count_weight(offset, indices, inside) for offset in offsets])
     best, most = ids[0].copy(), np.full(positions.size, -1)
     for candidate in ids:
-        count = sum(n * (one == candidate) for n, one in zip(counts, ids, strict=True))
+        count = sum(
+            n * (ids_there == candidate)
+            for n, ids_there in zip(counts, ids, strict=True)
+        )
         better = (count > most) | ((count == most) & (candidate < best))
         best[better] = candidate[better]
         most[better] = count[better]
@@ -131,16 +134,16 @@ def _find_corners(
         Of each block: index of its voxel in C order; its own index per axis.
     """
     start: Any = 0
-    place: list[Any] = []
+    indices: list[Any] = []
     stride = 1
     for count, length, size in zip(shape[::-1], lengths[::-1], fine[::-1], strict=True):
         # By one number for all, which is far quicker than `numpy.unravel_index`.
         rest = at // count
         index = at - rest * count
         start = start + index * (length * stride)
-        place.insert(0, index)
+        indices.insert(0, index)
         at, stride = rest, stride * size
-    return start, place
+    return start, indices
 
 
 def _most_frequent(ids: list[Array]) -> Array:
@@ -163,10 +166,10 @@ def _most_frequent(ids: list[Array]) -> Array:
     best = ids[0].copy()
     most = np.ones(best.size, np.min_scalar_type(len(ids)))
     run = most.copy()
-    for before, one in itertools.pairwise(ids):
-        run *= one == before
+    for before, after in itertools.pairwise(ids):
+        run *= after == before
         run += 1
-        np.copyto(best, one, where=run > most)
+        np.copyto(best, after, where=run > most)
         np.maximum(most, run, out=most)
     return best
 
@@ -174,7 +177,7 @@ def _most_frequent(ids: list[Array]) -> Array:
 def _count_weight(offset: tuple[int, ...], at: Any, inside: Sequence[Any]) -> Indices:
     """1 where a voxel of a block counts, 0 where it is a repeated one."""
     weight = np.ones(at[0].size, np.int64)
-    for step, index, own in zip(offset, at, inside, strict=True):
-        if own is not None:
-            weight *= own[step][index]
+    for step, index, counts in zip(offset, at, inside, strict=True):
+        if counts is not None:
+            weight *= counts[step][index]
     return weight

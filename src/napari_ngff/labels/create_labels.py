@@ -177,14 +177,18 @@ def create_labels(
     tree = claim_place(
         transaction, home, name, documents_of(home, name, multiscale), replace
     )
-    for one, shape, size in zip(multiscale.levels, shapes, chunks, strict=True):
+    for level_metadata, shape, size in zip(
+        multiscale.levels, shapes, chunks, strict=True
+    ):
         shards = None
         if transaction.wants_shards and home.zarr_format == 3:
             shards = shard_shape(shape, size, dtype.itemsize)
         array = NewArray(shape, size, dtype, multiscale.axis_names, shards)
-        put_array(transaction, f"{path}/{one.path}", array, home)
-    places = (f"{path}/{one.path}" for one in multiscale.levels)
-    arrays = (open_array(home.source, place) for place in places)
+        put_array(transaction, f"{path}/{level_metadata.path}", array, home)
+    level_paths = (
+        f"{path}/{level_metadata.path}" for level_metadata in multiscale.levels
+    )
+    arrays = (open_array(home.source, level_path) for level_path in level_paths)
     return NewLabels(home, name, multiscale, tuple(arrays), tree)
 
 
@@ -218,7 +222,7 @@ def _plan_levels(
         for sizes, shape in zip(wanted, shapes, strict=True)
     ]
     stated = [
-        [one.scale[i] for i in kept] for one in multiscale.levels[first : len(shapes)]
+        [item.scale[i] for i in kept] for item in multiscale.levels[first : len(shapes)]
     ]
     whole = np.array([multiscale.levels[0].scale[i] for i in kept])
     corner = np.array([multiscale.levels[0].translation[i] for i in kept])
@@ -231,7 +235,7 @@ def _plan_levels(
             finer = stated[number - 1]
             ratios = [b / a for a, b in zip(finer, stated[number], strict=True)]
         steps = LevelReduction.between_shapes(fine, coarse, METHOD, ratios).steps
-        factors = factors * [one.factor or one.fine / one.coarse for one in steps]
+        factors = factors * [item.factor or item.fine / item.coarse for item in steps]
         made.append(_place_level(number, scale, translation, factors))
     axes = tuple(multiscale.axes[i] for i in kept)
     return shapes, chunks, Multiscale(name, axes, tuple(made), METHOD)
@@ -249,8 +253,8 @@ def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:
     ndarray
         One factor per axis of the image.
     """
-    first, level = (pyramid.multiscale.levels[at] for at in (0, number))
-    fine, coarse = (np.array(pyramid.levels[at].shape) for at in (0, number))
+    first, level = (pyramid.multiscale.levels[index] for index in (0, number))
+    fine, coarse = (np.array(pyramid.levels[index].shape) for index in (0, number))
     stated = np.abs(np.divide(level.scale, first.scale))
     fits = np.abs(stated * coarse - fine) < np.maximum(stated, 1)
     factors: np.ndarray[Any, Any] = np.where(fits, stated, fine / coarse)
@@ -259,8 +263,10 @@ def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:
 
 def _place_level(number: int, scale: Any, translation: Any, factors: Any) -> Level:
     """Place a level so that its voxels lie in the middle of what they stand for."""
-    place = translation + (factors - 1) / 2 * scale
-    return Level(str(number), tuple((scale * factors).tolist()), tuple(place.tolist()))
+    first_centre = translation + (factors - 1) / 2 * scale
+    return Level(
+        str(number), tuple((scale * factors).tolist()), tuple(first_centre.tolist())
+    )
 
 
 def put_array(
@@ -342,11 +348,13 @@ def _change_list(
     with suppress(ValueError):
         content = parse_json(raw)
     try:
-        place = content if home.zarr_format == 2 else _ome_attributes(content, home)
-        listed = place.get("labels")
-        if "labels" in place and not isinstance(listed, list):
+        attributes = (
+            content if home.zarr_format == 2 else _ome_attributes(content, home)
+        )
+        listed = attributes.get("labels")
+        if "labels" in attributes and not isinstance(listed, list):
             raise TypeError(f"{listed!r} is not a list")
-        place["labels"] = change(listed)
+        attributes["labels"] = change(listed)
     except (AttributeError, KeyError, TypeError) as error:
         msg = f"{transaction.root}/{key} is not a list of labels."
         raise CorruptDataError(

@@ -54,11 +54,11 @@ def dab_over(centre: Indices, bounds: Sequence[Any], weights: Sequence[float]) -
         Size of a voxel of level 0 along each axis.
     """
     squares = []
-    for at, (low, high), weight in zip(centre, bounds, weights, strict=True):
+    for middle, (low, high), weight in zip(centre, bounds, weights, strict=True):
         # At level 0 both are the same array.
-        away = low - at
+        away = low - middle
         if high is not low:
-            away = np.maximum(np.maximum(away, at - high), 0)
+            away = np.maximum(np.maximum(away, middle - high), 0)
         squares.append((away * weight) ** 2)
     return tuple(squares)
 

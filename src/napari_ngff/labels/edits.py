@@ -67,13 +67,15 @@ class Edit:
 
     def __post_init__(self) -> None:
         # napari, pandas and plugins give NumPy's numbers, which JSON does not take.
-        own = object.__setattr__
-        own(self, "label", int(self.label))
-        own(self, "source", None if self.source is None else int(self.source))
-        own(self, "touch", bool(self.touch))
-        own(self, "axes", tuple(int(axis) for axis in self.axes))
-        own(self, "fixed", tuple((int(axis), int(at)) for axis, at in self.fixed))
-        own(self, "spared", tuple(int(value) for value in self.spared))
+        set_field = object.__setattr__
+        set_field(self, "label", int(self.label))
+        set_field(self, "source", None if self.source is None else int(self.source))
+        set_field(self, "touch", bool(self.touch))
+        set_field(self, "axes", tuple(int(axis) for axis in self.axes))
+        set_field(
+            self, "fixed", tuple((int(axis), int(index)) for axis, index in self.fixed)
+        )
+        set_field(self, "spared", tuple(int(value) for value in self.spared))
 
     @property
     def depends_on_labels(self) -> bool:

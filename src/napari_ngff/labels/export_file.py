@@ -53,12 +53,12 @@ def save_outlines(
     full = level.canvas.shape
     height, width = (full[i] / level.shape[i] for i in (-2, -1))
     stop = _CancelFlag(cancel)
-    found = outline_features(
+    features = outline_features(
         level, axes, classes=classes, pixel=(height, width), cancel=stop
     )
     if not stop.cancelled:
-        _write_text(path, json.dumps(found))
-    return len(found["features"])
+        _write_text(path, json.dumps(features))
+    return len(features["features"])
 
 
 def save_boxes(
@@ -92,14 +92,14 @@ def save_boxes(
         Where it cannot be written.
     """
     stop = _CancelFlag(cancel)
-    found = find_boxes(level, cancel=stop)
+    boxes = find_boxes(level, cancel=stop)
     if not stop.cancelled:
         file = io.StringIO(newline="")
         full = level.canvas.shape
         sizes = zip(pixel, full, level.shape, strict=True)
-        write_boxes(file, found, axes, [size * n / m for size, n, m in sizes])
+        write_boxes(file, boxes, axes, [size * n / m for size, n, m in sizes])
         _write_text(path, file.getvalue())
-    return len(found)
+    return len(boxes)
 
 
 class _CancelFlag:

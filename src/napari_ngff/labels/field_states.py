@@ -85,8 +85,8 @@ class FieldStates:
             if content["format"] != FORMAT:
                 raise ValueError(f'"format" is not "{FORMAT}"')
             return {
-                str(field): FieldState(str(one["state"]), str(one["when"]))
-                for field, one in content["fields"].items()
+                str(field): FieldState(str(entry["state"]), str(entry["when"]))
+                for field, entry in content["fields"].items()
             }
         except FileNotFoundError:
             return {}
@@ -103,7 +103,7 @@ class FieldStates:
 
     def all_states(self) -> dict[str, str]:
         """Return all states that were noted, by the path of the field."""
-        return {field: one.state for field, one in self._known.items()}
+        return {field: entry.state for field, entry in self._known.items()}
 
     def state_of(self, field: str) -> str:
         """Return the state of a field, by its path below the node."""
@@ -129,8 +129,8 @@ class FieldStates:
                 "format": FORMAT,
                 "version": 1,
                 "fields": {
-                    name: {"state": one.state, "when": one.when}
-                    for name, one in sorted(known.items())
+                    name: {"state": entry.state, "when": entry.when}
+                    for name, entry in sorted(known.items())
                 },
             }
             replace_file(self.path, json.dumps(content, indent=1).encode())
@@ -145,7 +145,10 @@ class FieldStates:
         """Find the next field that nobody has begun, from one on and around."""
         start = fields.index(after) + 1 if after in fields else 0
         ordered = [*fields[start:], *fields[:start]]
-        return next((one for one in ordered if self.state_of(one) == TODO), None)
+        return next(
+            (candidate for candidate in ordered if self.state_of(candidate) == TODO),
+            None,
+        )
 
 
 def _path_of(node: Node) -> str:

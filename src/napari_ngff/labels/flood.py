@@ -96,8 +96,8 @@ class _FloodRegions:
                 theirs = np.take(
                     self.label_regions(other), -1 if side < 0 else 0, axis
                 )[face]
-                for found in np.unique(theirs[theirs > 0]):
-                    yield other, int(found)
+                for neighbour in np.unique(theirs[theirs > 0]):
+                    yield other, int(neighbour)
 
     def find_runs(self) -> Indices | None:
         level = self.level

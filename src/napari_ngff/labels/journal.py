@@ -315,17 +315,17 @@ def find_journals(store: str, path: str) -> list[Path]:
 
     Those of which nothing is lacking are deleted.
     """
-    found = []
+    folders = []
     with contextlib.suppress(FileNotFoundError):
         for folder in sorted(_journal_folder(store, path).iterdir()):
             # Else it is of a window that is open.
             with contextlib.suppress(OSError):
                 if read_journal(folder).unsaved_count:
                     hold(folder / LOCK).close()
-                    found.append(folder)
+                    folders.append(folder)
                 else:
                     delete_journal(folder)
-    return found
+    return folders
 
 
 def delete_journal(folder: Path) -> JournalContent:
@@ -336,15 +336,15 @@ def delete_journal(folder: Path) -> JournalContent:
     BlockingIOError
         Where somebody holds it.
     """
-    with hold_file(folder / LOCK):
-        found = read_journal(folder)
+    with hold(folder / LOCK):
+        content = read_journal(folder)
         # Of what is open, Windows deletes nothing; others begin no new one meanwhile.
         shutil.rmtree(folder, ignore_errors=True)
     if sys.platform == "win32":
         shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         folder.parent.rmdir()
-    return found
+    return content
 
 
 def _journal_folder(store: str, path: str) -> Path:
@@ -361,8 +361,8 @@ def _save_record(
     """Make the record of a save."""
     # The log may be shorter by now, or others: name them by what was written.
     known = count_common(edits, written) == len(edits)
-    own = [] if known else [dump_edit(edit) for edit in edits]
-    return {word: len(edits), "edits": own, **(more or {})}
+    dumped = [] if known else [dump_edit(edit) for edit in edits]
+    return {word: len(edits), "edits": dumped, **(more or {})}
 
 
 def _error_cause(error: Exception | None) -> tuple[object, ...]:

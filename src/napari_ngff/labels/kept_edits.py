@@ -117,20 +117,24 @@ def find_kept_edits(
     tops = {text for node in nodes if (text := address_text(node))}
     exact = set(places)
     older = [_OlderSidecars(node) for node in nodes]
-    found: list[KeptEdits] = []
+    kept: list[KeptEdits] = []
     for folder in _list_folders(journal_home()):
         # What goes meanwhile, or cannot be read, is another window's.
         with contextlib.suppress(OSError):
             head = read_head(folder)
             if head is None:
                 continue
-            image, place = _image_of(head), place_text(head.store, head.path)
+            image, label_text = _image_of(head), place_text(head.store, head.path)
             if not image:
-                image = next(filter(None, (one.image_of(head) for one in older)), "")
-            inside = any(is_below(text, top) for text in (image, place) for top in tops)
-            if inside or place in exact:
-                found += _read_kept(folder, head, image)
-    return sorted(found, key=lambda kept: kept.time)
+                image = next(
+                    filter(None, (sidecars.image_of(head) for sidecars in older)), ""
+                )
+            inside = any(
+                is_below(text, top) for text in (image, label_text) for top in tops
+            )
+            if inside or label_text in exact:
+                kept += _read_kept(folder, head, image)
+    return sorted(kept, key=lambda kept: kept.time)
 
 
 def is_below(text: str, top: str) -> bool:
@@ -160,10 +164,10 @@ def _read_kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdit
 def _image_of(head: JournalHead) -> str:
     if head.subject.image:
         return head.subject.image
-    place = f"/{head.path}"
-    if LABELS not in place:
+    path = f"/{head.path}"
+    if LABELS not in path:
         return ""
-    return place_text(head.store, place.rpartition(LABELS)[0].strip("/"))
+    return place_text(head.store, path.rpartition(LABELS)[0].strip("/"))
 
 
 class _OlderSidecars:

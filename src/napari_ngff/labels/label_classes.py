@@ -87,7 +87,7 @@ class LabelClass:
 
 def free_color(classes: Sequence[LabelClass]) -> tuple[int, int, int, int]:
     """Propose the colour of the palette that is least used."""
-    used = [one.color for one in classes]
+    used = [label_class.color for label_class in classes]
     return min(PALETTE, key=used.count)
 
 
@@ -110,18 +110,18 @@ def with_classes_in_use(
     A class of a name that is there is not added. One whose label means another class
     here gets a free label.
     """
-    found = list(own)
-    names, values = {one.name for one in own}, {one.value for one in own}
-    free = 1 + max(values | {one.value for one in in_use}, default=0)
-    for one in in_use:
-        if one.name in names:
+    joined = list(own)
+    names, values = {item.name for item in own}, {item.value for item in own}
+    free = 1 + max(values | {item.value for item in in_use}, default=0)
+    for item in in_use:
+        if item.name in names:
             continue
-        value = one.value
+        value = item.value
         if value in values:
             value, free = free, free + 1
-        found.append(replace(one, value=value, state=STATES[0]))
+        joined.append(replace(item, value=value, state=STATES[0]))
         values.add(value)
-    return tuple(found)
+    return tuple(joined)
 
 
 def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
@@ -129,25 +129,28 @@ def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
 
     What other programs wrote under the same keys is taken as far as it makes sense.
     """
-    found: list[tuple[Any, LabelClass]] = []
+    numbered_classes: list[tuple[Any, LabelClass]] = []
     for value, row in info.properties.items():
         name = row.get(NAME)
         if value == 0 or not isinstance(name, str):
             continue
-        state, place = row.get(STATE), row.get(PLACE)
-        one = LabelClass(
+        state, order = row.get(STATE), row.get(PLACE)
+        label_class = LabelClass(
             value,
             name,
-            info.colors.get(value) or free_color([c for _, c in found]),
+            info.colors.get(value) or free_color([c for _, c in numbered_classes]),
             state if state in STATES else STATES[0],
             row.get(LOCKED) is True,
             row.get(HIDDEN) is True,
         )
-        numbered = isinstance(place, int | float)
-        found.append((place if numbered else float("inf"), one))
-    if len(found) > MOST:
+        numbered = isinstance(order, int | float)
+        numbered_classes.append((order if numbered else float("inf"), label_class))
+    if len(numbered_classes) > MOST:
         return ()
-    return tuple(one for _, one in sorted(found, key=lambda pair: pair[0]))
+    return tuple(
+        label_class
+        for _, label_class in sorted(numbered_classes, key=lambda pair: pair[0])
+    )
 
 
 def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:
@@ -155,8 +158,8 @@ def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:
 
     A label that is no class any more keeps its other properties, not its colour.
     """
-    before = {one.value for one in classes_of(info)}
-    gone = before - {one.value for one in classes}
+    before = {item.value for item in classes_of(info)}
+    gone = before - {item.value for item in classes}
     colors = {v: rgba for v, rgba in info.colors.items() if v not in gone}
     properties = dict(info.properties)
     for value in before:
@@ -164,25 +167,25 @@ def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:
         properties[value] = rest
         if value in gone and not rest:
             del properties[value]
-    for place, one in enumerate(classes):
-        colors[one.value] = one.color
+    for order, item in enumerate(classes):
+        colors[item.value] = item.color
         stated = {
-            NAME: one.name,
-            STATE: one.state if one.state != STATES[0] else None,
-            LOCKED: one.locked or None,
-            HIDDEN: one.hidden or None,
-            PLACE: place,
+            NAME: item.name,
+            STATE: item.state if item.state != STATES[0] else None,
+            LOCKED: item.locked or None,
+            HIDDEN: item.hidden or None,
+            PLACE: order,
         }
         stated_keys = {key: item for key, item in stated.items() if item is not None}
-        properties[one.value] = properties.get(one.value, {}) | stated_keys
+        properties[item.value] = properties.get(item.value, {}) | stated_keys
     return replace(info, colors=colors, properties=properties)
 
 
 def dump_classes(classes: Sequence[LabelClass]) -> str:
     """Write classes as JSON, for other images; states stay with the image."""
     rows = [
-        {"value": one.value, "name": one.name, "color": list(one.color)}
-        for one in classes
+        {"value": item.value, "name": item.name, "color": list(item.color)}
+        for item in classes
     ]
     return json.dumps({"format": FORMAT, "version": 1, "classes": rows}, indent=2)
 
@@ -213,6 +216,6 @@ def load_classes(text: str) -> tuple[LabelClass, ...]:
         if value == 0 or not all(0 <= part <= 255 for part in color):
             raise ValueError(f"Value 0 is the background, and colours 0-255: {row}")
         classes.append(LabelClass(value, name, color))
-    if len({one.value for one in classes}) < len(classes):
+    if len({item.value for item in classes}) < len(classes):
         raise ValueError("Two classes have the same value.")
     return tuple(classes)

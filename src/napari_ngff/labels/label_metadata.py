@@ -100,7 +100,7 @@ def rebase_label_info(
     """
     properties = dict(there.properties)
     for value in dict.fromkeys([*before.properties, *info.properties]):
-        rows = (one.properties.get(value, {}) for one in (info, before, there))
+        rows = (version.properties.get(value, {}) for version in (info, before, there))
         row = _merge_changes(*rows)
         properties[value] = row
         if not row and value not in info.properties:
@@ -144,8 +144,8 @@ def with_label_info(home: JSON, info: LabelInfo, version: str) -> None:
         raise CorruptDataError('"image-label" must be an object.', remedy="Correct it.")
     if not old and "source" in home:  # beside it, as the examples of 0.2 to 0.4
         del new["source"]
-    for key, own in (("colors", "rgba"), ("properties", None)):
-        entries = _join_entries(old.pop(key, []), new.pop(key, []), own)
+    for key, replaced_key in (("colors", "rgba"), ("properties", None)):
+        entries = _join_entries(old.pop(key, []), new.pop(key, []), replaced_key)
         if entries:
             old[key] = entries
     for key, value in new.items():

@@ -31,11 +31,11 @@ def known_ids(canvas: Canvas, most: int = LISTED) -> Indices:
     """
     small = [level for level in canvas.levels if level.size <= most]
     level = small[0] if small else canvas.levels[-1]
-    found = [
+    chunk_ids = [
         np.unique(level.read(level.chunk_box(chunk)))
         for chunk in level.chunks_in(whole_box(level.shape))
     ]
-    ids = np.unique(np.concatenate(found)).astype(np.int64)
+    ids = np.unique(np.concatenate(chunk_ids)).astype(np.int64)
     listed: Indices = ids[ids != 0]
     return listed
 

@@ -106,8 +106,8 @@ class LabelWriter:
         self.canvas = canvas
         self.before_images = retained
         if files is None:
-            found = [file_array_of(level.source) for level in canvas.levels]
-            files = [array for array, _ in found], found[0][1]
+            file_arrays = [file_array_of(level.source) for level in canvas.levels]
+            files = [array for array, _ in file_arrays], file_arrays[0][1]
         self.arrays, self.order = tuple(files[0]), files[1]
         self.transaction = begin_transaction(self.arrays[0].source)
         self.journal: Journal | None = None
@@ -123,7 +123,7 @@ class LabelWriter:
             for i, (fine, coarse) in enumerate(pairwise(self.arrays))
         )
         # Of new labels, these; else they are found before the first save.
-        self._rules = tuple(LevelRule(one) for one in self.reductions)
+        self._rules = tuple(LevelRule(reduction) for reduction in self.reductions)
         self._rules_found = False
         self._check_dtypes()
         self._read_through()
@@ -232,8 +232,8 @@ class LabelWriter:
 
     def sweep_leftovers(self, dead: Sequence[str]) -> None:
         """Remove what a process that is gone left aside; see `Transaction.sweep`."""
-        for one in self.arrays:
-            self.transaction.remove_leftovers(one.path, dead)
+        for array in self.arrays:
+            self.transaction.sweep(array.path, dead)
 
     def save(
         self,
@@ -291,7 +291,9 @@ class LabelWriter:
             if self.journal is not None:
                 self.journal.note_saved(edits)
             self._show_saved(edits)
-        new = tuple(one for one in self._metadata_errors() if one not in known)
+        new = tuple(
+            problem for problem in self._metadata_errors() if problem not in known
+        )
         self._waiting += state.blocks
         state.blocks = 0
         if not self.transaction.uncommitted:

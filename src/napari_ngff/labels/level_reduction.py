@@ -107,10 +107,10 @@ class AxisSteps:
     def blocks_sampling(self, start: int, stop: int) -> tuple[int, int]:
         """Blocks of which *nearest* takes a voxel in a span of voxels."""
         if self.factor is None:
-            pair = (-(-at * self.coarse // self.fine) for at in (start, stop))
+            pair = (-(-voxel * self.coarse // self.fine) for voxel in (start, stop))
         else:
-            pair = (-(-(at - self.offset) // self.factor) for at in (start, stop))
-        first, last = (max(at, 0) for at in pair)
+            pair = (-(-(voxel - self.offset) // self.factor) for voxel in (start, stop))
+        first, last = (max(voxel, 0) for voxel in pair)
         if self.offset and stop == self.fine:
             last = self.coarse  # the voxel of the last block may be its last
         return min(first, self.coarse), min(last, self.coarse)
@@ -165,10 +165,10 @@ class LevelReduction:
     def target_box(self, box: Box) -> Box | None:
         """Part of the coarser level that depends on a box of the finer one."""
         spans = tuple(
-            one.blocks_meeting(*span)
+            steps.blocks_meeting(*span)
             if self.method == "mode"
-            else one.blocks_sampling(*span)
-            for one, span in zip(self.steps, box, strict=True)
+            else steps.blocks_sampling(*span)
+            for steps, span in zip(self.steps, box, strict=True)
         )
         return spans if all(start < stop for start, stop in spans) else None
 
@@ -193,25 +193,25 @@ class LevelReduction:
             Cell of the coarser level -> each cell that it depends on, and what part of
             the coarser level that one reaches.
         """
-        shape = tuple(one.fine for one in self.steps)
+        shape = tuple(steps.fine for steps in self.steps)
         targets: dict[Cell, list[tuple[Cell, Box]]] = {}
         for cell in list(changed):
-            found = self.target_box(box_of(cell, fine, shape))
-            if found is not None:
-                for target in cells_in(found, coarse):
-                    targets.setdefault(target, []).append((cell, found))
+            reached = self.target_box(box_of(cell, fine, shape))
+            if reached is not None:
+                for target in cells_in(reached, coarse):
+                    targets.setdefault(target, []).append((cell, reached))
         return targets
 
     def source_box(self, box: Box) -> Box:
         """Part of the finer level that a box of the coarser one is made of."""
         if self.method == "mode":
             return tuple(
-                (int(one.block_start(a)), int(one.block_stop(b - 1)))
-                for one, (a, b) in zip(self.steps, box, strict=True)
+                (int(steps.block_start(a)), int(steps.block_stop(b - 1)))
+                for steps, (a, b) in zip(self.steps, box, strict=True)
             )
         return tuple(
-            (int(one.sampled_voxel(a)), int(one.sampled_voxel(b - 1)) + 1)
-            for one, (a, b) in zip(self.steps, box, strict=True)
+            (int(steps.sampled_voxel(a)), int(steps.sampled_voxel(b - 1)) + 1)
+            for steps, (a, b) in zip(self.steps, box, strict=True)
         )
 
     def reduce(self, block: Array, box: Box) -> Array:
@@ -226,8 +226,8 @@ class LevelReduction:
         """
         if self.method == "nearest":
             sampled = block
-            for axis, (one, span) in enumerate(self._axis_spans(box)):
-                index = self._sample_index(one, span)
+            for axis, (steps, span) in enumerate(self._axis_spans(box)):
+                index = self._sample_index(steps, span)
                 sampled = sampled[(slice(None),) * axis + (index,)]
             return sampled
         block, lengths, inside = self._pad_blocks(block, box)
@@ -258,13 +258,13 @@ class LevelReduction:
         """
         lengths: list[int] = []
         inside: list[Any] = []
-        for axis, (one, span) in enumerate(self._axis_spans(box)):
-            if one.factor is not None and one.block_start(span[1]) <= one.fine:
-                lengths.append(one.factor)
+        for axis, (steps, span) in enumerate(self._axis_spans(box)):
+            if steps.factor is not None and steps.block_start(span[1]) <= steps.fine:
+                lengths.append(steps.factor)
                 inside.append(None)
                 continue
             blocks = np.arange(*span)
-            starts, stops = one.block_start(blocks), one.block_stop(blocks)
+            starts, stops = steps.block_start(blocks), steps.block_stop(blocks)
             length = int((stops - starts).max())
             is_own = np.arange(length)[:, None] < stops - starts
             lengths.append(length)

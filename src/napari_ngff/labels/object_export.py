@@ -78,12 +78,12 @@ def outline_features(
             " Choose a coarser level, or a smaller region."
         )
         raise ValueError(msg)
-    named = {one.value: one for one in classes}
+    named = {item.value: item for item in classes}
     features = []
-    for place in itertools.product(*(range(*span) for span in region[:-2])):
-        box = (*((at, at + 1) for at in place), *region[-2:])
+    for plane_index in itertools.product(*(range(*span) for span in region[:-2])):
+        box = (*((index, index + 1) for index in plane_index), *region[-2:])
         picture = level.read(box).reshape(sizes[-2:])
-        letters = dict(zip(axes, place, strict=False))
+        letters = dict(zip(axes, plane_index, strict=False))
         plane = {"c": -1, "z": letters.get("z", 0), "t": letters.get("t", 0)}
         start = region[-2][0], region[-1][0]
         for value, rings in _outline_labels(picture, start, pixel, corner):
@@ -105,14 +105,16 @@ def _outline_labels(
     """Outline each label of a plane: polygons of closed rings of (x, y)."""
     values, compact = np.unique(picture, return_inverse=True)
     compact = compact.reshape(picture.shape) + 1  # background may be among them
-    for value, place in zip(
+    for value, part_slices in zip(
         values.tolist(), ndimage.find_objects(compact), strict=True
     ):
-        if value == 0 or place is None:
+        if value == 0 or part_slices is None:
             continue
-        first = [part.start + at for part, at in zip(place, start, strict=True)]
+        first = [
+            part.start + offset for part, offset in zip(part_slices, start, strict=True)
+        ]
         outlines = []
-        for polygon in find_polygons(picture[place] == value):
+        for polygon in find_polygons(picture[part_slices] == value):
             rings = [polygon.outer, *polygon.holes]
             placed = [(ring + first) * pixel + corner for ring in rings]
             outlines.append([_close_ring(ring[:, ::-1]) for ring in placed])
@@ -163,7 +165,7 @@ def find_boxes(
         Asked after each chunk.
     """
     region = region or whole_box(level.shape)
-    found: dict[int, Box] = {}
+    boxes: dict[int, Box] = {}
     for chunk in level.chunks_in(region):
         box = tuple(
             (max(a, low), min(b, high))
@@ -172,21 +174,21 @@ def find_boxes(
         picture = level.read(box)
         values, compact = np.unique(picture, return_inverse=True)
         places = ndimage.find_objects(compact.reshape(picture.shape) + 1)
-        for value, place in zip(values.tolist(), places, strict=True):
-            if value == 0 or place is None:
+        for value, part_slices in zip(values.tolist(), places, strict=True):
+            if value == 0 or part_slices is None:
                 continue
             part_box = tuple(
                 (part.start + a, part.stop + a)
-                for part, (a, _) in zip(place, box, strict=True)
+                for part, (a, _) in zip(part_slices, box, strict=True)
             )
-            known = found.get(value, part_box)
-            found[value] = tuple(
+            known = boxes.get(value, part_box)
+            boxes[value] = tuple(
                 (min(a, c), max(b, d))
                 for (a, b), (c, d) in zip(part_box, known, strict=True)
             )
         if cancel is not None and cancel():
             break
-    return dict(sorted(found.items()))
+    return dict(sorted(boxes.items()))
 
 
 def write_boxes(

@@ -105,9 +105,9 @@ def _rings(mask: npt.NDArray[np.bool_]) -> list[Ring]:
         ((0, 1), (1, 1), (0, 1)),  # right
     ):
         beside = np.roll(padded, (-shift[0], -shift[1]), (0, 1))
-        at = np.argwhere(padded & ~beside) - 1
-        starts.append(at + start)
-        stops.append(at + stop)
+        voxels = np.argwhere(padded & ~beside) - 1
+        starts.append(voxels + start)
+        stops.append(voxels + stop)
     return _join_edges(np.concatenate(starts), np.concatenate(stops), mask.shape[1] + 1)
 
 
@@ -132,7 +132,9 @@ def _join_edges(starts: Ring, stops: Ring, width: int) -> list[Ring]:
             chosen = after[0]
             if len(after) > 1:
                 y, x = steps[edge]
-                chosen = next(one for one in after if steps[one] == [-x, y])
+                chosen = next(
+                    edge_after for edge_after in after if steps[edge_after] == [-x, y]
+                )
             if steps[chosen] != steps[edge]:
                 corners.append(ends[edge])
             edge = chosen
@@ -146,14 +148,14 @@ def _split_loops(corners: list[int]) -> list[list[int]]:
     """Cut a ring where it meets itself: a hole that touches its border is a ring."""
     loops: list[list[int]] = []
     way: list[int] = []
-    at: dict[int, int] = {}
+    position: dict[int, int] = {}
     for corner in corners:
-        if corner in at:
-            loop = way[at[corner] :]
-            del way[at[corner] :]
-            for one in loop:
-                del at[one]
+        if corner in position:
+            loop = way[position[corner] :]
+            del way[position[corner] :]
+            for passed in loop:
+                del position[passed]
             loops.append(loop)
-        at[corner] = len(way)
+        position[corner] = len(way)
         way.append(corner)
     return [*loops, way]

@@ -30,7 +30,7 @@ def mask_runs(mask: Any, origin: Sequence[int]) -> Indices:
         edges = np.concatenate([[0], edges])
     starts = np.unravel_index(edges[::2], padded.shape)
     stops = np.unravel_index(edges[1::2], padded.shape)[-1]
-    columns = [index + at for index, at in zip(starts, origin, strict=True)]
+    columns = [index + offset for index, offset in zip(starts, origin, strict=True)]
     return np.stack([*columns, stops + origin[-1]], axis=1).astype(np.int64)
 
 
@@ -109,8 +109,8 @@ def _paint_runs(rows: list[Indices], begin: Indices, end: Indices, box: Box) -> 
     """Set the runs of a level in a box, all of them inside it."""
     shape = [high - low for low, high in box]
     change = np.zeros((*shape[:-1], shape[-1] + 1), np.int32)
-    place = tuple(row - low for row, (low, _) in zip(rows, box[:-1], strict=True))
-    np.add.at(change, (*place, begin - box[-1][0]), 1)
-    np.add.at(change, (*place, end - box[-1][0]), -1)
+    index = tuple(row - low for row, (low, _) in zip(rows, box[:-1], strict=True))
+    np.add.at(change, (*index, begin - box[-1][0]), 1)
+    np.add.at(change, (*index, end - box[-1][0]), -1)
     mask = np.cumsum(change, axis=-1)[..., :-1] > 0
     return True if mask.all() else mask

@@ -199,7 +199,9 @@ class Stroke:
         if not same or len(dabs) > 1:
             return [box]
         bounds = [grid.block_bounds(axis, span, touch) for axis, span in enumerate(box)]
-        dab, last = (dab_over(at[0], bounds, self.weights) for at in (dabs, before))
+        dab, last = (
+            dab_over(centres[0], bounds, self.weights) for centres in (dabs, before)
+        )
         square = self.radius**2
         if fills_box(last, square):
             return []

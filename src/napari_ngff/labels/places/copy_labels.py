@@ -70,12 +70,12 @@ def open_arrays(label: Node) -> dict[str, ChunkedArray]:
     image = label.metadata.image
     if image is None:
         raise UnsupportedError(f"{label} is not a label image.")
-    source, place = label.location.source, label.location
+    source, location = label.location.source, label.location
     paths = [
         level.path for multiscale in image.multiscales for level in multiscale.levels
     ]
     return {
-        path: open_array(source, place.object_key(path), label.zarr_format)
+        path: open_array(source, location.key(path), label.zarr_format)
         for path in paths
     }
 
@@ -198,9 +198,9 @@ class LabelCopy:
         total = sum(math.prod(_object_counts(array)) for array in arrays.values())
         tally = _CopyTally(total, goes_on)
         for path, array in arrays.items():
-            place = join(self.folder, path)
+            copy_path = join(self.folder, path)
             copy = self._copy_raw if self._can_copy_raw(array) else self._copy_converted
-            copy(transaction, array, place, tally)
+            copy(transaction, array, copy_path, tally)
             if tally.stopped:
                 return False
         put_group(transaction, self.folder, attributes)
@@ -276,8 +276,8 @@ class LabelCopy:
         given = self.label.attributes
         if self.label.metadata.version == home.stated:
             content: JSON = deepcopy(given)
-            place = content["ome"] if home.zarr_format == 3 else content
-            label = place.setdefault("image-label", {})
+            attributes = content["ome"] if home.zarr_format == 3 else content
+            label = attributes.setdefault("image-label", {})
             if isinstance(label, dict):
                 label["source"] = {**_as_dict(label.get("source")), "image": source}
             return content

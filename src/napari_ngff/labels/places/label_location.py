@@ -99,14 +99,16 @@ class LabelLocation:
         except FileNotFoundError:
             return []
         paths = group.label_paths(None)
-        found = {node.location.path for node in group.children(paths).label_images}
-        return [path for path in paths if join_key(self.group, path) in found]
+        image_paths = {
+            node.location.path for node in group.children(paths).label_images
+        }
+        return [path for path in paths if join(self.group, path) in image_paths]
 
     def label_names(self) -> list[str]:
         """List the label images of this image."""
-        place = Location(self.source, self.group)
+        location = Location(self.source, self.group)
         try:
-            listed = read_node(place, self.zarr_format).metadata.labels or ()
+            listed = read_node(location, self.zarr_format).metadata.labels or ()
         except FileNotFoundError:
             return []
         start = self.prefix
@@ -122,9 +124,11 @@ class LabelLocation:
             return LabelInfo().source
         if is_url(self.image):
             return self.image
-        here = os.path.realpath(os.path.join(self.source.name, self.path_of(name)))
+        label_path = os.path.realpath(
+            os.path.join(self.source.name, self.path_of(name))
+        )
         try:
-            way = os.path.relpath(os.path.realpath(self.image), here)
+            way = os.path.relpath(os.path.realpath(self.image), label_path)
         except ValueError:  # from drive to drive
             way = os.path.realpath(self.image)
         return way.replace(os.sep, "/")
@@ -205,4 +209,4 @@ def why_not_created(source: Source) -> str:
 
 def written_version(stated: str) -> str:
     """Return a version without the number of its draft; "" where labels cannot be."""
-    return next((one for one in VERSIONS if stated.startswith(one)), "")
+    return next((version for version in VERSIONS if stated.startswith(version)), "")

@@ -124,25 +124,26 @@ def merge(
     """
     chosen = _choose_labels(sidecar, labels)
     alone = len({image_path(label) for label in chosen}) == 1
-    found = [
-        LabelMerge(one, _open_image(one, image, alone), name_of(one)) for one in chosen
+    merges = [
+        LabelMerge(item, _open_image(item, image, alone), name_of(item))
+        for item in chosen
     ]
     if name is not None:
-        if len(found) != 1:
-            msg = f"One name for {len(found)} label images. Choose one of them."
+        if len(merges) != 1:
+            msg = f"One name for {len(merges)} label images. Choose one of them."
             raise ValueError(msg)
-        found = [LabelMerge(found[0].label, found[0].image, name)]
-    for one in found:
-        _check_merge(one, overwrite)
+        merges = [LabelMerge(merges[0].label, merges[0].image, name)]
+    for item in merges:
+        _check_merge(item, overwrite)
         if remove:
-            _check_removable(one.label)
+            _check_removable(item.label)
     done = []
-    for one in found:
-        if not _merge_label(one, overwrite, goes_on):
+    for item in merges:
+        if not _merge_label(item, overwrite, goes_on):
             break
         if remove:
-            _remove_merged(one)
-        done.append(one)
+            _remove_merged(item)
+        done.append(item)
     return tuple(done)
 
 
@@ -159,10 +160,10 @@ def _choose_labels(
     paths = root.metadata.labels or ()
     nodes = [root.child(path) for path in paths]
     names = {end for node in nodes for end in (node.name, name_of(node))}
-    lacking = [one for one in labels if one not in names]
+    lacking = [name for name in labels if name not in names]
     if lacking or not nodes:
-        here = ", ".join(paths) or "none"
-        msg = f"{root} has no label image {', '.join(lacking)}. There are: {here}."
+        listed = ", ".join(paths) or "none"
+        msg = f"{root} has no label image {', '.join(lacking)}. There are: {listed}."
         raise NotOMEZarrError(msg)
     wanted = set(labels or names)
     return [node for node in nodes if {node.name, name_of(node)} & wanted]
@@ -229,20 +230,22 @@ def _check_fit(one: LabelMerge) -> None:
     """
     label, image = open_pyramid(one.label), open_pyramid(one.image)
     names = image.multiscale.axis_names
-    for axis, own in enumerate(label.multiscale.axis_names):
-        if own not in names:
-            raise UnsupportedError(f"{one.image} has no axis {own}; {one.label} has.")
-        at = names.index(own)
-        sizes = label.levels[0].shape[axis], image.levels[0].shape[at]
+    for axis, axis_name in enumerate(label.multiscale.axis_names):
+        if axis_name not in names:
+            raise UnsupportedError(
+                f"{one.image} has no axis {axis_name}; {one.label} has."
+            )
+        image_axis = names.index(axis_name)
+        sizes = label.levels[0].shape[axis], image.levels[0].shape[image_axis]
         steps = (
             abs(label.multiscale.levels[0].scale[axis]),
-            abs(image.multiscale.levels[0].scale[at]),
+            abs(image.multiscale.levels[0].scale[image_axis]),
         )
         apart = abs(sizes[0] * steps[0] - sizes[1] * steps[1])
         if sizes[0] not in (1, sizes[1]) and apart > steps[0]:
             msg = (
-                f"{one.label} has {sizes[0]} voxels along {own}, and {one.image} has"
-                f" {sizes[1]}: it belongs to another image."
+                f"{one.label} has {sizes[0]} voxels along {axis_name}, and"
+                f" {one.image} has {sizes[1]}: it belongs to another image."
             )
             raise UnsupportedError(msg)
 
@@ -270,14 +273,16 @@ def _merge_label(one: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> bo
     levels = (join(path, level) for level in open_arrays(one.label))
     documents = [home.group, path, *levels, *_old_documents(one)]
     try:
-        place = transaction.replace_tree(path, home.list_entry(one.name), documents)
+        replacement = transaction.replace_tree(
+            path, home.list_entry(one.name), documents
+        )
     except ConflictError as error:
         msg = (
             f"{one.name} is being merged into {one.image}, or made there, by another"
             " process."
         )
         raise ConflictError(msg, remedy="Merge again when that has ended.") from error
-    with place as tree:
+    with replacement as tree:
         _check_free(one, overwrite)  # another may just have ended
         copy = LabelCopy(one.label, home, one.name, tree.key)
         if not copy.write(transaction, goes_on):
@@ -294,16 +299,18 @@ def _old_documents(one: LabelMerge) -> list[str]:
         label = one.location.open_label(one.name)
     except (OMEZarrError, OSError):
         return []  # whatever is there, no group names its arrays
-    image, place = label.metadata.image, label.location
-    found = image.multiscales if image is not None else ()
-    levels = [level.path for multiscale in found for level in multiscale.levels]
-    return [place.path, *map(place.object_key, levels)]
+    image, location = label.metadata.image, label.location
+    multiscales = image.multiscales if image is not None else ()
+    levels = [level.path for multiscale in multiscales for level in multiscale.levels]
+    return [location.path, *map(location.key, levels)]
 
 
 def _remove_from_list(transaction: Transaction, home: LabelLocation, name: str) -> None:
     entry = home.list_entry(name)
     change_list(
-        transaction, home, lambda names: [one for one in names or () if one != entry]
+        transaction,
+        home,
+        lambda names: [listed for listed in names or () if listed != entry],
     )
     update_copies(transaction, [home.group])
 

@@ -120,8 +120,8 @@ def address_of(image: Node) -> Address | None:
     name = source.name
     if is_url(name):
         parts = urlsplit(name)
-        place = parts.netloc.rpartition("@")[2]
-        return Address(f"{parts.scheme}://{place}{parts.path}")
+        host = parts.netloc.rpartition("@")[2]
+        return Address(f"{parts.scheme}://{host}{parts.path}")
     root = os.path.realpath(name)
     inside: list[str] = []
     while not os.path.exists(root) and os.path.dirname(root) != root:
@@ -142,13 +142,13 @@ def why_elsewhere(image: Node) -> str:
         location_inside(image)
     except UnsupportedError as error:
         return str(error)
-    place = image.location
-    reason = why_not_created(place.source)
+    location = image.location
+    reason = why_not_created(location.source)
     if reason:
         return reason
-    folder = join_key(place.source.name, place.path)
-    archive = os.path.dirname(place.source.name)
-    for path in (join_key(folder, "labels"), folder, archive):
+    folder = join(location.source.name, location.path)
+    archive = os.path.dirname(location.source.name)
+    for path in (join(folder, "labels"), folder, archive):
         if os.path.isdir(path):
             return "" if os.access(path, os.W_OK) else f"No permission to write {path}."
     return ""
@@ -208,29 +208,31 @@ def sidecar_location(
         raise UnsupportedError(
             msg, remedy="Save it, open the file, and make labels for that."
         )
-    place = _choose_path(address, folder)
+    path = _choose_path(address, folder)
     stated = image.metadata.version or ""
     stated = written_version(stated) or OLDER
     with suppress(NodeNotFoundError):
-        root = read_node(Location(FolderSource(str(place))))
+        root = read_node(Location(FolderSource(str(path))))
         labels = root.children((root.metadata.labels or ())[:1]).nodes
         if any(
             not _leads_to(label, address.path_of(image_path(label))) for label in labels
         ):
-            msg = f"{place} holds labels of another image."
+            msg = f"{path} holds labels of another image."
             raise UnsupportedError(msg, remedy="Choose another folder.")
         stated = root.metadata.version or "0.4"
-    own = address.path_of(image.location.path)
-    return LabelLocation(FolderSource(str(place)), "", stated, image.location.path, own)
+    image_address = address.path_of(image.location.path)
+    return LabelLocation(
+        FolderSource(str(path)), "", stated, image.location.path, image_address
+    )
 
 
 def _choose_path(address: Address, folder: str | os.PathLike[str] | None) -> Path:
     if folder is not None:
         return address.in_folder(Path(os.path.abspath(os.path.expanduser(folder))))
     writable = (p for p in sidecars_of(address) if os.access(p, os.W_OK))
-    found = next(writable, None)
-    if found is not None:
-        return found
+    existing = next(writable, None)
+    if existing is not None:
+        return existing
     beside = address.beside
     if beside is not None and os.access(beside.parent, os.W_OK):
         return beside
@@ -242,15 +244,15 @@ def remember_sidecar(image: Node, home: LabelLocation) -> None:
     address = address_of(image)
     if address is None or not home.image:
         return
-    place = Path(home.source.name)
+    path = Path(home.source.name)
     noted = _read_note(address)
-    if place in (
+    if path in (
         address.beside,
         address.in_folder(sidecar_folder()),
         *map(Path, noted),
     ):
         return
-    _write_note(address, [*noted, str(place)])
+    _write_note(address, [*noted, str(path)])
 
 
 def forget_sidecar(image: Node, place: str) -> None:
@@ -264,7 +266,7 @@ def forget_sidecar(image: Node, place: str) -> None:
 def _read_note(address: Address) -> list[str]:
     with suppress(OSError, ValueError, AttributeError):
         content = json.loads(address.note.read_bytes())
-        return [one for one in content.get("sidecars", ()) if isinstance(one, str)]
+        return [path for path in content.get("sidecars", ()) if isinstance(path, str)]
     return []
 
 
@@ -279,15 +281,15 @@ def _write_note(address: Address, sidecars: list[str]) -> None:
 def sidecar_candidates(address: Address) -> tuple[Path, ...]:
     """List where sidecars of a hierarchy can be, whether they are there or not."""
     places = [address.beside, address.in_folder(sidecar_folder())]
-    places += [Path(one) for one in _read_note(address)]
-    return tuple(dict.fromkeys(place for place in places if place is not None))
+    places += [Path(text) for text in _read_note(address)]
+    return tuple(dict.fromkeys(path for path in places if path is not None))
 
 
 def sidecars_of(address: Address) -> list[Path]:
     """List the sidecars of a hierarchy that are there: two looks, and one per note."""
     unique = sidecar_candidates(address)
     # `Path.is_dir` raises where a folder above may not be looked into (Python 3.11).
-    return [place for place in unique if os.path.isdir(place)]
+    return [path for path in unique if os.path.isdir(path)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,29 +313,31 @@ def open_sidecars(image: Node) -> SidecarLabels:
     address = address_of(image)
     if address is None:
         return SidecarLabels({})
-    own = address.path_of(image.location.path)
+    image_address = address.path_of(image.location.path)
     nodes: dict[str, Node] = {}
     problems: list[Problem] = []
-    for place in sidecars_of(address):
+    for path in sidecars_of(address):
         try:
-            root = read_node(Location(FolderSource(str(place))))
+            root = read_node(Location(FolderSource(str(path))))
         except NodeNotFoundError:
             continue  # its first labels were never finished
         except (OMEZarrError, OSError) as error:
-            problems.append(_sidecar_problem(place, str(error)))
+            problems.append(_sidecar_problem(path, str(error)))
             continue
         home = LabelLocation(root.location.source, "", "", image.location.path)
         listed = root.metadata.labels or ()
-        found = root.children(one for one in listed if one.startswith(home.prefix))
-        problems += found.problems
-        for node in found.nodes:
+        children = root.children(
+            entry for entry in listed if entry.startswith(home.prefix)
+        )
+        problems += children.problems
+        for node in children.nodes:
             if image_path(node) != image.location.path:
                 continue
-            if _leads_to(node, own):
+            if _leads_to(node, image_address):
                 nodes.setdefault(name_of(node), node)
             else:
                 text = f"{node} is a label of another image, by its source."
-                problems.append(_sidecar_problem(place, text))
+                problems.append(_sidecar_problem(path, text))
     return SidecarLabels(nodes, tuple(problems))
 
 
@@ -370,8 +374,8 @@ def source_of(label: Node) -> str:
     stated = image.label.source if image is not None and image.label else ""
     if is_url(stated):
         return stated
-    here = os.path.realpath(str(label.location))
-    return os.path.normpath(os.path.join(here, stated))
+    label_path = os.path.realpath(str(label.location))
+    return os.path.normpath(os.path.join(label_path, stated))
 
 
 def _leads_to(label: Node, image: str) -> bool:

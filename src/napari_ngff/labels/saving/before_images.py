@@ -244,16 +244,14 @@ class BeforeImages:
                 data = file.read(head["length"])
                 if len(data) < head["length"] or zlib.crc32(data) != head["crc"]:
                     break
-                place = head["level"], tuple(head["cell"])
+                key = head["level"], tuple(head["cell"])
             except (ValueError, KeyError, TypeError):
                 break
             end = file.tell()
             if "shape" not in head:
-                self._records.pop(place, None)
+                self._records.pop(key, None)
                 continue
-            self._records[place] = replace(
-                _parse_record(head, start), file=self._opened
-            )
+            self._records[key] = replace(_parse_record(head, start), file=self._opened)
         return end
 
 

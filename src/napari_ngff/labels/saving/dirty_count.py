@@ -59,6 +59,6 @@ class ChangedBlocks:
         del self._cells[same:]
         self._edits = edits
         for edit in edits[same:]:
-            found = touched_cells((edit,), self._grid, self._order, self._cell)
-            self._cells.append(frozenset(islice(found, MOST + 1)))
+            touched = touched_cells((edit,), self._grid, self._order, self._cell)
+            self._cells.append(frozenset(islice(touched, MOST + 1)))
         return len(set(chain(others, *self._cells)))

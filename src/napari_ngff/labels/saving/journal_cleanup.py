@@ -72,7 +72,7 @@ def _is_orphan(head: dict[str, Any]) -> bool:
 
 def _read_head(file: Path) -> dict[str, Any]:
     with file.open(encoding="utf-8") as lines, suppress(ValueError):
-        found = json.loads(lines.readline())
-        if isinstance(found, dict):
-            return found
+        head = json.loads(lines.readline())
+        if isinstance(head, dict):
+            return head
     return {}

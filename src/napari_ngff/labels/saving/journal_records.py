@@ -170,8 +170,8 @@ def read_journal(folder: Path) -> JournalContent:
             classes = str(record["classes"])
         else:
             for word in {"saving", "saved"} & record.keys():
-                own = tuple(load_edit(edit) for edit in record["edits"])
-                named = own or tuple(edits[: record[word]])
+                listed = tuple(load_edit(edit) for edit in record["edits"])
+                named = listed or tuple(edits[: record[word]])
                 if word == "saving":
                     saving = (*saving, named)
                     tokens += filter(None, [record.get("token")])

@@ -87,9 +87,15 @@ def find_rules(
     pairs = zip(itertools.pairwise(levels), stated, strict=True)
     for (fine, coarse), reduction in pairs:
         boxes = list(_compare_levels(fine, coarse, reduction, places))
-        fits = all((one.reduced_by(reduction) == one.stored).all() for one in boxes)
+        fits = all(
+            (compared.reduced_by(reduction) == compared.stored).all()
+            for compared in boxes
+        )
         rules.append(LevelRule(reduction) if fits else _find_closest(reduction, boxes))
-        if fits and sum(one.count_mixed(reduction) for one in boxes) >= ENOUGH:
+        if (
+            fits
+            and sum(compared.count_mixed(reduction) for compared in boxes) >= ENOUGH
+        ):
             # Who states it for one level has made all of them so.
             return (*rules, *map(LevelRule, stated[len(rules) :]))
     return tuple(rules)
@@ -138,8 +144,10 @@ class _ComparedBox:
 
     def count_mixed(self, rule: LevelReduction) -> int:
         """Count the blocks that begin and end with different labels."""
-        firsts = tuple(replace(one, offset=0) for one in rule.steps)
-        lasts = tuple(replace(one, offset=(one.factor or 1) - 1) for one in rule.steps)
+        firsts = tuple(replace(steps, offset=0) for steps in rule.steps)
+        lasts = tuple(
+            replace(steps, offset=(steps.factor or 1) - 1) for steps in rule.steps
+        )
         return int(
             (
                 self.reduced_by(LevelReduction(firsts))
@@ -163,10 +171,10 @@ def _compare_levels(
             for one, (a, b) in zip(rule.steps, box, strict=True)
         )
         with suppress(CorruptDataError, OSError):
-            found, below = coarse.read(box), fine.read(sources)
-            if (found == below.flat[0]).all() and (below == below.flat[0]).all():
+            stored, below = coarse.read(box), fine.read(sources)
+            if (stored == below.flat[0]).all() and (below == below.flat[0]).all():
                 continue
-            one = _ComparedBox(box, sources, found, below)
+            one = _ComparedBox(box, sources, stored, below)
             mixed += one.count_mixed(rule)
             yield one
         if mixed >= ENOUGH:
@@ -177,8 +185,8 @@ def _find_closest(stated: LevelReduction, boxes: Sequence[_ComparedBox]) -> Leve
     """Find the rule that gives most of what is there."""
     candidates = list(_list_candidates(stated))
     wrong = [
-        sum(int((box.reduced_by(one) != box.stored).sum()) for box in boxes)
-        for one in candidates
+        sum(int((box.reduced_by(rule) != box.stored).sum()) for box in boxes)
+        for rule in candidates
     ]
     best = int(np.argmin(wrong))  # of several the first: what is stated
     return LevelRule(candidates[best], not wrong[best])
@@ -203,21 +211,23 @@ def _find_borders(level: ArraySource) -> list[list[float]]:
     if pixels is None:
         return []
     differs = _mark_borders(pixels)
-    at = np.flatnonzero(differs)
-    some = at[np.linspace(0, len(at) - 1, min(PLACES, len(at))).astype(int)]
-    found = np.stack(np.unravel_index(some, pixels.shape), axis=1)
-    return ((found + 0.5) / pixels.shape).tolist()  # type: ignore[no-any-return]
+    positions = np.flatnonzero(differs)
+    some = positions[
+        np.linspace(0, len(positions) - 1, min(PLACES, len(positions))).astype(int)
+    ]
+    indices = np.stack(np.unravel_index(some, pixels.shape), axis=1)
+    return ((indices + 0.5) / pixels.shape).tolist()  # type: ignore[no-any-return]
 
 
 def _list_candidates(stated: LevelReduction) -> Iterator[LevelReduction]:
     yield stated
     if stated.method == "nearest":
         yield replace(stated, method="mode")
-    ranges = [range(one.factor or 1) for one in stated.steps]
+    ranges = [range(steps.factor or 1) for steps in stated.steps]
     for offsets in itertools.islice(itertools.product(*ranges), MOST_OFFSETS):
         steps = tuple(
-            replace(one, offset=offset)
-            for one, offset in zip(stated.steps, offsets, strict=True)
+            replace(steps, offset=offset)
+            for steps, offset in zip(stated.steps, offsets, strict=True)
         )
         if stated.method == "mode" or any(offsets):
             yield LevelReduction(steps, "nearest")

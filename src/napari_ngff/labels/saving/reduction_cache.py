@@ -101,13 +101,13 @@ class ReductionCache:
         part
             Of the next level, inside of what the block reaches.
         """
-        found = self._parts.get((number, cell))
-        if found is None:
+        cached = self._parts.get((number, cell))
+        if cached is None:
             return None
-        shape = [stop - start for start, stop in found.box]
-        raw = CODEC.decode(found.data) if found.packed else found.data
-        pixels = np.frombuffer(raw, found.dtype).reshape(shape)
-        return pixels[slice_inside(part, found.box)]
+        shape = [stop - start for start, stop in cached.box]
+        raw = CODEC.decode(cached.data) if cached.packed else cached.data
+        pixels = np.frombuffer(raw, cached.dtype).reshape(shape)
+        return pixels[inside(part, cached.box)]
 
     def drop_blocks(self, number: int, cells: Iterable[Cell]) -> None:
         """Forget what was made from blocks that were not written after all."""

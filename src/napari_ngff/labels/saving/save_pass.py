@@ -207,9 +207,9 @@ class SavePass:
                 self._note_change(number, writer, box, block)
             return changed
 
-        left = set(targets)
-        self._update_units(number, writer, change, left)
-        remaining = {finer for cell in left for finer, _ in targets[cell]}
+        unwritten = set(targets)
+        self._update_units(number, writer, change, unwritten)
+        remaining = {finer for cell in unwritten for finer, _ in targets[cell]}
         stale.intersection_update(remaining)
         self._reductions.drop_level(number - 1)
 
@@ -249,8 +249,8 @@ class SavePass:
         work: tuple[set[Cell], dict[Cell, set[Cell]]],
         unit: Cell,
     ) -> None:
-        left, units = work
-        cells, key, state = units[unit], writer.unit_key(unit), self.state
+        unwritten, units = work
+        cells, key, state = units[unit], writer.key(unit), self.state
         try:
             expected = self.files.revisions.get(key, True)
             written = writer.update_cells(unit, cells, change, expected)
@@ -263,7 +263,7 @@ class SavePass:
             if number == 0:
                 state.blocks += len(cells - self.dirty.doubted)
                 self.dirty.doubted -= cells
-            left.difference_update(cells)
+            unwritten.difference_update(cells)
             state.objects += written
             if written:
                 self.files.revisions[key] = writer.written.pop(key)

@@ -41,18 +41,18 @@ def find_errors(source: Source, path: str) -> tuple[Problem, ...]:
     if group is None:
         return ()
     return tuple(
-        replace(problem, where=f"{place}:{problem.where}")
-        for place, problem in check_hierarchy(group)
+        replace(problem, where=f"{location}:{problem.where}")
+        for location, problem in check_hierarchy(group)
         if problem.severity is Severity.ERROR
     )
 
 
 def _group_above(source: Source, path: str) -> Node | None:
-    place = path
-    while place:
-        place = place.rpartition("/")[0]
+    group_path = path
+    while group_path:
+        group_path = group_path.rpartition("/")[0]
         try:
-            node = read_node(Location(source, place))
+            node = read_node(Location(source, group_path))
         except (OMEZarrError, OSError):
             continue
         if node.kind in (GroupKind.LABEL, GroupKind.IMAGE):
