@@ -105,7 +105,7 @@ def test_a_save_makes_the_same_objects_as_in_a_folder(pair):
             outcome = writer.save()
             assert outcome.blocks
             assert not outcome.refused
-            assert not writer.unsaved
+            assert not writer.has_unsaved
         assert objects(path) == objects(folder)
     assert list(path.parent.glob(".*")) == []
 
@@ -149,10 +149,10 @@ def test_a_save_that_is_stopped_leaves_the_archive_and_is_finished_by_the_next(a
 
     outcome = writer.save(progress, lambda: bool(told) and told[-1][0] == -1)
     assert outcome.cancelled
-    assert writer.unsaved
+    assert writer.has_unsaved
     assert archive.read_bytes() == before
     assert not writer.save(progress).cancelled
-    assert not writer.unsaved
+    assert not writer.has_unsaved
     assert (read_archive(archive)[0][5:25, 7:37] == 9).all()
     level, done, total = told[-1]
     assert level == -1
@@ -193,7 +193,7 @@ def test_what_another_program_painted_is_refused_once_and_then_painted_over(arch
     theirs.save()
     outcome = mine.save()
     assert outcome.refused
-    assert mine.unsaved
+    assert mine.has_unsaved
     assert (read_archive(archive)[0][6, 8:28] == 5).all()
     assert not mine.save().refused
     levels = read_archive(archive)

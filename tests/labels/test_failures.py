@@ -61,7 +61,7 @@ def painted(label, source=None):
 
 def check_saved(label, writer):
     """Compare all levels with what is shown, and see that nothing is left beside."""
-    assert not writer.unsaved
+    assert not writer.has_unsaved
     shown = writer.canvas.read(0, tuple((0, n) for n in SHAPES[0]))
     levels = levels_of(shown, SHAPES[1:], "mode")
     for got, want in zip(read_levels(label, 3), levels, strict=True):
@@ -71,7 +71,7 @@ def check_saved(label, writer):
 
 def check_kept(writer):
     """See that a process that starts now could recover all that was painted."""
-    assert writer.unsaved
+    assert writer.has_unsaved
     found = read_journal(writer.journal.folder)
     assert len(found.edits) == EDITS
     assert found.unsaved_count == EDITS
@@ -324,7 +324,7 @@ def test_a_store_that_is_moved_away_and_back(label, tmp_path):
     assert not label.exists()
     (tmp_path / "elsewhere").rename(label.parent)
     writer._secure = secure
-    while writer.unsaved:
+    while writer.has_unsaved:
         writer.save()
     for part in label.rglob("*.aside"):  # an hour later they are swept
         part.unlink()

@@ -104,15 +104,15 @@ def test_what_is_kept_of_a_file_is_found_again(disk, side):
         if number == 30:
             ballast.unlink()
         try:
-            retained.put(0, (number, 0), block)
+            retained.put_block(0, (number, 0), block)
         except OSError:
             failed.append(number)
     retained.close()
     again = opened()
     again.load()
     kept = sorted(set(range(40)) - set(failed))
-    assert sorted(cell[0] for cell in again.cells(0)) == kept
+    assert sorted(cell[0] for cell in again.list_cells(0)) == kept
     for number in kept:
-        np.testing.assert_array_equal(again.get(0, (number, 0)), blocks[number])
+        np.testing.assert_array_equal(again.get_block(0, (number, 0)), blocks[number])
     again.close()
     assert failed or side == 16

@@ -113,7 +113,7 @@ def test_undoing_what_was_saved_is_lacking_too(label, original):
     writer.canvas.undo()
     journal.close()
     writer, journal = recover(label)
-    assert journal.recovered.count == 1
+    assert journal.content.unsaved_count == 1
     writer.save()
     for got, want in zip(read_levels(label, 4), wanted(original, 3, 0), strict=True):
         np.testing.assert_array_equal(got, want)

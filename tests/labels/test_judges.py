@@ -97,7 +97,7 @@ def saved(request, image):
     outcome = writer.save()
     assert (outcome.refused, outcome.problems) == ((), ())
     assert outcome.blocks
-    assert not writer.unsaved
+    assert not writer.has_unsaved
     assert others(image, name) == before
     return image, name, writer.canvas.read(0, tuple((0, n) for n in SHAPES[0]))
 

@@ -113,7 +113,7 @@ def test_every_level_is_as_if_made_anew(tmp_path_factory, layout, method, data):
             canvas.redo()
         outcome = writer.save()
         assert outcome.refused == ()
-        assert not writer.unsaved
+        assert not writer.has_unsaved
         levels = check(folder, writer, method)
     if layout in ("v3", "v2"):
         # To the byte what zarr-python writes at once.
@@ -174,7 +174,7 @@ def test_saved_steps_can_be_undone_and_saved_again(label):
     writer.save()
     check(label, writer, "nearest")
     writer.canvas.undo()
-    assert writer.unsaved
+    assert writer.has_unsaved
     writer.save()
     for got, want in zip(read_levels(label, 4), first, strict=True):
         np.testing.assert_array_equal(got, want)
@@ -195,7 +195,7 @@ def test_edits_made_meanwhile_are_the_next_save(label):
     writer.save(paint)
     pixels = read_levels(label, 1)[0]
     assert (pixels[:50, :50] == 7).all()
-    assert writer.unsaved
+    assert writer.has_unsaved
     assert len(writer.unsaved_edits) == 1
     writer.save()
     check(label, writer, "nearest")
@@ -208,10 +208,10 @@ def test_a_cancelled_save_is_finished_by_the_next(label, after):
     calls = iter(range(1000))
     outcome = writer.save(cancel=lambda: next(calls) >= after)
     assert outcome.cancelled
-    assert writer.unsaved
+    assert writer.has_unsaved
     assert not writer.save().cancelled
     check(label, writer, "nearest")
-    assert not writer.unsaved
+    assert not writer.has_unsaved
 
 
 def test_progress_counts_every_level(label):
@@ -234,7 +234,7 @@ def test_a_block_that_cannot_be_read_is_left_and_named(label):
     outcome = writer.save()
     assert any("0/c/0/0 cannot be read" in text for text in outcome.refused)
     assert (label / "0/c/0/0").read_bytes() == b"rubbish"
-    assert writer.unsaved
+    assert writer.has_unsaved
     array = zarr.open_array(label / "0", mode="r")
     assert (array[:8, 12:30] == 7).all()
     assert (array[8:30, :30] == 7).all()
@@ -244,7 +244,7 @@ def test_a_block_that_cannot_be_read_is_left_and_named(label):
     writer.save()
     writer.save()  # the restored file counted as a change by others
     check(label, writer, "nearest")
-    assert not writer.unsaved
+    assert not writer.has_unsaved
 
 
 def test_two_writers_of_one_label_lose_nothing(label):
@@ -285,7 +285,7 @@ def test_failure_of_the_disk_leaves_the_rest_to_be_saved(label, monkeypatch):
     monkeypatch.setattr(folder_transaction, "write_aside", full)
     with pytest.raises(OSError, match="No space left"):
         writer.save()
-    assert writer.unsaved
+    assert writer.has_unsaved
     monkeypatch.undo()
     writer.save()
     check(label, writer, "nearest")
@@ -320,7 +320,7 @@ def test_a_full_disk_loses_nothing(small_disk):
     pixels = read_levels(label, 4)[0]  # all can be read
     assert set(np.unique(pixels)) == {0, 7}
     assert not list(label.rglob("*.aside"))
-    assert writer.unsaved
+    assert writer.has_unsaved
     filler.unlink()
     writer.save()
     check(label, writer, "nearest")
@@ -364,7 +364,7 @@ def test_what_cannot_be_widened_is_refused_and_stays(tmp_path):
     with pytest.raises(UnsupportedError, match="the labels need uint32"):
         writer.save()
     assert object_files(label) == before
-    assert writer.unsaved
+    assert writer.has_unsaved
 
 
 def test_a_damaged_file_is_not_widened(label):

@@ -395,12 +395,12 @@ def open_canvas(place, path):
 def writer_of(place, painting, canvas, journal):
     """Save into the labels, or make them."""
     if not painting.new or is_listed(place, painting.name):
-        writer = LabelWriter(canvas, journal.retained, painting.method)
+        writer = LabelWriter(canvas, journal.before_images, painting.method)
     else:
         made = create_labels(place.node(), painting.name, canvas.dtype)
         files = made.arrays, (0, 1)
         writer = LabelWriter(
-            canvas, journal.retained, METHOD, made.ratios, files, made.register
+            canvas, journal.before_images, METHOD, made.ratios, files, made.register
         )
     writer.journal = journal
     return writer
@@ -441,7 +441,7 @@ class PaintingUser:
                 self.place, self.painting, self.canvas, self.journal
             )
         assert self.writer.save().refused == ()
-        assert not self.writer.unsaved
+        assert not self.writer.has_unsaved
         self.due = False
         told[0](f"saved {self.number}")
 
@@ -514,9 +514,9 @@ def recover_painted(painting):
                 canvas.change_dtype(np.dtype("u4"))
             add(canvas, one)
         writer = writer_of(place, painting, canvas, journal)
-        writer.adopt(journal.content)
+        writer.adopt_journal(journal.content)
         assert writer.save().refused == ()
-        assert not writer.unsaved
+        assert not writer.has_unsaved
         told[0](f"recovered {len(canvas.edits)}")
         journal.remove()
 

@@ -58,6 +58,6 @@ def test_where_room_is_scarce_parts_are_compressed_and_then_left_out(pixels):
 
 def test_what_was_not_written_is_forgotten(pixels):
     _, carried = carry(pixels, (31, 42), "mode")
-    carried.drop(0, [(0, 0)])
-    assert carried.get(0, (0, 0), ((0, 8), (0, 12))) is None
-    assert carried.get(0, (1, 1), ((8, 16), (12, 24))) is not None
+    carried.drop_blocks(0, [(0, 0)])
+    assert carried.get_part(0, (0, 0), ((0, 8), (0, 12))) is None
+    assert carried.get_part(0, (1, 1), ((8, 16), (12, 24))) is not None

@@ -197,7 +197,7 @@ def test_labels_are_saved_as_into_a_folder(image, download):
         assert writer.save().refused == ()
         add(writer, (5, 3), (9, 20), 9)
         assert writer.save().refused == ()
-        assert not writer.unsaved
+        assert not writer.has_unsaved
     for level in range(3):
         there = download("nuclei", level)
         here = zarr.open_array(image / f"labels/nuclei/{level}", mode="r")
