@@ -48,7 +48,7 @@ def pytest_runtest_setup() -> None:
     Reading in a window installs worker threads, and a place for messages, for good.
     """
     os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(dir=_home)
-    frontend = sys.modules.get("napari_ngff.viewer.frontend")
+    frontend = sys.modules.get("napari_ngff.viewer.window_services")
     if frontend is not None:
         frontend._runner[:] = [frontend.run_here]
         frontend._later[:] = frontend._in_main[:] = [frontend.do_here]

@@ -73,12 +73,12 @@ def first_lines(node, constants):
 def notices(path):
     """Give the first lines of the notifications of a module, with their lines."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    constants, shows = {}, {"frontend.show"}
+    constants, shows = {}, {"window_services.show_messages"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").endswith(
-            "frontend"
+            "window_services"
         ):
-            shows |= {alias.name for alias in node.names} & {"show"}
+            shows |= {alias.name for alias in node.names} & {"show_messages"}
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             constants.setdefault(node.targets[0].id, []).append(node.value)
     for node in ast.walk(tree):

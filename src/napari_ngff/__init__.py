@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     )
     from napari_ngff.store.hierarchy.node import Node, open_node
     from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
-    from napari_ngff.viewer.alignment import save_alignment
-    from napari_ngff.viewer.bridge.merging import merge
+    from napari_ngff.viewer.bridge.merge_result import merge
     from napari_ngff.viewer.bridge.regions import label_region
-    from napari_ngff.viewer.bridge.volume import view_in_3d
-    from napari_ngff.viewer.bridge.work import work_here, work_size
+    from napari_ngff.viewer.bridge.view_volume import view_in_3d
+    from napari_ngff.viewer.bridge.work_region import work_here, work_size
     from napari_ngff.viewer.painting.new_labels import new_labels
+    from napari_ngff.viewer.placing.user_alignment import save_alignment
     from napari_ngff.viewer.reader import read_layers
     from napari_ngff.viewer.saving.sidecars import edit_copy
     from napari_ngff.viewer.session import session_of
-    from napari_ngff.viewer.writer import write
+    from napari_ngff.viewer.write_layers import write
 
 __all__ = [
     "AccessError",
@@ -115,16 +115,16 @@ _HOMES = {
     "store.hierarchy.node": ("Node", "open_node"),
     "store.pyramids.pyramid": ("Pyramid", "open_pyramid"),
     "store.hierarchy.coordinate_systems": ("intrinsic_of", "open_systems"),
-    "viewer.alignment": ("save_alignment",),
-    "viewer.bridge.merging": ("merge",),
+    "viewer.placing.user_alignment": ("save_alignment",),
+    "viewer.bridge.merge_result": ("merge",),
     "viewer.bridge.regions": ("label_region",),
-    "viewer.bridge.volume": ("view_in_3d",),
-    "viewer.bridge.work": ("work_here", "work_size"),
+    "viewer.bridge.view_volume": ("view_in_3d",),
+    "viewer.bridge.work_region": ("work_here", "work_size"),
     "viewer.painting.new_labels": ("new_labels",),
     "viewer.reader": ("read_layers",),
     "viewer.saving.sidecars": ("edit_copy",),
     "viewer.session": ("session_of",),
-    "viewer.writer": ("write",),
+    "viewer.write_layers": ("write",),
 }
 """Modules of the public names, below ``napari_ngff``."""
 

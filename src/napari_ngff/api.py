@@ -23,7 +23,7 @@ from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Acquisition, Channel, Problem
-    from napari_ngff.plate.tables.measuring import MeasureResult
+    from napari_ngff.plate.tables.measure_labels import MeasureResult
 
 __all__ = [
     "Collection",
@@ -343,8 +343,8 @@ def measure(
     MeasureResult or None
         `frame` is the table, `problems` what was left out; None if it was cancelled.
     """
-    from napari_ngff.plate.tables import measuring
+    from napari_ngff.plate.tables import measure_labels
 
-    return measuring.measure(
+    return measure_labels.measure(
         open_node(source), label, wells=wells, scheduler=scheduler, goes_on=goes_on
     )

@@ -289,7 +289,7 @@ def _add(viewer: Any, path: str) -> None:
     """Add the layers of a place that napari does not take for a path."""
     from napari.layers import Layer
 
-    from napari_ngff.viewer.painting.painted import as_layers
+    from napari_ngff.viewer.painting.painted_layers import as_layers
     from napari_ngff.viewer.reader import read
     from napari_ngff.widgets.installation import install
 

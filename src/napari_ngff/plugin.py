@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from napari.viewer import Viewer
 
-    from napari_ngff.viewer.picture import LayerData
+    from napari_ngff.viewer.layer_plan import LayerData
 
 __all__ = [
     "edit_copy",
@@ -47,7 +47,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[Any]] | None:
         read = None if viewer is None else plain_reader(viewer, path)
     if read is None:
         return None
-    from napari_ngff.viewer.painting.painted import as_layers
+    from napari_ngff.viewer.painting.painted_layers import as_layers
 
     def read_layers(given: Any) -> list[Any]:
         try:
@@ -85,8 +85,8 @@ def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
     if viewer is None:
         return False
     from napari_ngff.metadata.model import Problem, Severity
-    from napari_ngff.viewer.frontend import show, show_problems
     from napari_ngff.viewer.notices import last_part, shorten
+    from napari_ngff.viewer.window_services import show, show_problems
     from napari_ngff.widgets.problem_sign import is_event_loop_running, is_window_shown
 
     first = path if isinstance(path, str) else path[0]
@@ -102,7 +102,7 @@ def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
     """Write layers for napari, which waits for it; see `viewer.writer.write`."""
     use_workers()
     if "qtpy" not in sys.modules:
-        from napari_ngff.viewer.writer import write
+        from napari_ngff.viewer.write_layers import write
 
         return [str(write(path, layers))]
     from napari.utils.notifications import show_info
@@ -117,7 +117,7 @@ def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
 
 def write_single_file(path: str, layers: Sequence[LayerData]) -> list[str]:
     """Write layers as `write_layers`, an ``.ozx`` where no ending is typed."""
-    from napari_ngff.viewer.writer import with_ending
+    from napari_ngff.viewer.write_layers import with_ending
 
     return write_layers(str(with_ending(path, ".ozx")), layers)
 
@@ -198,8 +198,8 @@ def clear_thumbnails() -> None:
     """Delete the thumbnails that are kept on disk, and say how much that was."""
     from napari.utils.notifications import show_info
 
-    from napari_ngff.plate.previews.cache import clear_previews
-    from napari_ngff.viewer.frontend import run
+    from napari_ngff.plate.previews.preview_cache import clear_previews
+    from napari_ngff.viewer.window_services import run
 
     use_workers()
     run(
@@ -230,7 +230,7 @@ def sample_plate() -> list[LayerData]:
 
 
 def _sample(path: Callable[[], Any]) -> list[LayerData]:
-    from napari_ngff.viewer.painting.painted import add_sample
+    from napari_ngff.viewer.painting.painted_layers import add_sample
 
     use_workers()
     where = str(path())

@@ -182,12 +182,12 @@ def clear_caches() -> None:
     """Forget decoded chunks and drawn wells, ours and those of napari's dask cache."""
     from napari.utils._dask_utils import _DASK_CACHE
 
-    from napari_ngff.plate import planes
+    from napari_ngff.plate import kept_planes
     from napari_ngff.store.arrays import chunked_array as chunks
     from napari_ngff.store.arrays import stored_objects as objects
 
     chunks.cache.clear()
-    planes.kept.clear()
+    kept_planes.kept.clear()
     objects.indexes.clear()
     with contextlib.suppress(AttributeError):
         _DASK_CACHE.cache.clear()

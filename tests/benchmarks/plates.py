@@ -56,7 +56,7 @@ class Ours:
 
     def map(self) -> Any:
         from napari_ngff import open_node
-        from napari_ngff.plate.layout import map_plate
+        from napari_ngff.plate.plate_layout import map_plate
 
         self.node = open_node(self.path)
         self.wells = map_plate(self.node.metadata.plate).wells
@@ -98,7 +98,7 @@ class Ours:
     def well(self, number: int) -> Any:
         from napari_ngff.plate.arrangement import ScreenArrangements
         from napari_ngff.plate.mosaic import open_mosaic
-        from napari_ngff.plate.screen import Screen
+        from napari_ngff.plate.plate_contents import Screen
 
         well = self.wells[len(self.wells) // 2 + number]
         mosaic = open_mosaic(ScreenArrangements(Screen(self.node)), [well])

@@ -147,15 +147,15 @@ def test_permission_that_is_lost_when_all_is_written_aside(shared):
     label = shared / "label"
     with as_nobody():
         writer = painted(label)
-        secure, taking = writer._secure, [label / "0"]
-        writer._secure = lambda: [take_away(taking.pop()) for _ in taking[:1]]
+        secure, taking = writer._flush_undo_data, [label / "0"]
+        writer._flush_undo_data = lambda: [take_away(taking.pop()) for _ in taking[:1]]
         with pytest.raises(AccessError, match=r"No permission to write .*label/0/c"):
             writer.save()
         check_kept(writer)
         assert (read_levels(label, 1)[0] == 1).all()
     give(label, NOBODY)
     with as_nobody():
-        writer._secure = secure
+        writer._flush_undo_data = secure
         writer.save()
         check_saved(label, writer)
         writer.journal.remove()
@@ -308,7 +308,7 @@ def again(remove, label):
 def test_what_is_removed_when_all_is_written_aside(label, tmp_path):
     copy = shutil.copytree(label, tmp_path / "copy")
     writer = painted(label)
-    writer._secure = lambda: remove_all(label)
+    writer._flush_undo_data = lambda: remove_all(label)
     with pytest.raises(NodeNotFoundError) as caught:
         writer.save()
     check_gone(label, copy, writer, caught)
@@ -316,14 +316,14 @@ def test_what_is_removed_when_all_is_written_aside(label, tmp_path):
 
 def test_a_store_that_is_moved_away_and_back(label, tmp_path):
     writer = painted(label)
-    secure = writer._secure
-    writer._secure = lambda: label.parent.rename(tmp_path / "elsewhere")
+    secure = writer._flush_undo_data
+    writer._flush_undo_data = lambda: label.parent.rename(tmp_path / "elsewhere")
     with pytest.raises(NodeNotFoundError, match="Array missing"):
         writer.save()
     check_kept(writer)
     assert not label.exists()
     (tmp_path / "elsewhere").rename(label.parent)
-    writer._secure = secure
+    writer._flush_undo_data = secure
     while writer.has_unsaved:
         writer.save()
     for part in label.rglob("*.aside"):  # an hour later they are swept

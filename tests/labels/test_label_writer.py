@@ -261,7 +261,7 @@ def test_two_writers_of_one_label_lose_nothing(label):
     pixels = read_levels(label, 1)[0]
     assert (pixels[4:6, 4:6] == 5).all()
     assert (pixels[40:42, 60:62] == 6).all()
-    assert yours.unsaved
+    assert yours.has_unsaved
     # The other one's work is shown now, and saving puts the edits on top of it.
     assert yours.canvas.read(0, whole)[4, 4] == 5
     assert yours.save().refused == ()
@@ -443,7 +443,7 @@ def test_memory_does_not_grow_with_the_edit(tmp_path, room, monkeypatch):
     add(writer, Edit(Polygon(((-1, -1), (-1, 9000), (9000, -1)), shape), (0, 1), (), 3))
     cache.clear()
     # Where there is no room for parts of the next level they are read again.
-    monkeypatch.setattr(save_pass, "Carried", partial(ReductionCache, room=room))
+    monkeypatch.setattr(save_pass, "ReductionCache", partial(ReductionCache, room=room))
     tracemalloc.start()
     outcome = writer.save()
     _, peak = tracemalloc.get_traced_memory()

@@ -11,12 +11,12 @@ import pytest
 from mosaics import mosaic, stored, whole
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.plate import planes as plane_cache
+from napari_ngff.plate import kept_planes as plane_cache
 from napari_ngff.plate.arrangement import ScreenArrangements
-from napari_ngff.plate.layout import map_plate
+from napari_ngff.plate.kept_planes import kept as planes
 from napari_ngff.plate.mosaic import open_mosaic
-from napari_ngff.plate.planes import kept as planes
-from napari_ngff.plate.screen import Screen
+from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.lru_cache import ENTRY
 from plates import SPACING, pixels, write_group, write_image, write_plate
 

@@ -9,12 +9,12 @@ import pytest
 
 import unreliable
 from napari_ngff import open_node
-from napari_ngff.plate import planes
+from napari_ngff.plate import kept_planes
 from napari_ngff.plate.arrangement import ScreenArrangements
-from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import open_mosaic
-from napari_ngff.plate.screen import Screen
-from napari_ngff.store.threads import MOST
+from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_layout import map_plate
+from napari_ngff.store.workers import MOST
 from patience import until
 from plates import write_plate
 
@@ -86,7 +86,7 @@ def test_a_well_that_is_not_there_is_asked_for_once(served):
 
 def test_no_well_of_a_server_is_waited_for(served, monkeypatch):
     folder, address, server = served
-    monkeypatch.setattr(planes, "PLANE_BYTES", 1024)
+    monkeypatch.setattr(kept_planes, "PLANE_BYTES", 1024)
     level, asked = opened(address)[0], []
     level.tiles.defer = lambda *what: asked.append(what) or True
     box = (0, 1), (20, 40), (20, 40)

@@ -11,9 +11,9 @@ import pytest
 from napari_ngff import open_node
 from napari_ngff.errors import ServerError, UnsupportedError
 from napari_ngff.plate.arrangement import ScreenArrangements
-from napari_ngff.plate.layout import map_plate
 from napari_ngff.plate.mosaic import MOST_FAILURES, WellChoice, open_mosaic
-from napari_ngff.plate.screen import Screen
+from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.sources import remote_source as remote
 from plates import write_image, write_plate
 from unreliable import BUSY, OK, serving

@@ -327,7 +327,7 @@ def undo_repair(place):
 
 def write_layers(place):
     """Write layers of napari over what is there."""
-    from napari_ngff.viewer.writer import write
+    from napari_ngff.viewer.write_layers import write
 
     pixels = np.arange(48 * 64, dtype="u2").reshape(48, 64)
     labels = (pixels // 500).astype("u1")
@@ -450,13 +450,13 @@ class LayerUser(PaintingUser):
     """The same in a layer of napari, which saves by itself."""
 
     def __init__(self, place, painting):
-        from napari_ngff.viewer import frontend
+        from napari_ngff.viewer import window_services
         from napari_ngff.viewer.saving import autosave
         from painting_process import open_layers
 
         self.place, self.painting = place, painting
         self.number, self.due, self.time = 0, False, 0.0
-        frontend.set_runner(frontend.run_here)
+        window_services.set_runner(window_services.run_here)
         autosave.autosave_minutes = lambda: 1
         self.viewer = open_layers(place.root)
         self.layer = self.viewer.layers[painting.name]

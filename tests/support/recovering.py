@@ -6,9 +6,9 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_ngff.plugin import get_reader
-from napari_ngff.viewer import frontend
 from napari_ngff.viewer import reader as reader_module
-from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.saving.recovery import describe_edits
 
 waiting = []
@@ -25,7 +25,7 @@ class User:
     """Answers as a user would, and remembers what was asked."""
 
     def __init__(self):
-        self.answer = frontend.LATER
+        self.answer = window_services.LATER
         self.asked = []
 
     def welcome(self, viewer, layer):
@@ -60,9 +60,11 @@ def be_asked(home, monkeypatch):
     user = User()
     monkeypatch.setenv("XDG_DATA_HOME", str(home))
     waiting.clear()
-    monkeypatch.setattr(frontend, "_runner", [lambda *call: waiting.append(call)])
-    monkeypatch.setattr(frontend, "_later", [lambda work: None])
-    monkeypatch.setattr(frontend, "_attendant", [user])
+    monkeypatch.setattr(
+        window_services, "_runner", [lambda *call: waiting.append(call)]
+    )
+    monkeypatch.setattr(window_services, "_later", [lambda work: None])
+    monkeypatch.setattr(window_services, "_attendant", [user])
     return user
 
 

@@ -16,5 +16,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Give what the user is told of saves."""
     messages: list[str] = []
     for name in ("show_error", "show_warning"):
-        monkeypatch.setattr(f"napari_ngff.viewer.saving.report.{name}", messages.append)
+        monkeypatch.setattr(
+            f"napari_ngff.viewer.saving.save_report.{name}", messages.append
+        )
     return messages

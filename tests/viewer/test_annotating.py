@@ -11,9 +11,9 @@ from napari.utils.notifications import notification_manager
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.annotation import begin_annotation
-from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.browsing.annotation import annotate
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
@@ -180,7 +180,9 @@ def test_states_are_kept_and_lead_to_what_is_to_do(viewer, root):
 def test_a_field_that_cannot_be_saved_is_not_left(viewer, root, monkeypatch):
     found = begin(viewer, root)
     warned = []
-    monkeypatch.setattr(frontend, "show", lambda _, result: warned.append(result))
+    monkeypatch.setattr(
+        window_services, "show", lambda _, result: warned.append(result)
+    )
     paint(found, 3)
     layer = found.layer
     monkeypatch.setattr(

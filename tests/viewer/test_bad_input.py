@@ -20,9 +20,9 @@ from napari.utils.notifications import notification_manager
 
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer.bridge.work import work_here
-from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.viewer.bridge.work_region import work_here
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.reader import get_reader, read
 
 VERSIONS = ("0.4", "0.5")

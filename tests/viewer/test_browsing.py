@@ -12,13 +12,13 @@ from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer import frontend, reader, settings
+from napari_ngff.viewer import reader, settings, window_services
 from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.browser import Position
+from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.painting.painted import OVERVIEW
-from napari_ngff.viewer.picture import KEY
+from napari_ngff.viewer.painting.painted_layers import OVERVIEW
 from napari_ngff.viewer.reader import browsable
 from napari_ngff.viewer.saving.recovery import journals_of, open_journal
 from napari_ngff.viewer.session import session_of
@@ -51,7 +51,7 @@ def root(pristine, tmp_path):
 def told(monkeypatch):
     messages = []
     monkeypatch.setattr(
-        frontend,
+        window_services,
         "show",
         lambda found, result: messages.extend([result, *found] if found else []),
     )
@@ -308,7 +308,9 @@ def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     asked = []
     monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
     with monkeypatch.context() as patched:
-        patched.setattr(frontend, "settle", lambda _, layers: asked.append(layers))
+        patched.setattr(
+            window_services, "settle", lambda _, layers: asked.append(layers)
+        )
         browser.step_field(1)
     assert asked == [[labels]]
     assert browser.position == Position("A/1", "0", 0)

@@ -13,7 +13,7 @@ from napari_ngff.labels.label_classes import LabelClass
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.painting.classes import Classes, classes_of_layer, counts
+from napari_ngff.viewer.painting.layer_classes import Classes, classes_of_layer, counts
 from napari_ngff.viewer.samples import write_image
 
 

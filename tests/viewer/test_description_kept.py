@@ -13,9 +13,9 @@ from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.label_colors import recolored
-from napari_ngff.viewer.picture import KEY
+from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.description import Said
+from napari_ngff.viewer.saving.layer_description import Said
 
 RED, BLUE = (255, 0, 0, 255), (0, 0, 255, 128)
 INFO = LabelInfo(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from napari.layers import Labels
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.bridge.merging import merge
+from napari_ngff.viewer.bridge.merge_result import merge
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 

@@ -10,10 +10,10 @@ from napari.components import ViewerModel
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer import frontend, settings
+from napari_ngff.viewer import settings, window_services
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.pins import COMPARED
-from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.session import session_of
@@ -163,7 +163,7 @@ def test_the_user_is_asked_where_that_is_chosen(viewer, root, browser, monkeypat
         asked.append([layer.name for layer in layers])
         return answers.pop(0)
 
-    monkeypatch.setattr(frontend, "settle", settle)
+    monkeypatch.setattr(window_services, "settle", settle)
     layer = add_labels(viewer)
     paint(layer, 1)
     browser.show_field("B/1")

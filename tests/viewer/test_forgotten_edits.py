@@ -10,8 +10,8 @@ from napari_ngff.plugin import get_reader
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.write_file import write_aside
 from napari_ngff.store.write.writer_token import new_token
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving.recovery import discard_journal, journals_of
 
@@ -19,7 +19,7 @@ from napari_ngff.viewer.saving.recovery import discard_journal, journals_of
 @pytest.fixture
 def layer(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(frontend, "_runner", [frontend.run_here])
+    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
     path = tmp_path / "cells.ome.zarr"
     write_image(path, shape=(1, 64, 64))
     model = ViewerModel()

@@ -20,10 +20,10 @@ from napari_ngff.store.hierarchy.node import Node
 from napari_ngff.store.pyramids.pyramid import Pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.label_layers import label_colormap, label_layer
+from napari_ngff.viewer.layer_plan import KEY, Picture, SharedAxes
 from napari_ngff.viewer.layers import image_layers
-from napari_ngff.viewer.picture import KEY, Picture, SharedAxes
-from napari_ngff.viewer.saving.description import properties_of
-from napari_ngff.viewer.units import unit_name
+from napari_ngff.viewer.placing.units import unit_name
+from napari_ngff.viewer.saving.layer_description import properties_of
 
 TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 

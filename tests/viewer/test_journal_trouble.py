@@ -16,10 +16,10 @@ from napari.components import ViewerModel
 from napari_ngff.labels.journal import find_journals, journal_home, read_journal
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.write.append_log import AppendLog
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving import report
+from napari_ngff.viewer.saving import save_report
 from patience import until
 
 
@@ -28,8 +28,8 @@ def data(tmp_path, monkeypatch):
     """Folder of user data."""
     folder = tmp_path / "data"
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
-    monkeypatch.setattr(frontend, "_runner", [frontend.run_here])
-    report.journal_reports.clear()
+    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
+    save_report.journal_reports.clear()
     return folder
 
 
@@ -197,7 +197,7 @@ def test_a_full_disk_of_journals_is_shown_once_and_labels_are_saved(
     small_disk, path, told, monkeypatch
 ):
     monkeypatch.setenv("XDG_DATA_HOME", str(small_disk))
-    report.journal_reports.clear()
+    save_report.journal_reports.clear()
     layer = opened(path)
     layer.paint((0, 20, 20), 77)
     layer.saver.journal.sync()

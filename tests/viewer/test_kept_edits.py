@@ -10,9 +10,9 @@ import zarr
 
 from napari_ngff.labels.journal import find_journals, journal_home
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.viewer.saving import recovery
@@ -75,7 +75,7 @@ def test_labels_that_were_never_saved(cells, user, told, monkeypatch, options):
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'mitosis' (cells.ome.zarr, today ")
     # Later is later.
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(cells, monkeypatch)
     assert len(user.take_asked()) == 1
     layer = viewer.layers["mitosis"]
@@ -103,7 +103,7 @@ def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
     classes.add("dead", 8)  # after the last stroke
     before = classes.items
     leave(viewer)
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     again = opened(cells, monkeypatch).layers["mitosis"]
     assert classes_of_layer(again).items == before
     assert again.saver.save_now()
@@ -119,7 +119,7 @@ def test_the_section_of_the_last_edit_is_shown(tmp_path, user, monkeypatch):
     step = layer.data_to_world((3, 0, 0))[0]
     layer.paint((3, 8, 9), 7)
     leave(viewer)
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(path, monkeypatch)
     assert viewer.layers.selection.active is viewer.layers["mitosis"]
     assert viewer.dims.point[0] == pytest.approx(step)
@@ -128,7 +128,7 @@ def test_the_section_of_the_last_edit_is_shown(tmp_path, user, monkeypatch):
 
 def test_discarded_they_are_gone(cells, user, monkeypatch):
     painted_new(opened(cells, monkeypatch))
-    user.answer = frontend.DISCARD
+    user.answer = window_services.DISCARD
     opened(cells, monkeypatch)
     assert len(user.take_asked()) == 1
     assert not list(journal_home().glob("*/*/edits.jsonl"))
@@ -143,7 +143,7 @@ def test_several_labels_are_one_question(cells, user, monkeypatch):
     new = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
     pixels = paint(new, 3)
     leave(viewer)
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(cells, monkeypatch)
     asked = user.take_asked()
     assert sorted(
@@ -164,7 +164,7 @@ def test_labels_that_are_opened_alone_or_with_their_image(
     viewer = opened(cells, monkeypatch)
     pixels = paint(viewer.layers["nuclei"])
     leave(viewer)
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(cells / where, monkeypatch)
     assert len(user.take_asked()) == 1
     assert (np.asarray(viewer.layers["nuclei"].data[0]) == pixels).all()
@@ -175,7 +175,7 @@ def test_labels_that_are_opened_alone_or_with_their_image(
 def test_new_labels_in_a_sidecar(cells, user, monkeypatch, tmp_path, folder):
     sidecar = str(tmp_path / folder) if folder else True
     pixels = painted_new(opened(cells, monkeypatch), sidecar=sidecar)
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(cells, monkeypatch)
     assert len(user.take_asked()) == 1
     layer = viewer.layers["mitosis"]
@@ -197,7 +197,7 @@ def test_labels_in_an_archive(cells, user, monkeypatch, tmp_path):
     file = tmp_path / "cells.ozx"
     pack_hierarchy(str(cells), str(file))
     pixels = painted_new(opened(file, monkeypatch))
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(file, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'mitosis' (cells.ozx, today ")
@@ -208,7 +208,7 @@ def test_labels_in_an_archive(cells, user, monkeypatch, tmp_path):
 @pytest.mark.parametrize("where", ["", "A/1", "A/1/0"])
 def test_a_field_of_a_plate(plate, user, told, monkeypatch, where):
     pixels = painted_new(opened(plate / "A/1/0", monkeypatch))
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(plate / where, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'mitosis' (plate.ome.zarr A/1/0, today ")
@@ -242,7 +242,7 @@ def test_of_several_fields_one_is_restored_and_the_rest_when_one_comes_there(
     idle()
     ((text,),) = user.take_asked()
     assert "A/1/0" in text
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(plate, monkeypatch)
     assert len(user.take_asked()) == 1
     assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels["A/1/0"]).all()
@@ -273,7 +273,7 @@ def test_journals_of_older_versions_are_found_by_their_place(
     pixels = painted_new(opened(cells, monkeypatch), level=1, sidecar=sidecar)
     (folder,) = journal_home().glob("*/*")
     older(folder)
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(cells, monkeypatch)
     assert len(user.take_asked()) == 1
     assert (np.asarray(viewer.layers["mitosis"].data[0]) == pixels).all()
@@ -286,7 +286,7 @@ def test_what_was_painted_on_an_overview_is_never_silent(
     painted_new(opened(plate / "A/1/0", monkeypatch), "labels")
     (folder,) = journal_home().glob("*/*")
     older(folder, [1, 1024, 3072])
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(plate, monkeypatch)
     ((text,),) = user.take_asked()
     assert text.startswith("2 edits of 'labels' (plate.ome.zarr A/1/0, today ")

@@ -20,7 +20,7 @@ import zarr
 
 import painting_process
 from napari_ngff.labels.journal import journal_home, read_journal
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.samples import write_image
 from painting_process import NAMES, open_labels, put_stroke
 from plates import write_plate
@@ -111,7 +111,7 @@ def test_what_was_journaled_is_offered_and_restored(
     (folder,) = journal_home().glob("*/*")
     found = read_journal(folder)
     assert len(found.edits) >= kept > 0
-    user.answer = frontend.RESTORE
+    user.answer = window_services.RESTORE
     viewer = opened(path, monkeypatch)
     asked = user.take_asked()
     if found.unsaved_count:
@@ -129,6 +129,6 @@ def test_what_was_journaled_is_offered_and_restored(
     assert (stored[...].reshape(pixels.shape) == pixels).all()
     layer.saver.discard()
     viewer.layers.clear()
-    monkeypatch.setattr(frontend, "_runner", [frontend.run_here])
+    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
     wanted = pixels_after(tmp_path / "b" / path.name, scenario, seed, len(found.edits))
     np.testing.assert_array_equal(pixels, wanted)

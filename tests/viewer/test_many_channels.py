@@ -8,9 +8,9 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.layers import MOST_CHANNELS
-from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.reader import get_reader
 from napari_ngff.viewer.session import session_of, show_more_channels
 from plates import pixels, write_plate
@@ -21,7 +21,7 @@ COUNT = MOST_CHANNELS + 12
 @pytest.fixture
 def shown(monkeypatch):
     messages = []
-    monkeypatch.setattr(frontend, "_notifier", [messages.append])
+    monkeypatch.setattr(window_services, "_notifier", [messages.append])
     return messages
 
 

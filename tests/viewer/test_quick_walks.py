@@ -11,11 +11,11 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
-from napari_ngff.plate import planes
+from napari_ngff.plate import kept_planes
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.annotation import begin_annotation
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.browsing.annotation import annotate
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.session import session_of
 from plates import pixels, write_image, write_plate
@@ -29,7 +29,9 @@ def viewer():
 @pytest.fixture
 def told(monkeypatch):
     messages = []
-    monkeypatch.setattr(frontend, "show", lambda found, _: messages.extend(found))
+    monkeypatch.setattr(
+        window_services, "show", lambda found, _: messages.extend(found)
+    )
     return messages
 
 
@@ -56,8 +58,8 @@ class Workers:
 @pytest.fixture
 def workers(monkeypatch):
     made = Workers()
-    monkeypatch.setattr(frontend, "_runner", [made.run])
-    monkeypatch.setattr(frontend, "_later", [lambda work: None])
+    monkeypatch.setattr(window_services, "_runner", [made.run])
+    monkeypatch.setattr(window_services, "_later", [lambda work: None])
     return made
 
 
@@ -290,9 +292,9 @@ def test_more_than_there_is_room_for_is_drawn_once(
     viewer, workers, tmp_path, monkeypatch
 ):
     side = 5 * 16
-    monkeypatch.setattr(planes, "PLANE_BYTES", 2 * side * side)
-    monkeypatch.setattr(planes, "MOST_PLANES", 3)
-    monkeypatch.setattr(planes, "kept", ByteCache(6 * side * side, least=1))
+    monkeypatch.setattr(kept_planes, "PLANE_BYTES", 2 * side * side)
+    monkeypatch.setattr(kept_planes, "MOST_PLANES", 3)
+    monkeypatch.setattr(kept_planes, "kept", ByteCache(6 * side * side, least=1))
     root = write_plate(
         tmp_path / "p", grid=(5, 5), fields=1, shape=(5, 16, 16), levels=1
     )
@@ -311,13 +313,13 @@ def test_more_than_there_is_room_for_is_drawn_once(
 def test_parts_that_there_is_no_room_for_are_drawn_once(
     viewer, workers, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(planes, "PLANE_BYTES", 6400)
+    monkeypatch.setattr(kept_planes, "PLANE_BYTES", 6400)
     root = write_plate(tmp_path / "p", grid=(5, 5), fields=1, shape=(5, 16, 16))
     browser = browse(viewer, root)
     browser.show_mosaic()
     workers.finish()
-    monkeypatch.setattr(planes, "MOST_PLANES", 0)
-    monkeypatch.setattr(planes, "kept", ByteCache(2 * 12800 + 2000, least=1))
+    monkeypatch.setattr(kept_planes, "MOST_PLANES", 0)
+    monkeypatch.setattr(kept_planes, "kept", ByteCache(2 * 12800 + 2000, least=1))
     workers.ran = 0
     for layer in viewer.layers:
         layer.locked_data_level = 0
@@ -332,7 +334,7 @@ def test_parts_that_there_is_no_room_for_are_drawn_once(
 
 
 def test_one_picture_shows_all_channels(viewer, workers, tmp_path, monkeypatch):
-    monkeypatch.setattr(planes, "PLANE_BYTES", 6400)
+    monkeypatch.setattr(kept_planes, "PLANE_BYTES", 6400)
     root = write_plate(tmp_path / "p", grid=(5, 5), fields=1, shape=(3, 16, 16))
     browser = browse(viewer, root)
     browser.show_mosaic()
@@ -353,7 +355,7 @@ def test_one_picture_shows_all_channels(viewer, workers, tmp_path, monkeypatch):
 
 
 def test_what_is_left_behind_is_not_drawn(viewer, workers, tmp_path, monkeypatch):
-    monkeypatch.setattr(planes, "PLANE_BYTES", 6400)
+    monkeypatch.setattr(kept_planes, "PLANE_BYTES", 6400)
     root = write_plate(tmp_path / "p", grid=(5, 6), fields=1, shape=(1, 32, 32))
     browser = browse(viewer, root)
     browser.show_mosaic()
@@ -369,11 +371,11 @@ def test_what_is_left_behind_is_not_drawn(viewer, workers, tmp_path, monkeypatch
 
 
 def test_planes_of_all_channels_have_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(planes, "kept", ByteCache(8))
-    planes.make_room(8)
-    assert planes.kept.limit == 16 * planes.PLANE_BYTES
-    planes.make_room(100)
-    assert planes.kept.limit == 2**30
+    monkeypatch.setattr(kept_planes, "kept", ByteCache(8))
+    kept_planes.make_room(8)
+    assert kept_planes.kept.limit == 16 * kept_planes.PLANE_BYTES
+    kept_planes.make_room(100)
+    assert kept_planes.kept.limit == 2**30
 
 
 # Acquisitions.
@@ -461,7 +463,7 @@ def test_at_the_border_nothing_happens(viewer, tmp_path, monkeypatch):
     browser = browse(viewer, root)
     browser.show_field("A/2")
     settled = []
-    monkeypatch.setattr(frontend, "settle", lambda *_: settled.append(1) or True)
+    monkeypatch.setattr(window_services, "settle", lambda *_: settled.append(1) or True)
     browser.step_well(0, 1)
     assert browser.position == Position("A/2", "0", 0)
     assert not settled

@@ -12,10 +12,10 @@ from napari.utils.notifications import notification_manager
 
 from napari_ngff import UnsupportedError, open_node, open_pyramid
 from napari_ngff.viewer import reader
-from napari_ngff.viewer.alignment import save_alignment
-from napari_ngff.viewer.contents import MAX_IMAGES, contents
-from napari_ngff.viewer.painting.painted import as_layer
-from napari_ngff.viewer.picture import KEY
+from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.node_contents import MAX_IMAGES, contents
+from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.placing.user_alignment import save_alignment
 from napari_ngff.viewer.reader import get_reader, read
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.saving.sidecars import edit_copy

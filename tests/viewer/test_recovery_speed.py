@@ -11,8 +11,8 @@ from napari.components import ViewerModel
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.shapes import Stroke
 from napari_ngff.plugin import get_reader
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving.recovery import open_journal
 
@@ -22,7 +22,7 @@ COUNT = 12_000
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(frontend, "_runner", [frontend.run_here])
+    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
     path = tmp_path / "cells.ome.zarr"
     write_image(path, shape=(512, 512))
     return path

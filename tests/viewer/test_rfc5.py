@@ -17,9 +17,9 @@ from napari_ngff import open_node
 from napari_ngff.metadata.model import Reference
 from napari_ngff.store.hierarchy.coordinate_systems import open_systems
 from napari_ngff.viewer import reader
-from napari_ngff.viewer.moving import displayed_in, move, shown_system
-from napari_ngff.viewer.picture import KEY
-from napari_ngff.viewer.views import choices
+from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.placing.move_layers import displayed_in, move, shown_system
+from napari_ngff.viewer.placing.system_views import choices
 
 ROOT = Path(__file__).parents[2]
 CORPORA = Path(os.environ.get("NGFF_CORPORA", ROOT / "../shared/corpora"))

@@ -7,8 +7,8 @@ import pytest
 from napari_ngff.errors import NameTakenError
 from napari_ngff.labels.saving.save_run import SaveOutcome
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.viewer.saving import report as save_report
-from napari_ngff.viewer.saving.report import Reporter, SaveResult
+from napari_ngff.viewer.saving import save_report as save_report
+from napari_ngff.viewer.saving.save_report import Reporter, SaveResult
 
 PROBLEM = Problem(
     "axis-missing", Severity.ERROR, "labels/a:multiscales", "No axes.", "Not shown."

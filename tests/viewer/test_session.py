@@ -7,13 +7,13 @@ from napari.layers import Image
 
 from napari_ngff import ChunkError, open_node
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.metadata.model import ContrastWindow
-from napari_ngff.viewer import contrast, frontend
+from napari_ngff.metadata.model import Window
+from napari_ngff.viewer import contrast, window_services
 from napari_ngff.viewer.contrast import measure_contrast
-from napari_ngff.viewer.frontend import ErrorReport
-from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window_services import ErrorReport
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def viewer():
 def later(monkeypatch):
     """Keep the work instead of doing it."""
     waiting = []
-    monkeypatch.setattr(frontend, "_runner", [lambda *job: waiting.append(job)])
+    monkeypatch.setattr(window_services, "_runner", [lambda *job: waiting.append(job)])
     return waiting
 
 
@@ -148,7 +148,7 @@ def test_contrast_looks_at_a_bounded_part_of_the_middle_plane(monkeypatch):
 def test_many_broken_chunks_make_few_messages(monkeypatch):
     shown = []
     monkeypatch.setattr(
-        frontend, "show", lambda found, result: shown.append((result, *found))
+        window_services, "show", lambda found, result: shown.append((result, *found))
     )
     report = ErrorReport()
     for i in [*range(25), 3, 4]:
@@ -162,7 +162,7 @@ def test_many_broken_chunks_make_few_messages(monkeypatch):
 
 def test_a_broken_well_is_told_with_one_advice(monkeypatch):
     shown = []
-    monkeypatch.setattr(frontend, "show", lambda found, _: shown.extend(found))
+    monkeypatch.setattr(window_services, "show", lambda found, _: shown.extend(found))
     text = "A/1/zarr.json is not valid JSON."
     reason = CorruptDataError(text, remedy="Restore it from a copy.")
     ErrorReport()(ChunkError("a.zarr", "A/1", reason))

@@ -23,7 +23,7 @@ from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.saving.recovery import journals_of, open_journal
 from napari_ngff.viewer.saving.sidecars import edit_copy
@@ -281,12 +281,14 @@ def test_a_copy_is_refused_where_it_makes_no_sense(samples, server, tmp_path, to
 
 
 def test_removing_the_layer_stops_the_copy(server, told, monkeypatch):
-    from napari_ngff.viewer import frontend
+    from napari_ngff.viewer import window_services
 
     model = opened(url(server, "0.5.ome.zarr"))
     layer = model.layers["nuclei"]
     waiting = []
-    monkeypatch.setattr(frontend, "_runner", [lambda *task: waiting.append(task)])
+    monkeypatch.setattr(
+        window_services, "_runner", [lambda *task: waiting.append(task)]
+    )
     copy = edit_copy(model, layer)
     model.layers.remove(layer)
     ((work, done),) = waiting

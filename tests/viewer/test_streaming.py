@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing import streaming
 from napari_ngff.viewer.browsing.streaming import WellStream
 
@@ -18,7 +18,7 @@ def tasks(monkeypatch):
     """Work that waits for a worker."""
     waiting = []
     monkeypatch.setattr(
-        frontend, "_runner", [lambda work, done: waiting.append((work, done))]
+        window_services, "_runner", [lambda work, done: waiting.append((work, done))]
     )
     monkeypatch.setattr(streaming, "is_slicing", lambda: True)
     return waiting
@@ -50,7 +50,7 @@ def work_off(tasks):
 def test_an_error_is_shown_once_and_drawing_goes_on(tasks, monkeypatch):
     shown, level = [], Level()
     tiles = type("Tiles", (), {})()
-    monkeypatch.setattr(frontend, "_notifier", [shown.append])
+    monkeypatch.setattr(window_services, "_notifier", [shown.append])
     redrawn, finished = [], []
     stream = WellStream(lambda: redrawn.append(1), lambda: finished.append(1))
     stream.connect_wells([tiles])

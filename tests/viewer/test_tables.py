@@ -13,7 +13,7 @@ from napari.layers import Labels
 
 from napari_ngff import open_node
 from napari_ngff.labels.field_states import FieldStates
-from napari_ngff.plate.tables.measuring import measure
+from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import tabulate
 from napari_ngff.viewer.browsing.joined_tables import TableColumn, color_categories
 from napari_ngff.viewer.browsing.table_offers import (
@@ -22,8 +22,8 @@ from napari_ngff.viewer.browsing.table_offers import (
     TableOrigin,
     find_offers,
 )
-from napari_ngff.viewer.browsing.tables import PlateTables
-from napari_ngff.viewer.painting.measuring import join_features, part_features
+from napari_ngff.viewer.browsing.tables import Tables
+from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
 from napari_ngff.viewer.session import session_of
 from plates import write_group, write_image, write_plate
 
@@ -153,7 +153,7 @@ def test_labels_are_counted_in_the_background(tables):
 def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     waiting = []
     monkeypatch.setattr(
-        "napari_ngff.viewer.frontend.run",
+        "napari_ngff.viewer.window_services.run",
         lambda work, done: waiting.append((work, done)),
     )
     tables.choose_table(TableOffer(TableOrigin.COUNT, "nuclei"))

@@ -18,10 +18,10 @@ from napari.layers import Image, Labels, Shapes
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import get_reader
-from napari_ngff.viewer.bridge.merging import merge
-from napari_ngff.viewer.bridge.work import WORK, work_here
+from napari_ngff.viewer.bridge.merge_result import merge
+from napari_ngff.viewer.bridge.work_region import WORK, work_here
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from painting import pyramid
 

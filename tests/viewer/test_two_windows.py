@@ -7,7 +7,7 @@ from napari.components import ViewerModel
 from napari_ngff.labels.journal import Journal, find_journals
 from napari_ngff.plugin import get_reader
 from napari_ngff.viewer.painting.new_labels import new_labels
-from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving.recovery import (
     discard_journal,

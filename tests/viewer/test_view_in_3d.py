@@ -8,9 +8,9 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.bridge import volume
+from napari_ngff.viewer.bridge import view_volume
 from napari_ngff.viewer.bridge.handover import results, sources
-from napari_ngff.viewer.bridge.volume import plan_volume, view_in_3d
+from napari_ngff.viewer.bridge.view_volume import plan_volume, view_in_3d
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 
@@ -87,7 +87,7 @@ def test_another_region_takes_the_place_of_the_last(viewer):
 def test_what_takes_too_much_memory_is_refused_and_nothing_changes(viewer, monkeypatch):
     image, labels = viewer.layers
     size = 8 * 16 * 40
-    monkeypatch.setattr(volume, "BUDGET", 2 * size - 1)
+    monkeypatch.setattr(view_volume, "BUDGET", 2 * size - 1)
     with pytest.raises(ValueError, match=r"nuclei takes .* Choose a coarser level"):
         view_in_3d(viewer, [image, labels], REGION)
     assert list(viewer.layers) == [image, labels]
@@ -97,7 +97,7 @@ def test_what_takes_too_much_memory_is_refused_and_nothing_changes(viewer, monke
 
 
 def test_no_side_is_longer_than_a_texture(viewer, monkeypatch):
-    monkeypatch.setattr(volume, "SIDE", 39)
+    monkeypatch.setattr(view_volume, "SIDE", 39)
     with pytest.raises(ValueError, match="dapi is 40 voxels long"):
         view_in_3d(viewer, [viewer.layers[0]], REGION)
     view_in_3d(viewer, [viewer.layers[0]], REGION, level=1)

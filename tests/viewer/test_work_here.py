@@ -10,14 +10,14 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels, Points, Shapes
 
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.bridge.merging import highest_id, merge, worked_on
+from napari_ngff.viewer.bridge.merge_result import highest_id, merge, worked_on
 from napari_ngff.viewer.bridge.regions import (
     label_region,
     rectangle_region,
     same_region,
     view_region,
 )
-from napari_ngff.viewer.bridge.work import WORK, work_here, work_size
+from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 

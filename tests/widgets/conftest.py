@@ -68,7 +68,7 @@ def no_worker_touches_a_widget(worker_watch: WorkerWatch) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def thumbnails_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep thumbnails out of the cache of whoever runs the tests."""
-    from napari_ngff.plate.previews import cache as preview_cache
+    from napari_ngff.plate.previews import preview_cache as preview_cache
 
     monkeypatch.setattr(preview_cache, "preview_folder", lambda: tmp_path / "previews")
 
@@ -88,11 +88,11 @@ def viewer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator:
     """A napari window on the screen, with our reader as the default."""
-    from napari_ngff.viewer import frontend
+    from napari_ngff.viewer import window_services
     from napari_ngff.viewer.settings import make_default_reader
 
     # Reading in the window installs worker threads for good.
-    monkeypatch.setattr(frontend, "_runner", [frontend.run_here])
+    monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
     viewer = make_napari_viewer(show=True)
     viewer.window.resize(1000, 750)
     make_default_reader()

@@ -15,9 +15,9 @@ from qtpy.QtWidgets import QFileDialog
 
 from mouse import click, pump, until
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.bridge.merging import HOW
-from napari_ngff.viewer.bridge.work import WORK
-from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.viewer.bridge.merge_result import HOW
+from napari_ngff.viewer.bridge.work_region import WORK
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
 from painting import Empty

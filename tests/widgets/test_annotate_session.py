@@ -19,7 +19,7 @@ from qtpy.QtWidgets import QApplication, QDialog, QLineEdit, QScrollArea
 from mouse import canvas, drop_on_canvas, on_canvas, pump, until
 from napari_ngff.cli import main
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import NAME

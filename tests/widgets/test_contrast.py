@@ -31,7 +31,7 @@ from contrast import (
 )
 from mouse import pump, until
 from napari_ngff.metadata.model import PlateMetadata, WellReference
-from napari_ngff.plate.layout import map_plate
+from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.viewer.browsing.field_labels import WellStates
 from napari_ngff.viewer.browsing.joined_tables import map_colors
 from napari_ngff.viewer.painting.new_labels import new_labels

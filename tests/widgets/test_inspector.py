@@ -16,8 +16,8 @@ from qtpy.QtWidgets import QDialog, QPushButton
 from mouse import drop, pump, until
 from napari_ngff import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer import frontend
+from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.inspector import dock
 from napari_ngff.widgets.inspector.dock import JSON_TAB, Inspector
@@ -261,7 +261,7 @@ def test_enter_opens_a_row(viewer, inspector, plate, qtbot):
 
 def test_late_answers_are_dropped(viewer, inspector, sample, plate, monkeypatch):
     waiting = []
-    monkeypatch.setattr(frontend, "_runner", [lambda *job: waiting.append(job)])
+    monkeypatch.setattr(window_services, "_runner", [lambda *job: waiting.append(job)])
 
     def finish(number):
         work, done = waiting.pop(number)

@@ -108,7 +108,7 @@ def test_measuring_ends_with_the_form(viewer, tmp_path, monkeypatch):
             time.sleep(0.01)
         ended.set()
 
-    monkeypatch.setattr("napari_ngff.viewer.painting.measuring.measure", endless)
+    monkeypatch.setattr("napari_ngff.viewer.painting.layer_measuring.measure", endless)
     viewer.open(str(write_image(tmp_path / "a.ome.zarr")), plugin="napari-ngff")
     form = form_of(viewer)
     form.button.changed.emit(True)

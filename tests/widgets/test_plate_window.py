@@ -14,7 +14,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from mouse import pump, turn_wheel, until
-from napari_ngff.plate import planes
+from napari_ngff.plate import kept_planes
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
@@ -268,7 +268,7 @@ def wide(tmp_path_factory):
 def test_a_large_plate_comes_in_without_the_window_waiting(
     viewer, wide, monkeypatch, waited
 ):
-    monkeypatch.setattr(planes, "PLANE_BYTES", 2 * 512 * 768)
+    monkeypatch.setattr(kept_planes, "PLANE_BYTES", 2 * 512 * 768)
     viewer.open(str(wide), plugin="napari-ngff")
     browser = session_of(viewer).browser
     settled(viewer, browser)

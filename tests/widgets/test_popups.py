@@ -3,7 +3,7 @@ from qtpy.QtCore import QEvent, QObject
 from qtpy.QtWidgets import QComboBox, QWidget
 
 from mouse import until
-from napari_ngff.widgets.look import Look
+from napari_ngff.widgets.theme_look import Look
 
 
 class Listener(QObject):

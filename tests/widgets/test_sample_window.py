@@ -8,7 +8,7 @@ import zarr
 from napari.layers import Image
 
 from mouse import pump
-from napari_ngff.viewer.painting import painted
+from napari_ngff.viewer.painting import painted_layers
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import cells_path, plate_path, stack_path
 
@@ -70,5 +70,5 @@ def test_labels_of_the_plate_say_where_to_paint(viewer, told):
     assert len(labels) == 2
     assert not any(layer.editable for layer in labels)
     status = labels[0].get_status((0,) * labels[0].ndim)["coordinates"]
-    assert painted.OVERVIEW in status
+    assert painted_layers.OVERVIEW in status
     assert not told

@@ -24,10 +24,10 @@ from mouse import drag, pump, until
 from napari_ngff.labels.journal import INTERVAL, find_journals, read_journal
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving import report as save_report
+from napari_ngff.viewer.saving import save_report as save_report
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.new_labels_form import show_new_labels
@@ -129,10 +129,10 @@ def test_kept_for_later_it_is_offered_when_opened_and_recovered(viewer, folder):
 def test_before_what_a_layer_shows_goes_the_user_decides(viewer, folder, answer):
     layer = opened(viewer, folder)
     before = stored(folder)
-    assert frontend.settle(viewer, viewer.layers)  # nothing to ask
+    assert window_services.settle(viewer, viewer.layers)  # nothing to ask
     paint(viewer, layer)
     user = Answer(answer)
-    assert frontend.settle(viewer, viewer.layers) == (answer != CANCEL)
+    assert window_services.settle(viewer, viewer.layers) == (answer != CANCEL)
     assert len(user.asked) == 1
     assert (stored(folder) == 77).any() == (answer == SAVE)
     if answer != SAVE:

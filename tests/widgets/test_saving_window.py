@@ -20,7 +20,7 @@ from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving import report as save_report
+from napari_ngff.viewer.saving import save_report as save_report
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, LATER, RESTORE, SAVE
 from napari_ngff.widgets.saving.unsaved import Guard

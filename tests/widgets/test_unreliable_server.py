@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QApplication
 
 from mouse import LEFT, pump, until
 from napari_ngff.store.sources import remote_source as remote
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser
@@ -38,7 +38,7 @@ def told(monkeypatch):
     def show(texts, result=""):
         messages.extend(texts)
 
-    monkeypatch.setattr(frontend, "show", show)
+    monkeypatch.setattr(window_services, "show", show)
     return messages
 
 

@@ -10,7 +10,7 @@ from qtpy.QtTest import QTest
 
 from mouse import pump, until
 from napari_ngff import plugin
-from napari_ngff.viewer.bridge import volume
+from napari_ngff.viewer.bridge import view_volume
 from napari_ngff.viewer.painting.volumes import is_volume
 from napari_ngff.viewer.samples import write_stack
 from napari_ngff.widgets.docking import ANNOTATE, full_name
@@ -68,7 +68,7 @@ def test_a_region_is_chosen_and_shown_in_3d(viewer, page):
 
 
 def test_what_is_too_large_cannot_be_pressed(viewer, page, monkeypatch):
-    monkeypatch.setattr(volume, "BUDGET", 1000)
+    monkeypatch.setattr(view_volume, "BUDGET", 1000)
     choose(page.form.region, 3)
     assert not page.button.isEnabled()
     assert "Choose a coarser level" in page.form.memory.text()

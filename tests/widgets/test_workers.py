@@ -53,7 +53,7 @@ def test_what_is_raised_is_told(qtbot):
 )
 def test_an_error_that_nobody_awaits_is_shown_once(qtbot, monkeypatch, error, text):
     shown = []
-    monkeypatch.setattr("napari_ngff.viewer.frontend._notifier", [shown.append])
+    monkeypatch.setattr("napari_ngff.viewer.window_services._notifier", [shown.append])
 
     def work():
         raise error

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from napari_ngff.plate.tables.files import check_target, write_frame
-from napari_ngff.plate.tables.measuring import measure
+from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.store.arrays.chunked_array import cache
 from napari_ngff.store.hierarchy.node import open_node
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, may_pass, remedy_of
-from napari_ngff.plate.layout import field_offsets, grid_offsets
-from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
+from napari_ngff.plate.plate_layout import field_offsets, grid_offsets
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.metadata.model import WellField
-    from napari_ngff.plate.layout import Offset
-    from napari_ngff.plate.screen import FieldImage, Screen
+    from napari_ngff.metadata.model import Field
+    from napari_ngff.plate.plate_contents import FieldImage, Screen
+    from napari_ngff.plate.plate_layout import Offset
 
 __all__ = ["PlacedField", "ScreenArrangements", "WellArrangement"]
 

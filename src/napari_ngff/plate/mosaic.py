@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.plate.deepening import deepened
+from napari_ngff.plate.add_coarse_levels import deepened
+from napari_ngff.plate.add_missing_axes import widened
+from napari_ngff.plate.kept_planes import make_room
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.plate.planes import make_room
-from napari_ngff.plate.tiles import MosaicBounds, WellCell, WellCells
-from napari_ngff.plate.widening import widened
+from napari_ngff.plate.well_cells import MosaicBounds, WellCell, WellCells
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         ScreenArrangements,
         WellArrangement,
     )
-    from napari_ngff.plate.layout import MapWell
-    from napari_ngff.plate.screen import FieldImage
+    from napari_ngff.plate.plate_contents import FieldImage
+    from napari_ngff.plate.plate_layout import MapWell
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 

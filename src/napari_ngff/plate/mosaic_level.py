@@ -18,8 +18,8 @@ from napari_ngff.errors import (
     OMEZarrError,
     may_pass,
 )
-from napari_ngff.plate.planes import LevelPlanes
-from napari_ngff.plate.view import can_hold, cast, view_of
+from napari_ngff.plate.kept_planes import LevelPlanes
+from napari_ngff.plate.level_view import can_hold, cast, view_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari_ngff.plate.arrangement import PlacedField
-    from napari_ngff.plate.planes import KeptPlane
-    from napari_ngff.plate.tiles import Defer, MosaicBounds, WellCell, WellCells
+    from napari_ngff.plate.kept_planes import KeptPlane
+    from napari_ngff.plate.well_cells import Defer, MosaicBounds, WellCell, WellCells
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArrayWindow
     from napari_ngff.store.pyramids.pyramid import OnError, Pyramid

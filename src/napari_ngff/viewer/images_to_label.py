@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from napari.layers import Image
 
-from napari_ngff.viewer import frontend, session
+from napari_ngff.viewer import session, window_services
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -115,7 +115,7 @@ def field_choices(
         choices = [(one.title, one.position) for one in fields if not one.problem]
         return choices or "No field of this well can be read."
 
-    frontend.run(partial(frontend.attempt, work), done)
+    window_services.run(partial(window_services.attempt, work), done)
 
 
 def open_field(

@@ -20,10 +20,10 @@ from napari_ngff.store.check.repair import REPAIRS, put_back, repair_problems
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
-from napari_ngff.store.hierarchy.summary import list_branches
-from napari_ngff.viewer.facts import facts_of, facts_of_array, sentences_of
+from napari_ngff.store.hierarchy.summary import branches
+from napari_ngff.viewer.describe_node import facts_of, facts_of_array, sentences_of
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.notices import counted
-from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

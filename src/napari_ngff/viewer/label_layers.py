@@ -11,16 +11,16 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.label_classes import PALETTE
 from napari_ngff.store.arrays.drawable_pixels import drawable_labels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.pyramids.resampled import PlacedAxis, resample_pyramid
-from napari_ngff.viewer.picture import (
+from napari_ngff.store.pyramids.resampled import PlacedAxis, resampled
+from napari_ngff.viewer.layer_plan import (
     KEY,
     LayerOrigin,
     SharedAxes,
     layer_arrays,
     start_of,
 )
-from napari_ngff.viewer.units import conversion
-from napari_ngff.viewer.views import linked
+from napari_ngff.viewer.placing.system_views import linked
+from napari_ngff.viewer.placing.units import conversion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Axis
     from napari_ngff.store.pyramids.pyramid import Pyramid
     from napari_ngff.store.pyramids.resampled import BentImage
-    from napari_ngff.viewer.picture import LayerData, Picture
+    from napari_ngff.viewer.layer_plan import LayerData, Picture
 
 __all__ = [
     "FIRST_COLORS",

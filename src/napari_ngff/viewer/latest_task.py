@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import error_text
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,9 @@ class TaskTurn:
     def report_progress(self, count: int, total: int) -> bool:
         """Report how many of how many parts are done, and tell whether to go on."""
         if self.is_newest():
-            frontend.tell_main(self.counter, lambda: self._show_progress(count, total))
+            window_services.tell_main(
+                self.counter, lambda: self._show_progress(count, total)
+            )
         return self.is_newest()
 
     def _show_progress(self, count: int, total: int) -> None:
@@ -115,7 +117,7 @@ class LatestTask:
             if task is not None and turn.is_newest():
                 task._answer(*outcome)
 
-        frontend.run(attempt, answer)
+        window_services.run(attempt, answer)
 
     def _answer(self, result: Any, reason: str | None) -> None:
         answers = self._answers
@@ -243,7 +245,9 @@ class LayerTask:
             if ended:
                 self._end_steps(turn, steps)
         if not ended:
-            frontend.run(lambda: None, lambda _: self._continue_steps(turn, steps))
+            window_services.run(
+                lambda: None, lambda _: self._continue_steps(turn, steps)
+            )
 
     def _end_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
         if steps is self._steps:

@@ -10,14 +10,14 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import Channel
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.viewer.label_layers import label_layer, left_levels_note, rounded_note
-from napari_ngff.viewer.opened_layers import newest_labels
-from napari_ngff.viewer.picture import (
+from napari_ngff.viewer.layer_plan import (
     KEY,
     LayerOrigin,
     displayed,
     layer_arrays,
     start_of,
 )
+from napari_ngff.viewer.opened_layers import newest_labels
 from napari_ngff.viewer.streamed_levels import stream_levels
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Omero
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.groups import Group
-    from napari_ngff.viewer.picture import LayerData, Picture
+    from napari_ngff.viewer.layer_plan import LayerData, Picture
+    from napari_ngff.viewer.placing.layer_groups import Group
 
 __all__ = ["MOST_CHANNELS", "channel_count", "image_layers", "layers_of"]
 

@@ -11,8 +11,8 @@ from napari.layers import Labels
 from napari.utils.notifications import show_info
 
 from napari_ngff.store.sources.folder_source import local_folder
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.napari_private import select_on_insert
-from napari_ngff.viewer.picture import KEY, LayerOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.viewer.picture import Picture
+    from napari_ngff.viewer.layer_plan import Picture
 
 __all__ = [
     "keep_selected",

@@ -17,13 +17,13 @@ from napari_ngff.errors import (
 from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.hierarchy.location import METADATA_NAMES
 from napari_ngff.store.hierarchy.node import Node, open_node
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.contents import contents, plate_above
-from napari_ngff.viewer.frontend import ErrorReport, show_problems
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.layer_plan import is_joined
 from napari_ngff.viewer.layers import layers_of
+from napari_ngff.viewer.node_contents import contents, plate_above
 from napari_ngff.viewer.notices import counted, last_part, shorten
-from napari_ngff.viewer.picture import is_joined
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window_services import ErrorReport, show_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.groups import Group
-    from napari_ngff.viewer.picture import LayerData
+    from napari_ngff.viewer.layer_plan import LayerData
+    from napari_ngff.viewer.placing.layer_groups import Group
 
 __all__ = [
     "browse_folder",
@@ -103,11 +103,13 @@ def browse_folder(viewer: Any, node: Node) -> Browser:
     def open_path(path: str) -> None:
         def done(found: list[LayerData] | str) -> None:
             if isinstance(found, str):
-                frontend.show((found,), f"Not opened: {shorten(last_part(path))}")
+                window_services.show(
+                    (found,), f"Not opened: {shorten(last_part(path))}"
+                )
             else:
                 session.add(found, path)
 
-        frontend.run(partial(frontend.attempt, partial(read, path)), done)
+        window_services.run(partial(window_services.attempt, partial(read, path)), done)
 
     if not len(browser.path_opened):
         browser.path_opened.connect(open_path)
@@ -147,7 +149,7 @@ def read_layers(path: str | Path | Sequence[str]) -> list[Layer]:
     """
     from napari.layers import Layer
 
-    from napari_ngff.viewer.painting.painted import as_layers
+    from napari_ngff.viewer.painting.painted_layers import as_layers
 
     layers = as_layers(read(str(path) if isinstance(path, Path) else path))
     return [x if isinstance(x, Layer) else Layer.create(*x) for x in layers]
@@ -170,7 +172,9 @@ def read_node(node: Node) -> list[LayerData]:
     node_contents = contents(node, ErrorReport(), first_image=browsed is not None)
     if browsed is not None:
         # Before the layers, also where this is a worker: what it asks for comes first.
-        frontend.run_in_main(lambda: _browse(viewer, *browsed, node_contents.groups))
+        window_services.run_in_main(
+            lambda: _browse(viewer, *browsed, node_contents.groups)
+        )
     layers: list[LayerData] = []
     messages = list(node_contents.messages)
     for group in node_contents.groups:
@@ -186,7 +190,7 @@ def read_node(node: Node) -> list[LayerData]:
     errors = tuple(p for p in node_contents.problems if p.severity is Severity.ERROR)
     show(tuple(messages))
     for text, details in node_contents.notes:
-        frontend.show((details,), text)
+        window_services.show((details,), text)
     if viewer is not None and errors:
         show_problems(viewer, str(node), errors)
     return layers
@@ -195,13 +199,13 @@ def read_node(node: Node) -> list[LayerData]:
 def _browse(
     viewer: Any, node: Node, wells: Sequence[str] | None, groups: Sequence[Group]
 ) -> None:
-    if frontend.is_open(viewer):
-        session_of(viewer).browse(node).adopt_mosaics(groups, wells)
+    if window_services.is_open(viewer):
+        session_of(viewer).browse(node).adopt(groups, wells)
 
 
 def show(messages: tuple[str, ...]) -> None:
     """Show what was left out of a file that is opened."""
-    frontend.show(messages, f"Opened with {counted(len(messages), 'problem')}.")
+    window_services.show(messages, f"Opened with {counted(len(messages), 'problem')}.")
 
 
 def browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
@@ -254,11 +258,11 @@ def plain_reader(
             try:
                 viewer.open(one, plugin="napari")
             except Exception as error:  # noqa: BLE001  whatever zarr raises
-                frontend.show(
+                window_services.show(
                     (f"{one}: No array can be read. {error}",), "Not an OME-Zarr."
                 )
                 continue
-            frontend.show(
+            window_services.show(
                 (f"{one}: Opened as a plain zarr array.",), "Not an OME-Zarr."
             )
         return []

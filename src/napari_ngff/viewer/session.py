@@ -11,24 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from psygnal import Signal
 
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.alignment import save_alignment
-from napari_ngff.viewer.browsing.streaming import reread_layer
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.browsing.streaming import reread
 from napari_ngff.viewer.contrast import (
     measure_contrast,
     slider_range,
     stated_range,
 )
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.layers import MOST_CHANNELS, channel_count, image_layers
-from napari_ngff.viewer.moving import (
-    host,
-    learn_systems,
-    move,
-    place_on_sliders,
-    remade,
-    restore_place,
-    shown_system,
-)
 from napari_ngff.viewer.napari_private import make_current
 from napari_ngff.viewer.opened_layers import (
     keep_selected,
@@ -37,11 +28,20 @@ from napari_ngff.viewer.opened_layers import (
     show_value_alone,
 )
 from napari_ngff.viewer.painting.volumes import bring_back, fit_volumes
-from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.placing.move_layers import (
+    host,
+    learn_systems,
+    move,
+    place_on_sliders,
+    remade,
+    restore_place,
+    shown_system,
+)
+from napari_ngff.viewer.placing.system_views import choices
+from napari_ngff.viewer.placing.user_alignment import save_alignment
 from napari_ngff.viewer.saving.recovery import Recovery
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.streamed_levels import stream_of, stream_signals
-from napari_ngff.viewer.views import choices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.contrast import PixelContrast
-    from napari_ngff.viewer.picture import LayerData, Picture
+    from napari_ngff.viewer.layer_plan import LayerData, Picture
     from napari_ngff.viewer.streamed_levels import ImageStream
 
 __all__ = ["Session", "session_of", "show_more_channels"]
@@ -97,7 +97,7 @@ class Session:
 
     def _on_arrived(self, stream: ImageStream) -> None:
         viewer = self._viewer()
-        if viewer is None or not frontend.is_open(viewer):
+        if viewer is None or not window_services.is_open(viewer):
             return
         for layer in viewer.layers:
             if stream_of(layer) is stream:
@@ -117,7 +117,7 @@ class Session:
         layer = event.value
         viewer = self._viewer()
         if viewer is not None and hasattr(layer, "saver"):
-            frontend.welcome(viewer, layer)
+            window_services.welcome(viewer, layer)
         self.recovery.notice_layer(layer)
         if viewer is not None and not self._is_hinted:
             self._is_hinted = show_memory_hint(viewer, layer)
@@ -168,7 +168,7 @@ class Session:
             self.browser = Browser(viewer, node)
         self.recovery.watch_browser(self.browser)
         self.browsing.emit(self.browser)
-        frontend.show_browser(viewer)
+        window_services.show_browser(viewer)
         return self.browser
 
     def systems(self) -> dict[Reference, tuple[str, ...]]:
@@ -248,7 +248,7 @@ class Session:
         """Add layers that the reader made of a path, as if napari had opened it."""
         from napari.layers._source import layer_source
 
-        from napari_ngff.viewer.painting.painted import as_layer
+        from napari_ngff.viewer.painting.painted_layers import as_layer
 
         viewer = self._viewer()
         if viewer is not None:
@@ -272,7 +272,7 @@ class Session:
             layer.contrast_limits_range = slider_range(limits, layer.dtype, found.span)
             layer.contrast_limits = limits
 
-        frontend.run(lambda: measure_contrast(data), done)
+        window_services.run(lambda: measure_contrast(data), done)
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()
@@ -294,7 +294,7 @@ def show_more_channels(viewer: ViewerModel) -> None:
     picture = origin.picture if isinstance(origin, LayerOrigin) else None
     if picture is None or picture.image is not None or picture.label is not None:
         text = "Select a channel of an OME-Zarr image first."
-        frontend.show((text,), "No channel is selected.")
+        window_services.show((text,), "No channel is selected.")
         return
     origins = [one.metadata.get(KEY) for one in viewer.layers]
     known = {
@@ -308,6 +308,6 @@ def show_more_channels(viewer: ViewerModel) -> None:
     wanted = list(islice(left, MOST_CHANNELS))
     if not wanted:
         text = f"{picture.name} has no other channels."
-        frontend.show((text,), "All channels are shown.")
+        window_services.show((text,), "All channels are shown.")
         return
     session_of(viewer).add(image_layers(picture, shown=wanted), str(picture.node))

@@ -28,8 +28,8 @@ from napari_ngff.store.arrays.boxes import (
 )
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
-from napari_ngff.viewer import frontend
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ class PixelFetcher:
             self._run()
 
     def _run(self) -> None:
-        frontend.run(lambda: frontend.attempt(self._fetch), self._ended)
+        window_services.run(lambda: window_services.attempt(self._fetch), self._ended)
 
     def _fetch(self) -> None:
         concurrency = max(
@@ -308,11 +308,13 @@ class PixelFetcher:
             view.failed[cell] = time.monotonic()
             view.missing.pop(cell, None)
             text = error_text(error)
-            frontend.run_in_main(lambda: frontend.show((text,), "Image incomplete."))
+            window_services.run_in_main(
+                lambda: window_services.show((text,), "Image incomplete.")
+            )
         now = time.monotonic()
         if now - self._shown > REDRAW_INTERVAL:
             self._shown = now
-            frontend.tell_main((self, id(stream)), lambda: self._show(stream))
+            window_services.tell_main((self, id(stream)), lambda: self._show(stream))
 
     def _show(self, stream: ImageStream) -> None:
         # Nobody looks anew: a server that is down would be asked without an end.
@@ -332,7 +334,7 @@ class PixelFetcher:
                 self._wanted.clear()
                 self._running = False
         if failed is not None:
-            frontend.show((failed,), "Image incomplete.")
+            window_services.show((failed,), "Image incomplete.")
             return
         if not ended:
             self._run()

@@ -33,7 +33,7 @@ from napari_ngff.widgets.form_dialog import (
     main_window,
     shown_form,
 )
-from napari_ngff.widgets.look import Look, wrap
+from napari_ngff.widgets.theme_look import Look, wrap
 from napari_ngff.widgets.workers import run_in_worker
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
 
-from napari_ngff.viewer.frontend import set_drawing_hold
 from napari_ngff.viewer.label_layers import usual_colors
 from napari_ngff.viewer.napari_private import qt_viewer_of
+from napari_ngff.viewer.window_services import set_drawing_hold
 from napari_ngff.widgets.browser.host import install_browser
 from napari_ngff.widgets.browser.names_visual import install_names
 from napari_ngff.widgets.problem_sign import install_problem_sign

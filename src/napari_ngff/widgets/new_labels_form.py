@@ -25,6 +25,7 @@ from napari_ngff.viewer.images_to_label import (
     same_image,
     well_choices,
 )
+from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.new_labels import (
     free_name,
     is_shown,
@@ -32,7 +33,6 @@ from napari_ngff.viewer.painting.new_labels import (
     storage_problem,
     taken_names,
 )
-from napari_ngff.viewer.picture import KEY
 from napari_ngff.viewer.saving.sidecars import home_choices
 from napari_ngff.widgets.dialogs import ask_name
 from napari_ngff.widgets.form_dialog import (
@@ -41,7 +41,7 @@ from napari_ngff.widgets.form_dialog import (
     close_form,
     shown_form,
 )
-from napari_ngff.widgets.look import Look, wrap
+from napari_ngff.widgets.theme_look import Look, wrap
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

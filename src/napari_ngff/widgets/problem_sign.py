@@ -12,12 +12,12 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, QThread, QTimer
 from qtpy.QtWidgets import QApplication, QMainWindow, QMenu, QPushButton
 
-from napari_ngff.viewer.frontend import run, run_in_main, set_problem_host
 from napari_ngff.viewer.inspection import FileProblems, find_problems
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.napari_private import qt_window_of
 from napari_ngff.viewer.notices import counted, last_part
-from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window_services import run, run_in_main, set_problem_host
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.viewer.notices import shorten
-from napari_ngff.viewer.writer import layers_to_save, with_ending
+from napari_ngff.viewer.write_layers import layers_to_save, with_ending
 from napari_ngff.widgets.form_dialog import main_window
 from napari_ngff.widgets.saving.writing import write_in_window
 

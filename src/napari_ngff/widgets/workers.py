@@ -11,8 +11,8 @@ from qtpy.QtCore import Signal as QtSignal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.errors import error_text
-from napari_ngff.store.sources.remote_source import resume_reading, stop_reading
-from napari_ngff.viewer.frontend import set_runner, show
+from napari_ngff.store.sources.remote_source import resume, stop
+from napari_ngff.viewer.window_services import set_runner, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable

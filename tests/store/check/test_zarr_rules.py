@@ -14,7 +14,7 @@ from hostile.cases import group, image
 from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import NotOMEZarrError
-from napari_ngff.plate.screen import Screen
+from napari_ngff.plate.plate_contents import Screen
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.sources.folder_source import FolderSource

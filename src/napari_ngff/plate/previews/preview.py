@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.metadata.model import Omero
-    from napari_ngff.plate.previews.cache import PreviewCache
+    from napari_ngff.plate.previews.preview_cache import PreviewCache
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.sources.source import Source
 

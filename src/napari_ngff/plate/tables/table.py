@@ -8,7 +8,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.plate.layout import row_letters
+from napari_ngff.plate.plate_layout import row_letters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

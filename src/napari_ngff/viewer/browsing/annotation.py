@@ -14,11 +14,11 @@ from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO
-from napari_ngff.viewer import frontend, session
+from napari_ngff.viewer import session, window_services
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.browsing.positions import key_of
 from napari_ngff.viewer.painting.brush import PAINTING
-from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
@@ -76,7 +76,7 @@ class AnnotationRound:
         self.states.changed.connect(self.changed)
         browser.position_changed.connect(self._arrive_at_field)
         self._bind_keys(viewer)
-        frontend.run(self._list_fields, self._on_fields_listed)
+        window_services.run(self._list_fields, self._on_fields_listed)
         self._arrive_at_field(browser.position)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Browses a plate, a well or a collection of images in one viewer; no Qt.
 
 `session_of(viewer).browse(node)` gives the `Browser`. Methods named as questions
-(`fields_of`, `label_names`) read files: call them through `frontend.run`. Actions read
+(`fields_of`, `label_names`) read files: call them through `window_services.run`. Actions read
 in a worker by themselves and change layers in the main thread; of two actions only
 the later one counts.
 """
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.metadata.model import GroupKind
-from napari_ngff.plate.layout import MapWell, PlateMap, map_plate
-from napari_ngff.viewer import frontend
+from napari_ngff.metadata.model import Kind
+from napari_ngff.plate.plate_layout import MapWell, PlateMap, map_plate
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import camera_of
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
 from napari_ngff.viewer.browsing.display import Display
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.camera import Corners
     from napari_ngff.viewer.browsing.canvas_controls import CanvasClicks
-    from napari_ngff.viewer.groups import Group
+    from napari_ngff.viewer.placing.layer_groups import Group
 
 __all__ = ["Browser", "FieldPlace", "Position", "WellFields"]
 
@@ -122,7 +122,7 @@ class Browser:
     def geometry(self) -> int | None:
         """Number of wells of the plate that the map shows; None for what fits.
 
-        Can be set to a key of `napari_ngff.plate.layout.GEOMETRIES`.
+        Can be set to a key of `napari_ngff.plate.plate_layout.GEOMETRIES`.
         """
         return self._geometry
 
@@ -263,14 +263,17 @@ class Browser:
 
         def show_found(found: Node | str) -> None:
             if isinstance(found, str):
-                frontend.show((found,), f"Not opened: {shorten(last_part(path))}")
-            elif found.kind in (GroupKind.IMAGE, GroupKind.LABEL):
+                window_services.show(
+                    (found,), f"Not opened: {shorten(last_part(path))}"
+                )
+            elif found.kind in (Kind.IMAGE, Kind.LABEL):
                 self.show_field(None, path)
             else:
                 self.path_opened.emit(str(found))
 
-        frontend.run(
-            partial(frontend.attempt, partial(self._node.child, path)), show_found
+        window_services.run(
+            partial(window_services.attempt, partial(self._node.child, path)),
+            show_found,
         )
 
     def step_well(self, rows: int, columns: int) -> None:
@@ -401,7 +404,7 @@ class Browser:
         Parameters
         ----------
         groups
-            As `napari_ngff.viewer.contents.contents` gives them.
+            As `napari_ngff.viewer.node_contents.contents` gives them.
         wells
             Paths of the wells they show; all by default.
         """

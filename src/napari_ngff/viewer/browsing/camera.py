@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.metadata.model import WellField
-    from napari_ngff.plate.tiles import Place, WellCells
+    from napari_ngff.metadata.model import Field
+    from napari_ngff.plate.well_cells import Place, WellCells
 
 __all__ = [
     "MARGIN",

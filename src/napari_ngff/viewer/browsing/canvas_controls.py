@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
-    from napari_ngff.plate.layout import MapWell, PlateMap
+    from napari_ngff.plate.plate_layout import MapWell, PlateMap
     from napari_ngff.viewer.browsing.camera import Corners
     from napari_ngff.viewer.browsing.positions import BrowsedImages, Position
 

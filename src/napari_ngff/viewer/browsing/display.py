@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import (
     MARGIN,
     OVERVIEW_MARGIN,
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.metadata.model import WellField
-    from napari_ngff.plate.tiles import WellCells
+    from napari_ngff.metadata.model import Field
+    from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.camera import Corners
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
@@ -67,9 +67,9 @@ if TYPE_CHECKING:
         Slot,
     )
     from napari_ngff.viewer.browsing.shown_fields import DisplayObserver, FieldMove
-    from napari_ngff.viewer.groups import Group
-    from napari_ngff.viewer.saving.report import SaveResult
-    from napari_ngff.viewer.saving.saver import LayerSaver
+    from napari_ngff.viewer.placing.layer_groups import Group
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
+    from napari_ngff.viewer.saving.save_report import SaveResult
 
 __all__ = ["Display"]
 
@@ -135,11 +135,13 @@ class Display:
 
     def _is_open(self) -> bool:
         viewer = self._viewer()
-        return viewer is not None and frontend.is_open(viewer)
+        return viewer is not None and window_services.is_open(viewer)
 
     def _hold_drawing(self) -> Callable[[], None]:
         viewer = self._viewer()
-        return (lambda: None) if viewer is None else frontend.hold_drawing(viewer)
+        return (
+            (lambda: None) if viewer is None else window_services.hold_drawing(viewer)
+        )
 
     def _on_busy(self, busy: bool) -> None:
         if not busy:
@@ -375,7 +377,7 @@ class Display:
         """Let the fields before and after be prepared, until another is asked for."""
         shown, views = self.shown, self._layer_views()
         is_newest = self._task.current_turn().is_newest
-        frontend.run_later(
+        window_services.run_later(
             lambda: self.resolver.prefetch_neighbours(shown, views, is_newest)
         )
 

@@ -14,13 +14,13 @@ from psygnal import Signal
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO, FieldStates
 from napari_ngff.labels.label_classes import STATES
-from napari_ngff.viewer import frontend, settings
+from napari_ngff.viewer import settings, window_services
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.painting.brush import PAINTING
-from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import LabelChoices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.picture import KEY, LayerOrigin
 from napari_ngff.viewer.saving.attachment import renamed
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
-    from napari_ngff.viewer.saving.report import SaveResult
-    from napari_ngff.viewer.saving.saver import LayerSaver
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
+    from napari_ngff.viewer.saving.save_report import SaveResult
 
 __all__ = [
     "AnnotationStates",
@@ -156,7 +156,7 @@ def save_before_leaving(
         Called in the main thread, at once or later: whether the field may be left.
     """
     drawn = [layer for layer in layers if getattr(layer, "painting", False)]
-    if drawn and frontend.can_ask(viewer):
+    if drawn and window_services.can_ask(viewer):
         # The stroke that is being drawn belongs to the image on screen, to its end.
         call_after_stroke(
             drawn[0], partial(save_before_leaving, viewer, layers, answer)
@@ -166,7 +166,7 @@ def save_before_leaving(
     savers = [layer.saver for layer in painted]
     unsaved = [layer for layer in painted if layer.unsaved]
     if not (unsaved and settings.saves_when_moving_on()):
-        call_after_saves(savers, lambda: answer(frontend.settle(viewer, layers)))
+        call_after_saves(savers, lambda: answer(window_services.settle(viewer, layers)))
         return
     saved_until = {layer: layer.canvas.version for layer in unsaved}
 
@@ -174,13 +174,15 @@ def save_before_leaving(
         failed = [layer for layer in unsaved if layer.unsaved]
         if any(layer.canvas.version != saved_until[layer] for layer in failed):
             save_before_leaving(viewer, layers, answer)  # painted on meanwhile
-        elif failed and not frontend.can_ask(viewer):
+        elif failed and not window_services.can_ask(viewer):
             names = ", ".join(layer.name for layer in failed)
             reason = "Fix the problem, or remove these labels to continue."
-            frontend.show((f"{names}: {reason}",), "Labels not saved: the field stays.")
+            window_services.show(
+                (f"{names}: {reason}",), "Labels not saved: the field stays."
+            )
             answer(False)
         else:
-            answer(frontend.settle(viewer, layers))
+            answer(window_services.settle(viewer, layers))
 
     # Quietly: a failure is asked about below, and needs no second message.
     for saver in (layer.saver for layer in unsaved):
@@ -194,7 +196,7 @@ def call_after_stroke(layer: CanvasLabels, done: Callable[[], None]) -> None:
     def check_ended() -> None:
         layer.stroke_ended.disconnect(check_ended)
         # Not yet: napari is still busy with the stroke.
-        frontend.run(lambda: None, lambda _: done())
+        window_services.run(lambda: None, lambda _: done())
 
     layer.stroke_ended.connect(check_ended)
 
@@ -264,7 +266,7 @@ class AnnotationStates:
             if any_known and known is not None:
                 known.changed.emit()
 
-        frontend.run(find_any_state, report_states)
+        window_services.run(find_any_state, report_states)
 
     def state_of(self, key: str) -> str:
         """Return the state of a field; "to do" until the states are read."""
@@ -318,7 +320,7 @@ class AnnotationStates:
                 show_error(f"The state is not saved.\nField {key}: {error}")
             self.changed.emit()
 
-        frontend.run(write_state, finish_write)
+        window_services.run(write_state, finish_write)
 
 
 @dataclass(frozen=True, slots=True)

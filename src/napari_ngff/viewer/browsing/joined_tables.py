@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.labels.label_classes import PALETTE
-from napari_ngff.plate.layout import letters_index
+from napari_ngff.plate.plate_layout import letters_index
 from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
 from napari_ngff.plate.tables.table import AGGREGATIONS, CATEGORY, LABEL, WELL, Table
 from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
@@ -20,7 +20,7 @@ from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from napari_ngff.plate.layout import MapWell, PlateMap
+    from napari_ngff.plate.plate_layout import MapWell, PlateMap
     from napari_ngff.plate.tables.conditions import ColumnCondition
 
 __all__ = [

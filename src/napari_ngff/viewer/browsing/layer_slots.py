@@ -11,13 +11,13 @@ from napari.utils.notifications import show_warning
 
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.layers import MOST_CHANNELS
-from napari_ngff.viewer.painting.classes import classes_of_layer
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.painting.painted import as_layer, exchange
-from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.painting.painted_layers import as_layer, exchange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.plate.tiles import WellCells
+    from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.preparation import PreparedFields, Slot
-    from napari_ngff.viewer.groups import Group
-    from napari_ngff.viewer.painting.classes import Classes
-    from napari_ngff.viewer.picture import LayerData, Picture
+    from napari_ngff.viewer.layer_plan import LayerData, Picture
+    from napari_ngff.viewer.painting.layer_classes import Classes
+    from napari_ngff.viewer.placing.layer_groups import Group
 
 __all__ = ["FieldExtras", "LayerSlots", "swap_layer"]
 
@@ -237,8 +237,7 @@ class LayerSlots:
         if old is None or not swap_layer(old, data):
             self.take_layer(slot, self._replace_layer(viewer, slot, old, data))
         elif slot[1] == "labels":
-            # The layer has another saver now, which a window has to follow.
-            frontend.welcome(viewer, old)
+            window_services.welcome(viewer, old)
         if slot in self._lacking:
             visible = self._lacking.pop(slot)
         if visible is not None:

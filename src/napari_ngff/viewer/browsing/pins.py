@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.camera import CameraView, fit_camera
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.browsing.camera import CameraView, fit
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import prepare_layers
 from napari_ngff.viewer.browsing.shown_fields import ShownFields
 from napari_ngff.viewer.latest_task import LayerTask
-from napari_ngff.viewer.painting.painted import as_layer
-from napari_ngff.viewer.picture import KEY
+from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.painting.painted_layers import as_layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,7 +144,7 @@ class PinnedFields:
         self._task.start(prepare_pins, change_layers, failed=self._show_failed)
 
     def _show_failed(self, reason: str) -> None:
-        frontend.show((reason,), "Not compared: an image")
+        window_services.show((reason,), "Not compared: an image")
 
     def _fit_camera(self, viewer: ViewerModel) -> None:
         """Bring all compared fields in view."""

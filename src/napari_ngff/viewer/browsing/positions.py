@@ -26,8 +26,8 @@ if TYPE_CHECKING:
         ScreenArrangements,
         WellArrangement,
     )
-    from napari_ngff.plate.layout import PlateMap
-    from napari_ngff.plate.screen import FieldImage, Screen
+    from napari_ngff.plate.plate_contents import FieldImage, Screen
+    from napari_ngff.plate.plate_layout import PlateMap
     from napari_ngff.viewer.browsing.camera import Corners
 
 __all__ = [

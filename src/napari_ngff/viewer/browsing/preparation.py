@@ -13,12 +13,12 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text, may_p
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import WellChoice, open_mosaic
-from napari_ngff.plate.screen import Screen
+from napari_ngff.plate.plate_contents import Screen
 from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.positions import FieldRoute
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.browsing.positions import Route
 from napari_ngff.viewer.browsing.shown_fields import (
     AcquisitionChange,
     FieldEntry,
@@ -26,11 +26,11 @@ from napari_ngff.viewer.browsing.shown_fields import (
     ShownFields,
     WellStep,
 )
-from napari_ngff.viewer.contents import contents
-from napari_ngff.viewer.groups import mosaic_group
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.layers import image_layers, layers_of
+from napari_ngff.viewer.node_contents import contents
 from napari_ngff.viewer.painting.new_labels import label_data
-from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.placing.layer_groups import mosaic_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.plate.layout import MapWell, PlateMap
     from napari_ngff.plate.mosaic import Mosaic
-    from napari_ngff.plate.tiles import WellCells
+    from napari_ngff.plate.plate_layout import MapWell, PlateMap
+    from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.shown_fields import FieldNotices
-    from napari_ngff.viewer.groups import Group
-    from napari_ngff.viewer.picture import LayerData, Picture
+    from napari_ngff.viewer.layer_plan import LayerData, Picture
+    from napari_ngff.viewer.placing.layer_groups import Group
 
 __all__ = [
     "FieldResolver",
@@ -366,7 +366,7 @@ class FieldResolver:
         self._wells = read_map().wells
         # In reading order; None for the images of a node without wells.
         self._order = tuple(well.path for well in self._wells) or (None,)
-        self._on_error = frontend.ErrorReport()
+        self._on_error = window_services.ErrorReport()
         self._ready: dict[tuple[Position, tuple[int, ...]], PreparedFields] = {}
         self._save_count = 0
         self.use_arrangements(ScreenArrangements(Screen(node)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from napari_ngff.viewer import frontend
-from napari_ngff.viewer.browsing.positions import Position, inline_title
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.browsing.positions import Position, inline
 from napari_ngff.viewer.notices import counted, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from napari_ngff.plate.layout import PlateMap
+    from napari_ngff.plate.plate_layout import PlateMap
 
 __all__ = [
     "AcquisitionChange",
@@ -213,18 +213,22 @@ class FieldNotices:
 
     def show_failed(self, fields: ShownFields, reason: str) -> None:
         """Show why nothing of what was asked for is shown."""
-        frontend.show((reason,), f"Not shown: {shorten(self.name_fields(fields))}")
+        window_services.show(
+            (reason,), f"Not shown: {shorten(self.name_fields(fields))}"
+        )
 
     def show_missing(self, fields: ShownFields, messages: tuple[str, ...]) -> None:
         """Show what of an image or an overview is left out."""
-        frontend.show(messages, f"Shown in part: {shorten(self.name_fields(fields))}")
+        window_services.show(
+            messages, f"Shown in part: {shorten(self.name_fields(fields))}"
+        )
 
     def show_coarser(self, position: Position, reasons: tuple[str, ...]) -> None:
         """Show once of an image that its finest level cannot be read."""
         if reasons and position not in self._coarse:
             self._coarse.add(position)
-            title = inline_title(self._name_field(position))
-            frontend.show(reasons, f"Low resolution: {shorten(title)}")
+            title = inline(self._name_field(position))
+            window_services.show(reasons, f"Low resolution: {shorten(title)}")
 
     def show_skipped(self, well: str | None, reasons: Mapping[Position, str]) -> None:
         """Show once of a well why its first images were left out; from any thread."""
@@ -235,11 +239,11 @@ class FieldNotices:
         if len(reasons) > 1:
             title = inline_title(self._name_field(Position(well, "")))
             what = f"{len(reasons)} images" + (f" of {title}" if title else "")
-        frontend.show(tuple(reasons.values()), f"Not readable: {shorten(what)}")
+        window_services.show(tuple(reasons.values()), f"Not readable: {shorten(what)}")
 
     def show_not_compared(self, reasons: Mapping[Position, str]) -> None:
         """Show why images do not stand beside the one on screen."""
         what = counted(len(reasons), "image")
         if len(reasons) == 1:
-            what = inline_title(self._name_field(next(iter(reasons))))
-        frontend.show(tuple(reasons.values()), f"Not compared: {shorten(what)}")
+            what = inline(self._name_field(next(iter(reasons))))
+        window_services.show(tuple(reasons.values()), f"Not compared: {shorten(what)}")

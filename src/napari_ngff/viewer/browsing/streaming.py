@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.plate.mosaic_level import MosaicLevel
-    from napari_ngff.plate.tiles import WellCells
+    from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.store.arrays.boxes import Box
 
 __all__ = ["OversizedWells", "WellStream", "reread_layer"]
@@ -102,7 +102,9 @@ class WellStream:
         return True
 
     def _start_drawing(self) -> None:
-        frontend.run(lambda: frontend.attempt(self._draw_wells), self._on_drawn)
+        window_services.run(
+            lambda: window_services.attempt(self._draw_wells), self._on_drawn
+        )
 
     def _draw_wells(self) -> None:
         end = self._end
@@ -125,7 +127,7 @@ class WellStream:
             # Drawn again at once, it would fail again, without an end.
             self._running = False
             self._wanted.clear()
-            frontend.show((failed,), "The overview is not complete.")
+            window_services.show((failed,), "The overview is not complete.")
             self._finished()
             return
         if self._wanted and time.monotonic() < self._end:
@@ -185,7 +187,7 @@ def reread_layer(layer: Layer) -> None:
 def at_once() -> bool:
     """Tell whether there are no worker threads."""
     ran: list[bool] = []
-    frontend.run(lambda: True, ran.append)
+    window_services.run(lambda: True, ran.append)
     return bool(ran)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.plate.tables.files import read_found, table_names
-from napari_ngff.plate.tables.measuring import (
+from napari_ngff.plate.tables.measure_labels import (
     FieldPath,
     MeasureResult,
     count_field,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from psygnal import Signal
 
 from napari_ngff.plate.tables.files import read_table, write_frame
-from napari_ngff.plate.tables.measuring import FieldPath
+from napari_ngff.plate.tables.measure_labels import FieldPath
 from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, Table
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.joined_tables import (
     Coloring,
     JoinedTables,
@@ -34,8 +34,8 @@ from napari_ngff.viewer.browsing.table_offers import (
     read_offer,
 )
 from napari_ngff.viewer.latest_task import LatestTask
-from napari_ngff.viewer.painting.measuring import join_features, part_features
-from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -150,8 +150,8 @@ class PlateTables:
         return tuple(well.path for well in self.browser.map.wells)
 
     def find_tables(self) -> None:
-        """Find the tables and labels that can be chosen, in a worker."""
-        frontend.run(lambda: find_offers(self.browser), self._add_offers)
+        """Look which tables and labels there are, in a worker."""
+        window_services.run(lambda: find_offers(self.browser), self._add_offers)
 
     def _add_offers(self, offers: Sequence[TableOffer]) -> None:
         self.offers = tuple(dict.fromkeys((*self.offers, *offers)))
@@ -260,7 +260,7 @@ class PlateTables:
                 if found.problems:
                     # napari shows the first line, and the rest on a click.
                     count = f"Left out: {len(found.problems):,}."
-                    frontend.show(found.problems, count)
+                    window_services.show(found.problems, count)
 
         def gather_fields(turn: TaskTurn) -> GatheredTable | None:
             return gather_offer(node, offer, turn.report_progress, places, wells)

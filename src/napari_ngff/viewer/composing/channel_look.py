@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.metadata.model import Channel, ContrastWindow
-from napari_ngff.viewer.picture import KEY, LayerOrigin
+from napari_ngff.metadata.model import Channel, Window
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,14 +20,14 @@ from napari_ngff.viewer.composing.layer_axes import (
     ome_order,
     place_of,
 )
-from napari_ngff.viewer.saving.description import colors_of, properties_of
+from napari_ngff.viewer.saving.layer_description import colors_of, properties_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.metadata.model import Channel
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.picture import LayerData
+    from napari_ngff.viewer.layer_plan import LayerData
 
 __all__ = ["LayerComposition", "LayerPart", "compose"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.axes import SPACE_UNITS, TIME_UNITS
 from napari_ngff.metadata.systems import Axis
-from napari_ngff.viewer.units import UNITLESS, unit_name
+from napari_ngff.viewer.placing.units import UNITLESS, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

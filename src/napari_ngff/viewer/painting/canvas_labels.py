@@ -20,15 +20,10 @@ from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 from psygnal import Signal
 
-from napari_ngff.store.arrays.boxes import (
-    enclose_boxes,
-    intersect_boxes,
-    slice_inside,
-    whole_box,
-)
-from napari_ngff.viewer import frontend
+from napari_ngff.store.arrays.boxes import hull, inside, overlap, whole_box
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.canvas_data import CanvasData
-from napari_ngff.viewer.painting.tile import PaintedSlicing
+from napari_ngff.viewer.painting.screen_part import PaintedSlicing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,8 +32,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.viewer.painting.tile import ScreenPart
-    from napari_ngff.viewer.saving.saver import LayerSaver
+    from napari_ngff.viewer.painting.screen_part import ScreenPart
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 __all__ = ["CanvasLabels"]
 
@@ -70,7 +65,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         Labels that are locked: no tool replaces them.
     classes
         Named labels, as they shall be saved; None where they stay as in the file. See
-        `napari_ngff.viewer.painting.classes`.
+        `napari_ngff.viewer.painting.layer_classes`.
     is_exchanging
         Whether a field is just being replaced by another: no stroke begins then.
     """
@@ -319,12 +314,12 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         elif tile is not None and coarsest.number and coarsest.size <= THUMBNAIL_VOXELS:
             whole = whole_box(coarsest.shape)
             read = partial(self.canvas.read, coarsest.number, whole)
-            frontend.run(read, lambda _: self._refresh_thumbnail())
+            window_services.run(read, lambda _: self._refresh_thumbnail())
 
     def _show_anew(self, tile: ScreenPart) -> None:
         # Thousands of edits, or a server, take seconds for which no window shall stand.
         read = partial(self.canvas.read, tile.level.number, tile.box)
-        frontend.run(read, lambda _: self.refresh(extent=False))
+        window_services.run(read, lambda _: self.refresh(extent=False))
 
     def _append_to_undo_history(self, item: list[Edit]) -> None:
         joined = self.canvas.close_step() or item

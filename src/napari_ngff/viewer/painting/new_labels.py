@@ -15,8 +15,8 @@ from napari_ngff.store.arrays.drawable_pixels import ShownPixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.viewer.label_layers import FIRST_COLORS, label_colormap
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
-from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.layer_plan import LayerData
     from napari_ngff.viewer.painting.label_target import Sidecar
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.picture import LayerData
 
 __all__ = [
     "LabelChoices",
@@ -149,7 +149,7 @@ def new_labels(
         Where labels of this image cannot be saved, as on a plate overview, or cannot
         go where `sidecar` says.
     """
-    from napari_ngff.viewer.painting.painted import as_layer
+    from napari_ngff.viewer.painting.painted_layers import as_layer
 
     reason = storage_problem(layer)
     if reason:

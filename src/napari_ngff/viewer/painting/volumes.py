@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.viewer.bridge.regions import level_shapes
-from napari_ngff.viewer.picture import KEY
+from napari_ngff.viewer.layer_plan import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,16 +19,16 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.label_layers import FIRST_COLORS
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
-from napari_ngff.viewer.picture import KEY, LayerOrigin
-from napari_ngff.viewer.saving.description import Description
-from napari_ngff.viewer.saving.report import reported_journal
-from napari_ngff.viewer.saving.saver import LayerSaver
+from napari_ngff.viewer.saving.layer_description import Description
+from napari_ngff.viewer.saving.layer_saver import LayerSaver
+from napari_ngff.viewer.saving.save_report import reported_journal
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Multiscale
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.saving.saver import Finish
+    from napari_ngff.viewer.saving.layer_saver import Finish
 
 __all__ = ["attach", "attach_new", "ratios_of", "renamed"]
 

@@ -21,14 +21,14 @@ from napari_ngff.labels.kept_edits import (
     find_kept_edits,
     place_text,
 )
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.notices import shorten
-from napari_ngff.viewer.painting.classes import classes_of_layer
 from napari_ngff.viewer.painting.label_target import TARGET
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.picture import KEY, LayerOrigin, is_joined
-from napari_ngff.viewer.saving.report import reported_journal
+from napari_ngff.viewer.saving.save_report import reported_journal
 from napari_ngff.viewer.settings import last_tool, note_tool
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.positions import Position
-    from napari_ngff.viewer.saving.saver import LayerSaver
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 __all__ = [
     "Recovery",
@@ -113,7 +113,7 @@ def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
     dead = delete_journal(folder).tokens
     writer = None if saver is None else saver.writer
     if writer is not None and dead:
-        frontend.run(lambda: writer.sweep_leftovers(dead), lambda _: None)
+        window_services.run(lambda: writer.sweep_leftovers(dead), lambda _: None)
 
 
 def describe_edits(
@@ -193,7 +193,7 @@ class Recovery:
         layer = None if viewer is None else viewer.layers.selection.active
         if is_dirty and isinstance(layer, OMEZarrLabels) and layer.tool() != self._tool:
             self._tool = layer.tool()
-            frontend.run(partial(note_tool, self._tool), lambda _: None)
+            window_services.run(partial(note_tool, self._tool), lambda _: None)
 
     def watch_browser(self, browser: Browser) -> None:
         """Look for edits of all that a browser can show, and of what it shows later."""
@@ -206,20 +206,20 @@ class Recovery:
     def look(self, nodes: Iterable[Node], places: Iterable[str] = ()) -> None:
         """Look for edits of groups, soon, with all else that is looked for by then."""
         viewer = self._viewer()
-        if viewer is None or not frontend.can_ask(viewer):
+        if viewer is None or not window_services.can_ask(viewer):
             return
         self._nodes |= {str(node): node for node in nodes}
         self._places |= set(places)
         if not self._begun and not self._asking and (self._nodes or self._places):
             self._begun = True
-            frontend.run(lambda: None, self._start)
+            window_services.run(lambda: None, self._start)
 
     def _start(self, _: Any = None) -> None:
         self._begun = False
         nodes, places = tuple(self._nodes.values()), tuple(self._places)
         self._nodes, self._places = {}, set()
         answered, self._answered = self._answered, set()
-        frontend.run(
+        window_services.run(
             partial(find_kept_edits, nodes, places),
             lambda found: self._offer([x for x in found if x.folder not in answered]),
         )
@@ -237,15 +237,15 @@ class Recovery:
             return
         self._asking = True
         try:
-            answer, chosen = frontend.offer_edits(viewer, found)
+            answer, chosen = window_services.offer_edits(viewer, found)
         finally:
             self._asking = False
         # What was opened meanwhile is of the same opening: no second question for it.
         again = bool(self._nodes or self._places)
         self._answered = {kept.folder for kept in found} if again else set()
-        if answer == frontend.RESTORE:
+        if answer == window_services.RESTORE:
             self.restore(chosen)
-        elif answer == frontend.DISCARD:
+        elif answer == window_services.DISCARD:
             for kept in chosen:
                 self._discard(viewer, kept)
         self.look([])
@@ -325,7 +325,7 @@ class Recovery:
             return True
         self._restoring.add(kept.folder)
         order = _level_order(shown.canvas, base.level_shapes[base.data_level])
-        frontend.run(
+        window_services.run(
             partial(_try_to_open, shown, kept, order[:2]),
             lambda opened: self._take_over(viewer, shown, kept, opened, order[2:]),
         )
@@ -373,7 +373,7 @@ class Recovery:
             f"{count_edits(kept)}. Press Ctrl+S to save."
         )
         if drawn is not None:
-            frontend.run(
+            window_services.run(
                 partial(_rasterise_levels, drawn, levels),
                 lambda _: shown.canvas.take_rasterised(drawn),
             )

@@ -17,12 +17,12 @@ from napari_ngff.labels.places.sidecar import (
 )
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.label_layers import label_layer
-from napari_ngff.viewer.moving import LOOK
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, Picture, frame_of, is_joined
 from napari_ngff.viewer.notices import shorten
 from napari_ngff.viewer.painting.label_target import TARGET
-from napari_ngff.viewer.picture import KEY, LayerOrigin, Picture, frame_of, is_joined
+from napari_ngff.viewer.placing.move_layers import LOOK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.groups import Reading
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.placing.layer_groups import Reading
 
 __all__ = [
     "LabelCopy",
@@ -156,7 +156,7 @@ class LabelCopy:
         """Begin to copy; tell the user when it is done, or why not."""
         layer = self._layer()
         self._reason = getattr(layer, "read_only", "")
-        frontend.run(self._work, self._done)
+        window_services.run(self._work, self._done)
 
     def cancel(self) -> None:
         """Stop copying; nothing is left of it. Removing the layer does so, too."""
@@ -203,7 +203,7 @@ class LabelCopy:
     def _replace(self, viewer: ViewerModel, layer: Any, copy: Picture) -> None:
         from napari.utils.notifications import show_info
 
-        from napari_ngff.viewer.painting.painted import as_layer
+        from napari_ngff.viewer.painting.painted_layers import as_layer
 
         data, keywords, kind = label_layer(copy, frame_of(self._image))
         look = {name: getattr(layer, name) for name in LOOK}

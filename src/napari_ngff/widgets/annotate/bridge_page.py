@@ -14,7 +14,12 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.viewer.bridge.handover import plan, results
-from napari_ngff.viewer.bridge.merging import HOW, PreparedMerge, prepare, worked_on
+from napari_ngff.viewer.bridge.merge_result import (
+    HOW,
+    PreparedMerge,
+    prepare,
+    worked_on,
+)
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
 from napari_ngff.widgets.annotate.export_box import ExportBox
 from napari_ngff.widgets.annotate.region_form import RegionForm, choice_box

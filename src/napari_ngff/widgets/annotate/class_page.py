@@ -20,14 +20,14 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.errors import error_text
 from napari_ngff.store.write.write_file import replace_file
-from napari_ngff.viewer.painting.classes import classes_of_layer, counts
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer, counts
 from napari_ngff.widgets.annotate.class_table import ClassTable
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from napari_ngff.viewer.painting.classes import Classes
+    from napari_ngff.viewer.painting.layer_classes import Classes
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = ["ClassPage"]

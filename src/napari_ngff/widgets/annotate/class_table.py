@@ -19,11 +19,11 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.labels.label_classes import STATES
-from napari_ngff.viewer.painting.classes import KEYS, unit_of_area
+from napari_ngff.viewer.painting.layer_classes import KEYS, unit_of_area
 
 if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.viewer.painting.classes import Classes
+    from napari_ngff.viewer.painting.layer_classes import Classes
 
 __all__ = ["ClassModel", "ClassTable"]
 

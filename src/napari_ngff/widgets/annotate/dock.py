@@ -30,9 +30,9 @@ from napari_ngff.widgets.annotate.round_bar import RoundBar
 from napari_ngff.widgets.annotate.volume_page import VolumePage
 from napari_ngff.widgets.docking import Docking
 from napari_ngff.widgets.installation import install
-from napari_ngff.widgets.look import Look
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from napari_ngff.widgets.saving.save_controls import SaveControls
+from napari_ngff.widgets.theme_look import Look
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.viewer.bridge.exporting import export_boxes, export_outlines
+from napari_ngff.viewer.bridge.export_labels import export_boxes, export_outlines
 from napari_ngff.viewer.bridge.regions import level_shapes
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 

@@ -10,10 +10,10 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.viewer.painting.measuring import LayerMeasuring, nodes_of
+from napari_ngff.viewer.painting.layer_measuring import LayerMeasuring, nodes_of
 from napari_ngff.widgets.dialogs import ask_table_file
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
-from napari_ngff.widgets.look import Look, wrap
+from napari_ngff.widgets.theme_look import Look, wrap
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

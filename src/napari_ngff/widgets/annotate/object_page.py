@@ -21,7 +21,6 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.bridge.regions import label_region
-from napari_ngff.viewer.painting.classes import unit_of_area
 from napari_ngff.viewer.painting.instances import (
     Regrouping,
     absorb,
@@ -30,6 +29,7 @@ from napari_ngff.viewer.painting.instances import (
     show_region,
     split,
 )
+from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
-from napari_ngff.viewer.bridge.volume import plan_volume, show_volume
+from napari_ngff.viewer.bridge.view_volume import plan_volume, show_volume
 from napari_ngff.widgets.annotate.region_form import RegionForm
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 
-from napari_ngff.metadata.model import GroupKind
-from napari_ngff.plate.previews.cache import PreviewCache
+from napari_ngff.metadata.model import Kind
 from napari_ngff.plate.previews.preview import PreviewReader
+from napari_ngff.plate.previews.preview_cache import PreviewCache
 from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
 from napari_ngff.viewer.browsing.browser import WellFields
 from napari_ngff.viewer.browsing.canvas_controls import FIELD_KEYS
@@ -33,7 +33,7 @@ from napari_ngff.widgets.docking import (
     show_dock,
 )
 from napari_ngff.widgets.installation import install
-from napari_ngff.widgets.look import Look
+from napari_ngff.widgets.theme_look import Look
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:

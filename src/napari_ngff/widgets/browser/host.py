@@ -9,13 +9,13 @@ from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.browsing.camera import MARGIN, OVERVIEW_MARGIN, is_fitted
-from napari_ngff.viewer.frontend import (
+from napari_ngff.viewer.napari_private import qt_window_of
+from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window_services import (
     run_in_main,
     set_browser_host,
     set_window_check,
 )
-from napari_ngff.viewer.napari_private import qt_window_of
-from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.docking import BROWSER, find_dock, show_dock
 
 __all__ = ["browser_of", "install_browser", "show_browser"]

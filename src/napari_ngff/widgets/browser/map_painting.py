@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from qtpy.QtCore import QPoint, QRect, Qt
 from qtpy.QtGui import QColor, QPainter, QPen, QPolygon
 
-from napari_ngff.plate.layout import MapWell, PlateMap
+from napari_ngff.plate.plate_layout import MapWell, PlateMap
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from qtpy.QtCore import QEvent
     from qtpy.QtGui import QImage, QPaintEvent, QResizeEvent, QWheelEvent
 
-    from napari_ngff.plate.layout import MapWell, PlateMap
+    from napari_ngff.plate.plate_layout import MapWell, PlateMap
     from napari_ngff.viewer.browsing.field_labels import WellStates
 
 __all__ = ["MapSurface"]

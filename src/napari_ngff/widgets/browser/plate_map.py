@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from qtpy.QtCore import QEvent
     from qtpy.QtGui import QContextMenuEvent, QHelpEvent, QKeyEvent, QMouseEvent
 
-    from napari_ngff.plate.layout import MapWell
+    from napari_ngff.plate.plate_layout import MapWell
     from napari_ngff.viewer.browsing.joined_tables import WellDetails
 
 __all__ = ["STEPS", "PlateMapView"]

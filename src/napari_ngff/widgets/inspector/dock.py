@@ -23,7 +23,6 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.store.check.repair import REPAIRS
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.frontend import attempt, run
 from napari_ngff.viewer.inspection import (
     Details,
     Entry,
@@ -42,6 +41,7 @@ from napari_ngff.viewer.latest_task import LatestTask
 from napari_ngff.viewer.notices import counted
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
+from napari_ngff.viewer.window_services import attempt, run
 from napari_ngff.widgets.dialogs import ask
 from napari_ngff.widgets.docking import Docking
 from napari_ngff.widgets.drops import DropTarget
@@ -50,8 +50,8 @@ from napari_ngff.widgets.inspector.pages import FactPage, JsonPage, UndoRepair
 from napari_ngff.widgets.inspector.problem_table import ProblemTable
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
 from napari_ngff.widgets.installation import install
-from napari_ngff.widgets.look import Look
 from napari_ngff.widgets.problem_sign import problem_sign_of
+from napari_ngff.widgets.theme_look import Look
 from napari_ngff.widgets.widget_tasks import alive_check
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 from qtpy.compat import isalive
 from qtpy.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal  # type: ignore[attr-defined]
 
-from napari_ngff.viewer.frontend import attempt, run
 from napari_ngff.viewer.inspection import Entry, children
+from napari_ngff.viewer.window_services import attempt, run
 
 __all__ = ["HierarchyModel"]
 

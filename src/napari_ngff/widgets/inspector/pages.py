@@ -11,8 +11,8 @@ from qtpy.QtCore import Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QPushButton, QTextBrowser, QWidget
 from superqt import QSearchableTreeWidget
 
-from napari_ngff.viewer.frontend import attempt, run
 from napari_ngff.viewer.inspection import shortened, undo
+from napari_ngff.viewer.window_services import attempt, run
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QShowEvent

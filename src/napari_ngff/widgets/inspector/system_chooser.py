@@ -21,8 +21,8 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer.inspection import homes_of, is_named, node_of
+from napari_ngff.viewer.placing.system_views import system_name
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.views import system_name
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

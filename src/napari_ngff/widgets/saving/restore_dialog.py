@@ -15,7 +15,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.saving.recovery import describe_edits
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import DISCARD, LATER, RESTORE
@@ -33,7 +33,11 @@ ONE = "{} {} not saved. Restore {}?"
 
 SEVERAL = "Edits of {} label images were not saved. Restore them?"
 
-LOST = {RESTORE: frontend.RESTORE, DISCARD: frontend.DISCARD, LATER: frontend.LATER}
+LOST = {
+    RESTORE: window_services.RESTORE,
+    DISCARD: window_services.DISCARD,
+    LATER: window_services.LATER,
+}
 
 
 class RestoreDialog(QDialog):
@@ -95,7 +99,7 @@ class RestoreDialog(QDialog):
 def ask_to_restore(
     parent: Any, found: Sequence[KeptEdits], name_of: Callable[[KeptEdits], str]
 ) -> tuple[str, Sequence[KeptEdits]]:
-    """Ask in one dialog; see `frontend.offer_edits`.
+    """Ask in one dialog; see `window_services.offer_edits`.
 
     `name_of` names the field of edits, or gives "".
     """

@@ -15,14 +15,14 @@ from napari_ngff.viewer.painting.paint import (
     save_labels,
     select_next_label,
 )
-from napari_ngff.viewer.saving.state import SaveWatch
+from napari_ngff.viewer.saving.save_state import SaveWatch
 from napari_ngff.widgets.saving.label_overlays import install_overlays
 
 if TYPE_CHECKING:
     from psygnal import SignalInstance
     from qtpy.QtWidgets import QFormLayout
 
-    from napari_ngff.viewer.saving.saver import LayerSaver
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 __all__ = ["SaveControls", "install_controls"]
 

@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QProgressDialog
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from napari_ngff.viewer.saving.saver import LayerSaver
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 __all__ = ["SaveProgress", "wait_for"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
-from napari_ngff.viewer import frontend
+from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.field_labels import image_address
 from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.notices import last_part
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
-    from napari_ngff.viewer.saving.saver import LayerSaver
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 __all__ = ["Guard", "install_guard"]
 
@@ -144,7 +144,7 @@ class Guard(QObject):
     def settled(self, layers: Iterable[Any]) -> bool:
         """Ask what to do with unsaved labels, and do it; False where they shall stay.
 
-        What is not saved is let go of: see `frontend.settle`.
+        What is not saved is let go of: see `window_services.settle`.
         """
         savers = _unsaved(layers)
         answer = self._ask(savers)
@@ -227,7 +227,7 @@ def _close(guard: weakref.ref[Guard]) -> None:
 
 
 class _WindowAttendant:
-    """Looks after the labels of all windows; see `frontend.Attendant`."""
+    """Looks after the labels of all windows; see `window_services.Attendant`."""
 
     def __init__(self) -> None:
         self._progress = SaveProgress(_tell_status)
@@ -242,7 +242,7 @@ class _WindowAttendant:
         """Ask what to do with edits that were not saved."""
         watching = _guard_of(viewer)
         if watching is None:
-            return frontend.LATER, ()
+            return window_services.LATER, ()
         return ask_to_restore(watching.parent(), found, partial(_title, viewer))
 
     def can_ask(self, viewer: ViewerModel) -> bool:
@@ -305,4 +305,4 @@ def _tell_status(saver: LayerSaver) -> None:
 
 def install_guard() -> None:
     """Watch the window of every viewer in which labels are painted."""
-    frontend.set_attendant(_WindowAttendant())
+    window_services.set_attendant(_WindowAttendant())

@@ -15,14 +15,14 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.viewer.writer import named, write
+from napari_ngff.viewer.write_layers import named, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
-    from napari_ngff.viewer.picture import LayerData
+    from napari_ngff.viewer.layer_plan import LayerData
 
 __all__ = ["write_in_window"]
 

@@ -1,0 +1,62 @@
+"""Levels for a whole plate that are coarser than all of its images.
+
+napari reads the coarsest level whole. Of a plate whose images have one level only, or
+few, that would be more than there is memory.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from napari_ngff.plate import kept_planes
+from napari_ngff.store.arrays.lazy_array import BlankArray
+
+if TYPE_CHECKING:
+    from napari_ngff.store.pyramids.pyramid import Pyramid
+
+__all__ = ["deepened"]
+
+
+def deepened(
+    model: Pyramid, far: tuple[int, int], size: tuple[int, int], itemsize: int
+) -> Pyramid:
+    """Add levels to the pyramid of an image until a plate of such images is small.
+
+    Fields have no array for those levels, so every so manieth voxel of another one is
+    taken, see `napari_ngff.plate.level_view`.
+
+    Parameters
+    ----------
+    far
+        Height and width of the plate, in voxels of level 0.
+    size
+        Those of the image.
+    itemsize
+        Bytes of a voxel.
+    """
+    levels, described = list(model.levels), list(model.multiscale.levels)
+
+    def nbytes() -> int:
+        sides = zip(far, size, levels[-1].shape[-2:], strict=True)
+        return itemsize * math.prod(math.ceil(n * own / full) for n, full, own in sides)
+
+    while nbytes() > kept_planes.PLANE_BYTES and max(levels[-1].shape[-2:]) > 1:
+        last, before = levels[-1], described[-1]
+        shape = tuple(-(-n // 2) for n in last.shape[-2:])
+        chunks = tuple(map(min, last.chunks[-2:], shape))
+        scale = [
+            step * own / new
+            for step, own, new in zip(
+                before.scale[-2:], last.shape[-2:], shape, strict=True
+            )
+        ]
+        levels.append(
+            BlankArray(
+                (*last.shape[:-2], *shape), (*last.chunks[:-2], *chunks), last.dtype
+            )
+        )
+        described.append(replace(before, path="", scale=(*before.scale[:-2], *scale)))
+    multiscale = replace(model.multiscale, levels=tuple(described))
+    return replace(model, multiscale=multiscale, levels=tuple(levels))

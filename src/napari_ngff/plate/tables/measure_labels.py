@@ -1,0 +1,376 @@
+"""Measures the labels of an image, a well, a plate or a collection, as dask tasks.
+
+A task is one field, or one block of an image that was named itself. They go to the
+workers in batches: nothing but tables of finished fields is kept.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import (
+    AccessError,
+    NodeNotFoundError,
+    OMEZarrError,
+    UnsupportedError,
+)
+from napari_ngff.metadata.model import Kind
+from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_layout import map_plate
+from napari_ngff.plate.tables.files import find_table, table_names
+from napari_ngff.plate.tables.labelled_image import (
+    LabelledImage,
+    labels_of,
+    open_labelled,
+)
+from napari_ngff.plate.tables.statistics import joined
+from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
+from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.threads import CORES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from napari_ngff.plate.tables.statistics import LabelStatistics
+    from napari_ngff.store.hierarchy.location import Location
+    from napari_ngff.store.hierarchy.node import Node
+
+__all__ = [
+    "FieldPath",
+    "MeasureResult",
+    "count_field",
+    "measure",
+    "measure_field",
+    "places_of",
+    "table_of_field",
+]
+
+PER_WORKER = 4
+"""Tasks of one batch for each worker: between batches is told how far it is."""
+
+NO_CLUSTER = (
+    "A scheduler of dask needs the package distributed."
+    " Run: pip install 'napari-ngff[distributed]'"
+)
+WAIT = 10
+"""Seconds to wait for a scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """A field of a plate, a well or a collection.
+
+    Attributes
+    ----------
+    well
+        Path of the well; None where there are none.
+    field
+        Path of the image in the well or the collection.
+    """
+
+    well: str | None
+    field: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasureResult:
+    """What was found.
+
+    Attributes
+    ----------
+    frame
+        A pandas.DataFrame as `LabelledImage.frame` makes it, behind `WELL` (the name
+        of the well, "B03") and `FIELD` where there are any.
+    problems
+        Why fields are left out, each with its place.
+    without
+        How many fields have no such labels.
+    found, total
+        In how many of how many images they are; wells that cannot be read have none.
+    """
+
+    frame: Any
+    problems: tuple[str, ...] = ()
+    without: int = 0
+    found: int = 1
+    total: int = 1
+
+
+def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[FieldPath, ...]:
+    """Read which fields there are; wells that cannot be read are left out.
+
+    Parameters
+    ----------
+    node
+        A plate, a well or a collection.
+    wells
+        Paths of those that count; all by default.
+    """
+    return _look_up(node, wells)[0]
+
+
+def _look_up(
+    node: Node, wells: Iterable[str] | None
+) -> tuple[tuple[FieldPath, ...], tuple[str, ...]]:
+    """Read which fields there are, and why wells are left out."""
+    screen = Screen(node)
+    plate = node.metadata.plate
+    listed: list[str | None] = [None]
+    if plate is not None:
+        chosen = None if wells is None else set(wells)
+        paths = (well.path for well in map_plate(plate).wells)
+        listed = [path for path in paths if chosen is None or path in chosen]
+    found, problems = [], []
+    for well in listed:
+        try:
+            found += [FieldPath(well, field.path) for field in screen.fields(well)]
+        except (OMEZarrError, OSError) as error:
+            problems.append(f"{node.location.join_path(well or '')}: {error}")
+    return tuple(found), tuple(problems)
+
+
+def measure_field(location: Location, zarr_format: int, label: str) -> Any:
+    """Measure one image: a task for a worker.
+
+    Returns
+    -------
+    pandas.DataFrame, str or None
+        A text says why it cannot be measured; None where it has no such labels.
+    """
+    return _of_labels(location, zarr_format, label, LabelledImage.measure_all)
+
+
+def count_field(location: Location, zarr_format: int, label: str) -> Any:
+    """Count the labels of one image, which are not 0: a task like `measure_field`."""
+    return _of_labels(location, zarr_format, label, LabelledImage.count)
+
+
+def _of_labels(
+    location: Location,
+    zarr_format: int,
+    label: str,
+    step: Callable[[LabelledImage], Any],
+) -> Any:
+    def look() -> Any:
+        node = read_node(location, zarr_format)
+        labels = labels_of(node, label)
+        return None if labels is None else step(open_labelled(node, labels))
+
+    return _looked(look)
+
+
+def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
+    """Read the table of a name of one image: a task like `measure_field`."""
+
+    def look() -> Any:
+        node = read_node(location, zarr_format)
+        if name not in table_names(node):
+            return None
+        frame, region = find_table(node, name)
+        frame = frame.drop(columns=[WELL, FIELD], errors="ignore")
+        frame.attrs["region"] = region  # stays where all fields say the same
+        return frame
+
+    return _looked(look)
+
+
+def _looked(look: Callable[[], Any]) -> Any:
+    try:
+        return look()
+    except (OMEZarrError, OSError) as error:
+        return str(error)
+
+
+def measure(
+    node: Node,
+    label: str | Node,
+    places: Sequence[FieldPath] | None = None,
+    *,
+    wells: Iterable[str] | None = None,
+    scheduler: str | None = None,
+    goes_on: Callable[[int, int], bool] | None = None,
+    task: Callable[..., Any] = measure_field,
+) -> MeasureResult | None:
+    """Measure labels.
+
+    Parameters
+    ----------
+    node
+        An image, a plate, a well or a collection.
+    label
+        Name of the labels; of an image also themselves.
+    places
+        Which fields of a plate, a well or a collection; all by default.
+    wells
+        Paths of the wells that count, where no fields are named; all by default.
+    scheduler
+        Address of a scheduler of dask.distributed ("tcp://..."), whose workers see
+        the same paths; by default threads of this process.
+    goes_on
+        Told how many of how many tasks are done; False gives up.
+    task
+        What is done to each field; a single image is always measured.
+
+    Returns
+    -------
+    Measured or None
+        None where it was given up.
+
+    Raises
+    ------
+    NodeNotFoundError
+        Where no image has such labels.
+    UnsupportedError
+        Where there is nothing that can be measured, or distributed is missing.
+    OMEZarrError, OSError
+        Where the only image, or the scheduler, cannot be read.
+    """
+    keeps_going = goes_on or (lambda done, total: True)
+    with _workers(scheduler) as (compute, batch):
+        if node.kind in (
+            GroupKind.PLATE,
+            GroupKind.WELL,
+            GroupKind.COLLECTION,
+            GroupKind.SCENE,
+        ):
+            chosen, lost = _look_up(node, wells) if places is None else (places, ())
+            run = _MeasureRun(compute, batch, keeps_going, task)
+            return _measure_fields(node, label, chosen, lost, run)
+        return _measure_image(
+            node, label, _MeasureRun(compute, batch, keeps_going, task)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _MeasureRun:
+    compute: Callable[[list[Any]], Sequence[Any]]
+    batch: int
+    goes_on: Callable[[int, int], bool]
+    task: Callable[..., Any]
+
+    def results(self, tasks: Iterable[Any], total: int) -> Iterator[Any]:
+        """Yield what tasks return, in order; ends early with None if given up."""
+        waiting, done = iter(tasks), 0
+        while part := list(islice(waiting, self.batch)):
+            yield from self.compute(part)
+            done += len(part)
+            if not self.goes_on(done, total):
+                yield GIVEN_UP
+                return
+
+
+GIVEN_UP = object()
+
+
+@contextmanager
+def _workers(
+    scheduler: str | None,
+) -> Iterator[tuple[Callable[[list[Any]], Sequence[Any]], int]]:
+    """Give a function that computes tasks, and how many it should get at once."""
+    from dask.base import compute
+
+    if scheduler is None:
+        yield (
+            lambda tasks: compute(*tasks, scheduler="threads", num_workers=CORES),
+            CORES * PER_WORKER,
+        )
+        return
+    if find_spec("distributed") is None:
+        raise UnsupportedError(NO_CLUSTER)
+    from distributed import Client
+
+    try:
+        client = Client(scheduler, timeout=WAIT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        msg = f"No scheduler of dask answers at {scheduler}: {error}."
+        raise AccessError(msg) from error
+    with client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            msg = f"The scheduler at {scheduler} has no workers."
+            raise UnsupportedError(msg)
+
+        def gathered(tasks: list[Any]) -> Sequence[Any]:
+            try:
+                return client.gather(client.compute(tasks))  # type: ignore[no-any-return]
+            except (OMEZarrError, OSError):
+                raise
+            # Workers that die, lack this package, or are cancelled raise as they like.
+            except Exception as error:
+                msg = f"The workers of {scheduler} did not finish: {error}"
+                raise AccessError(msg) from error
+
+        yield gathered, threads * PER_WORKER
+
+
+def _measure_image(
+    node: Node, label: str | Node, run: _MeasureRun
+) -> MeasureResult | None:
+    from dask.delayed import delayed
+
+    image = open_labelled(node, label)
+    boxes = list(image.blocks())
+    step = delayed(LabelledImage.measure, pure=False)
+    parts: dict[tuple[int, ...], LabelStatistics] = {}
+    for result in run.results((step(image, box) for box in boxes), len(boxes)):
+        if result is GIVEN_UP:
+            return None
+        outer, found = result
+        parts[outer] = joined([parts[outer], found]) if outer in parts else found
+    return MeasureResult(image.frame(parts))
+
+
+def _measure_fields(
+    node: Node,
+    label: str | Node,
+    places: Sequence[FieldPath],
+    lost: Sequence[str],
+    run: _MeasureRun,
+) -> MeasureResult | None:
+    import pandas as pd
+    from dask.delayed import delayed
+
+    step = delayed(run.task, pure=False)
+    plate = node.metadata.plate
+    wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
+    where = {place: node.location.join_path(_path(place)) for place in places}
+    tasks = (step(where[place], node.zarr_format, label) for place in places)
+    frames, problems, without = [], [*lost], 0
+    results = run.results(tasks, len(places))
+    for result, place in zip(results, places, strict=False):
+        if result is GIVEN_UP:
+            return None
+        if result is None:
+            without += 1
+        elif isinstance(result, str):
+            problems.append(f"{where[place]}: {result}")
+        else:
+            result.insert(0, FIELD, place.field)
+            if place.well is not None:
+                result.insert(0, WELL, wells[place.well])
+            frames.append(result)
+    if not frames:
+        of = f"{node}: none of the images that were looked at ({len(places)})"
+        reason = "; ".join(problems[:3]).rstrip(".")
+        raise NodeNotFoundError(f"{of} has {label!r}{reason and ': '}{reason}.")
+    _widen(frames)
+    frame = pd.concat(frames, ignore_index=True)
+    return MeasureResult(frame, tuple(problems), without, len(frames), len(places))
+
+
+def _widen(frames: Sequence[Any]) -> None:
+    """Keep ids whole where some fields have them as uint64: joined with int64 they
+    would become floats.
+    """
+    ids = [frame[LABEL] for frame in frames if LABEL in frame]
+    if len({each.dtype for each in ids}) > 1 and all((each >= 0).all() for each in ids):
+        for frame in frames:
+            frame[LABEL] = frame[LABEL].astype("uint64")
+
+
+def _path(place: FieldPath) -> str:
+    return "/".join(part for part in (place.well, place.field) if part)

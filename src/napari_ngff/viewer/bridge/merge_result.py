@@ -1,0 +1,290 @@
+"""Puts labels that another plugin has made back into those of an OME-Zarr.
+
+One edit of any size, which can be undone; only blocks that differ are saved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.raster import Raster
+from napari_ngff.store.arrays.boxes import whole_box
+from napari_ngff.viewer.bridge.work_region import WORK, WorkRegion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from napari.layers import Labels, Layer
+
+    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+
+__all__ = ["HOW", "How", "PreparedMerge", "highest_id", "merge", "prepare", "worked_on"]
+
+How = Literal["overwrite", "background", "add", "replace"]
+
+HOW: dict[How, str] = {
+    "overwrite": "replace everything in the region",
+    "background": "its objects, where no label is yet",
+    "add": "its objects, with new ids, over existing labels",
+    "replace": "replace one class by its objects",
+}
+"""What `merge` can do, for the user."""
+
+SCANNED = 1 << 28
+"""Voxels of the finest level that is searched for the ids that are taken."""
+
+ROUND = 1e-3
+"""Of a voxel: so near to half a voxel or a whole one, a place is there."""
+
+
+def worked_on(result: Layer, layers: Iterable[Layer]) -> Layer | None:
+    """Find the plain layer that labels were made from, by shape and place.
+
+    Plugins name, scale and place their results or not; those that do neither give
+    arrays of the same shape. The last added that fits is taken.
+    """
+    if WORK in result.metadata:
+        return result
+    fits = [
+        layer
+        for layer in layers
+        if WORK in layer.metadata
+        and tuple(layer.data.shape[: layer.ndim]) == tuple(result.data.shape)
+        and (_is_unplaced(result) or _same_place(result, layer))
+    ]
+    return fits[-1] if fits else None
+
+
+def _is_unplaced(layer: Layer) -> bool:
+    ndim = layer.ndim
+    return bool(np.allclose(_matrix(layer), np.eye(ndim, ndim + 1)))
+
+
+def _same_place(one: Layer, other: Layer) -> bool:
+    return bool(one.ndim == other.ndim and np.allclose(_matrix(one), _matrix(other)))
+
+
+def _matrix(layer: Layer) -> Any:
+    """Matrix from voxels to the world, the origin in its last column."""
+    points = np.vstack([np.eye(layer.ndim), np.zeros(layer.ndim)])
+    corners = np.array([layer.data_to_world(point) for point in points])
+    return np.column_stack([(corners[:-1] - corners[-1]).T, corners[-1]])
+
+
+def merge(
+    result: Labels,
+    into: CanvasLabels,
+    how: How = "overwrite",
+    *,
+    value: int | None = None,
+    like: Layer | None = None,
+) -> int:
+    """Put labels into those of an OME-Zarr, as one edit that can be undone.
+
+    Parameters
+    ----------
+    result
+        Of one level, in memory; at any scale that the other's axes can follow. Of a
+        coarser one each voxel of level 0 takes the nearest.
+    into
+        Editable labels; those that are locked stay.
+    how
+        "overwrite": all of the region becomes the result, its background too.
+        "background": its objects, where there is no label yet.
+        "add": its objects with ids of their own, after the largest that is there.
+        "replace": what was `value` becomes background, and then its objects become
+        `value` where there is background; other labels stay.
+    like
+        Layer of `work_here` at whose place the result lies; by default `result` says
+        itself where it lies.
+
+    Returns
+    -------
+    int
+        How much was added to the ids of the result: 0 but for "add".
+
+    Raises
+    ------
+    ValueError
+        Where the result is not of whole numbers from 0 on, lies beside the labels or
+        across their axes, or `value` is missing; nothing is changed then.
+    """
+    return prepare(result, into, how, value=value, like=like).apply()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedMerge:
+    """A merge that is ready.
+
+    Attributes
+    ----------
+    shift
+        How much was added to the ids of the result.
+    """
+
+    into: CanvasLabels
+    edits: tuple[Edit, ...]
+    shift: int = 0
+
+    def apply(self) -> int:
+        """Merge, in the main thread, and return `shift`.
+
+        Raises
+        ------
+        ValueError
+            Where ids of the result were painted since; nothing is changed then.
+        """
+        if self.shift and self.into.canvas.highest_known() > self.shift:
+            msg = f"New labels were painted in {self.into.name} meanwhile. Merge again."
+            raise ValueError(msg)
+        self.into.apply(self.edits)
+        return self.shift
+
+
+def prepare(
+    result: Labels,
+    into: CanvasLabels,
+    how: How = "overwrite",
+    *,
+    value: int | None = None,
+    like: Layer | None = None,
+) -> PreparedMerge:
+    """Do all of `merge` that takes long: in a worker; changes nothing yet."""
+    if into.read_only:
+        raise ValueError(f"{into.name} cannot be edited: {into.read_only}")
+    values = np.asarray(result.data)
+    if values.dtype.kind == "b":
+        values = values.astype(np.uint8)
+    if values.dtype.kind not in "iu" or (values.size and values.min() < 0):
+        raise ValueError(f"{result.name} does not hold whole numbers from 0 on.")
+    if how == "replace" and not value:
+        raise ValueError("Choose the class to replace.")
+    result_place = _place(result, into, like or result)
+    shift = 0
+    if how == "overwrite" or how == "background":
+        # The plugin may go on with its array, and an edit never changes.
+        values = values.copy()
+    elif how == "add":
+        shift = highest_id(into)
+        top = int(values.max(initial=0)) + shift
+        values = np.where(values, values.astype(np.uint64) + np.uint64(shift), 0)
+        values = values.astype(np.min_scalar_type(top))
+    else:
+        values = np.where(values, np.asarray(value), 0)
+    return PreparedMerge(
+        into, tuple(_edits(values, how, value, result_place, into)), shift
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _ResultPlace:
+    """Where a result lies: on which axes, in voxels of level 0, as in `Raster`."""
+
+    origin: tuple[float, ...]
+    step: tuple[float, ...]
+    fixed: tuple[tuple[int, int], ...]
+
+
+def _place(result: Labels, into: CanvasLabels, like: Layer) -> _ResultPlace:
+    """Find the place of a result on the axes of labels."""
+    work = like.metadata.get(WORK)
+    before = np.array(work.before if isinstance(work, WorkRegion) else ())
+    ndim, own = into.ndim, result.ndim
+    missing = ndim - own
+    if missing != len(before) and missing > 0:
+        msg = (
+            f"{result.name} has {own} axes and {into.name} {ndim}: give the plane with"
+            " `like`."
+        )
+        raise ValueError(msg)
+    if missing < 0 or like.ndim != own:
+        raise ValueError(f"{result.name} has other axes than {into.name}.")
+    points = np.vstack([np.zeros(own), np.eye(own)])
+    corners = np.array(
+        [into.world_to_data([*before, *like.data_to_world(point)]) for point in points]
+    )
+    first, linear = corners[0], (corners[1:] - corners[0]).T
+    step = np.diagonal(linear[missing:]).copy()
+    rest = np.abs(linear).sum() - np.abs(step).sum()
+    if (step <= 0).any() or rest > ROUND * np.abs(step).min():
+        msg = (
+            f"{result.name} is rotated or mirrored against {into.name}. Show both in"
+            " one coordinate system, without rotation between them."
+        )
+        raise ValueError(msg)
+    step = _rounded(step)
+    origin = _rounded(first[missing:] - (step - 1) / 2)
+    planes = np.round(first[:missing]).astype(int)
+    return _ResultPlace(
+        tuple(origin.tolist()),
+        tuple(step.tolist()),
+        tuple((axis, int(plane)) for axis, plane in enumerate(planes)),
+    )
+
+
+def _rounded(values: Any) -> Any:
+    halves = np.round(values * 2) / 2
+    return np.where(np.abs(values - halves) < ROUND, halves, values)
+
+
+def _edits(
+    values: Any, how: How, value: int | None, place: _ResultPlace, into: CanvasLabels
+) -> list[Edit]:
+    """Make the edits of one merge."""
+    offset = len(place.fixed)
+    whole = Raster(values, place.origin, place.step)
+    fixed = dict(place.fixed)
+    kept = []
+    shape = into.canvas.shape
+    for axis, (start, stop) in enumerate(whole.bbox):
+        size = shape[axis + offset]
+        if start >= size or stop <= 0:
+            raise ValueError(f"Nothing merged: the result is outside of {into.name}.")
+        if stop - start == 1 and values.shape[axis] == 1:
+            fixed[axis + offset] = start
+        else:
+            kept.append(axis)
+    index = tuple(slice(None) if a in kept else 0 for a in range(values.ndim))
+    if any(not 0 <= plane < shape[axis] for axis, plane in fixed.items()):
+        raise ValueError(f"Nothing merged: the result is outside of {into.name}.")
+    origin = tuple(place.origin[axis] for axis in kept)
+    step = tuple(place.step[axis] for axis in kept)
+    axes = tuple(axis + offset for axis in kept)
+
+    def edit(pixels: Any, clear: int | None, source: int | None) -> Edit:
+        raster = Raster(pixels[index], origin, step, clear)
+        top = int(pixels.max(initial=0))
+        planes = tuple(sorted(fixed.items()))
+        return Edit(raster, axes, planes, top, source, False, into.spared)
+
+    background = int(into.colormap.background_value)
+    if how == "overwrite":
+        return [edit(values, None, None)]
+    if how == "add":
+        return [edit(values, 0, None)]
+    if how == "background":
+        return [edit(values, 0, background)]
+    nothing = np.full((1,) * values.ndim, background, values.dtype)
+    nothing = np.broadcast_to(nothing, values.shape)
+    return [edit(nothing, None, value), edit(values, 0, background)]
+
+
+def highest_id(layer: CanvasLabels) -> int:
+    """Return the largest label of a layer, to number others from there on.
+
+    Exact where level 0 has at most `SCANNED` voxels; else of the finest level that
+    has, of what the file's metadata names, and of what was painted or looked at.
+    """
+    canvas = layer.canvas
+    for level in canvas.levels:
+        if level.size <= SCANNED:
+            for chunk in level.chunks_in(whole_box(level.shape)):
+                level.read(
+                    level.chunk_box(chunk)
+                )  # the canvas keeps the largest it read
+            break
+    return max(canvas.highest_known(), 0)

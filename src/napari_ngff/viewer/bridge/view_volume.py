@@ -1,0 +1,165 @@
+"""A region of lazy layers in 3D: at a chosen level, as plain layers in memory.
+
+napari shows volumes of a pyramid as a whole, and so at a coarse level; of a region the
+finest one may fit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from napari.layers import Labels
+
+from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.viewer.bridge.handover import hand_over, region_of
+from napari_ngff.viewer.bridge.regions import layer_point, level_shapes, whole_region
+from napari_ngff.viewer.bridge.work_region import WORK, work_size
+from napari_ngff.viewer.painting.volumes import (
+    BUDGET,
+    SIDE,
+    VOLUME,
+    is_volume,
+    set_aside,
+)
+from napari_ngff.viewer.session import session_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Image, Layer
+
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.viewer.bridge.handover import RegionHandover, RegionKind
+
+__all__ = ["plan_volume", "show_volume", "view_in_3d"]
+
+MARGIN = 1.1
+"""Of the canvas to the volume."""
+
+
+def view_in_3d(
+    viewer: ViewerModel,
+    layers: Sequence[Layer],
+    region: Box | None = None,
+    level: int = 0,
+) -> list[Image | Labels]:
+    """Show a region of layers in 3D; back in 2D the layers themselves are shown again.
+
+    Parameters
+    ----------
+    viewer
+        Theirs. Its sliders say where along axes that are not shown.
+    layers
+        Images and labels of ours.
+    region
+        ``(start, stop)`` per axis of the first layer, in voxels of its level 0; all by
+        default. Through the whole depth where it is of one plane only.
+    level
+        Of the first layer; of the others that of the nearest size of voxels.
+
+    Returns
+    -------
+    list of Image and Labels
+        The plain layers that are shown; labels among them cannot be painted on.
+
+    Raises
+    ------
+    ValueError
+        Where there is no depth, or a layer takes more memory than is shown in 3D.
+    """
+    box = _solid(viewer, layers[0], region or whole_region(layers[0]))
+    handover = _checked(hand_over(layers, box, level))
+    return show_volume(viewer, handover.take())
+
+
+def plan_volume(
+    viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind, level: int
+) -> RegionHandover:
+    """Say what is to be read for `view_in_3d`; as `handover.plan`.
+
+    Raises
+    ------
+    ValueError
+        Also as `view_in_3d`.
+    """
+    if viewer.dims.ndisplay == 3 and any(is_volume(one) for one in viewer.layers):
+        raise ValueError("Switch back to 2D to choose another region.")
+    region = region_of(viewer, layers, kind)
+    return _checked(hand_over(layers, _solid(viewer, layers[0], region), level))
+
+
+def show_volume(
+    viewer: ViewerModel, plain: Sequence[Image | Labels]
+) -> list[Image | Labels]:
+    """Add what was read, in place of the last region, and switch to 3D."""
+    session_of(viewer)  # brings back what is hidden here
+    for layer in [one for one in viewer.layers if is_volume(one)]:
+        viewer.layers.remove(layer)
+    # Else napari reads them as a whole, too.
+    set_aside(viewer, [x for x in viewer.layers if x.visible and x.multiscale])
+    for layer in plain:
+        work = layer.metadata.pop(WORK)
+        layer.metadata[VOLUME] = work
+        layer.name = f"{work.name} (3D, level {work.level})"
+        viewer.add_layer(layer)
+    viewer.dims.ndisplay = 3
+    _look_at(viewer, plain[0])
+    for layer in plain:
+        if isinstance(layer, Labels):
+            layer.editable = False
+    return list(plain)
+
+
+def _look_at(viewer: ViewerModel, layer: Layer) -> None:
+    """Bring a volume to the middle of the window, as large as it fits."""
+    # `reset_view` of layers with fewer axes than the viewer fails (napari 0.9).
+    low, high = layer.extent.world[:, -3:]
+    camera = viewer.scene.camera
+    camera.angles = (0, 0, 0)
+    camera.center = tuple((low + high) / 2)
+    sizes = np.maximum(high - low, 1e-9)[-2:] * MARGIN
+    camera.zoom = float(np.min(np.array(viewer.canvas.size) / sizes))
+
+
+def _checked(found: RegionHandover) -> RegionHandover:
+    """Refuse what is too large to be shown in 3D."""
+    parts = zip(found.layers, found.regions, found.levels, strict=True)
+    for layer, box, level in parts:
+        size = work_size([layer], box, level)
+        shapes = level_shapes(layer)
+        factor = np.divide(shapes[0], shapes[level])
+        side = max(np.ceil(box_shape(box) / factor))
+        if size > BUDGET:
+            msg = (
+                f"{layer.name} takes {size / 2**20:.0f} MiB; up to {BUDGET >> 20} MiB"
+                " are shown in 3D. Choose a coarser level or a smaller region."
+            )
+            raise ValueError(msg)
+        if side > SIDE:
+            msg = (
+                f"{layer.name} is {side:.0f} voxels long; up to {SIDE} are shown in"
+                " 3D. Choose a coarser level or a smaller region."
+            )
+            raise ValueError(msg)
+    return found
+
+
+def _solid(viewer: ViewerModel, layer: Layer, region: Box) -> Box:
+    """Give a region depth, and one place along axes that are not shown in 3D."""
+    missing = viewer.dims.ndim - layer.ndim
+    axes = [axis - missing for axis in viewer.dims.order[-3:] if axis >= missing]
+    sizes = level_shapes(layer)[0]
+    if len(axes) < 3 or sizes[axes[0]] == 1:
+        raise ValueError(f"{layer.name} is flat: there is nothing to see in 3D.")
+    centre = np.round(layer_point(layer, viewer.dims.point)).astype(int)
+    box = list(region)
+    for axis, size in enumerate(sizes):
+        start, stop = box[axis]
+        if axis not in axes:
+            middle = int(np.clip(centre[axis], 0, size - 1))
+            box[axis] = (middle, middle + 1)
+        elif axis == axes[0] and stop - start <= 1:
+            box[axis] = (0, size)
+    return tuple(box)

@@ -1,0 +1,180 @@
+"""What a group or an array is, in words, from metadata alone."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.hierarchy.coordinate_systems import level_transformation
+from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
+from napari_ngff.viewer.describe_transformation import TIMES, sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from napari_ngff.metadata.model import Acquisition, Reference, SystemLink
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
+    from napari_ngff.store.hierarchy.node import Node
+
+__all__ = ["facts_of", "facts_of_array", "sentences_of"]
+
+
+MOST_SECONDS = 100_000_000_000
+"""Since 1970, in the year 5138."""
+
+
+def facts_of(node: Node) -> Iterator[tuple[str, str]]:
+    """Tell what a group is: the name and the value of each fact."""
+    metadata = node.metadata
+    version = f"OME-Zarr {metadata.version}" if metadata.version else "OME-Zarr"
+    kind = str(node.kind or "group")
+    yield "Kind", f"{kind}, {version}, Zarr {node.zarr_format}"
+    if metadata.plate is not None:
+        plate = metadata.plate
+        grid = f"{len(plate.rows)} rows {TIMES} {len(plate.columns)} columns"
+        yield "Plate", f"{plate.name or 'unnamed'}: {grid}, {len(plate.wells)} wells"
+        if plate.acquisitions:
+            names = (a.name or str(a.id) for a in plate.acquisitions)
+            yield "Acquisitions", ", ".join(names)
+        yield from _times_of(plate.acquisitions)
+    if metadata.well is not None:
+        yield "Fields", ", ".join(f.path for f in metadata.well.fields)
+    if metadata.labels is not None:
+        yield "Labels", ", ".join(metadata.labels) or "none"
+    if metadata.scene is not None:
+        names = (system.name for system in metadata.scene.systems)
+        yield "Coordinate systems", ", ".join(names) or "none of its own"
+    if metadata.image is not None:
+        yield from _image(node)
+
+
+def _times_of(runs: Sequence[Acquisition]) -> Iterator[tuple[str, str]]:
+    """Tell when the acquisitions of a plate began and ended."""
+    texts = []
+    for run in runs:
+        times = [_date(at) for at in (run.start, run.end) if at is not None]
+        name = f"{run.name or run.id}: " if len(runs) > 1 else ""
+        if any(times):
+            texts.append(name + " to ".join(filter(None, times)))
+    if texts:
+        yield "Acquired", ", ".join(texts)
+
+
+def _date(seconds: int) -> str:
+    """Write a time; some writers state milliseconds. "" where it is none."""
+    if seconds > MOST_SECONDS:
+        seconds //= 1000
+    try:
+        then = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return f"{then:%Y-%m-%d %H:%M} UTC"
+
+
+def _image(node: Node) -> Iterator[tuple[str, str]]:
+    try:
+        pyramid = open_pyramid(node)
+    except OMEZarrError as error:
+        yield "Levels", str(error)
+        return
+    multiscale = pyramid.multiscale
+    arrays = [s.array for s in pyramid.levels if isinstance(s, LevelSource)]
+    count = len(node.metadata.image.multiscales) if node.metadata.image else 1
+    if count > 1:
+        yield "Multiscales", f"{count}; this is the first"
+    if multiscale.name:
+        yield "Name", multiscale.name
+    yield "Axes", ", ".join(multiscale.axis_names)
+    sizes = (
+        f"{axis.name} {abs(scale) * count:g} {axis.unit or ''}".rstrip()
+        for axis, scale, count in zip(
+            multiscale.axes, multiscale.levels[0].scale, arrays[0].shape, strict=True
+        )
+        if axis.type != "channel"
+    )
+    yield "Physical size", ", ".join(sizes)
+    omero = node.metadata.image.omero if node.metadata.image else None
+    if omero is not None and omero.channels:
+        labels = (c.label or f"channel {i}" for i, c in enumerate(omero.channels))
+        yield "Channels", ", ".join(labels)
+    if len(multiscale.systems) > 1:
+        yield "Coordinate systems", ", ".join(s.name for s in multiscale.systems)
+    yield "Size", _on_disk(arrays)
+    for level, array in zip(multiscale.levels, arrays, strict=True):
+        (_, shape), *rest, _ = facts_of_array(array)
+        texts = (f"{name.lower()} {value}" for name, value in rest)
+        yield f"Level {level.path}", "; ".join((shape, *texts))
+
+
+def facts_of_array(array: ChunkedArray) -> list[tuple[str, str]]:
+    """Tell what an array is; the last fact is its size."""
+    shards = array.shards
+    facts = [
+        ("Shape", f"{_times(array.shape)} {array.dtype}"),
+        ("Chunks", _times(array.chunks)),
+    ]
+    if shards is not None:
+        facts.append(("Shards", _times(shards)))
+    facts.append(("Codecs", ", ".join(array.codecs) or "none"))
+    facts.append(("Size", _on_disk([array])))
+    return facts
+
+
+def _times(sizes: Sequence[int]) -> str:
+    return f" {TIMES} ".join(map(str, sizes))
+
+
+def _on_disk(arrays: Sequence[ChunkedArray]) -> str:
+    """Estimate from shapes alone: only listing would tell what is stored."""
+    size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
+    return f"{_bytes(size)} uncompressed, less on disk (estimate)"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} TB"
+
+
+def sentences_of(node: Node) -> Iterator[str]:
+    """Say what each transformation of a group does, and between which systems."""
+    metadata = node.metadata
+    links: list[SystemLink] = []
+    if metadata.image is not None:
+        multiscale = metadata.image.multiscales[0]
+        goal = multiscale.intrinsic or "intrinsic"
+        for level in multiscale.levels:
+            text = sentence(level_transformation(level), multiscale.axis_names)
+            yield f"Level {level.path} → {goal}: {text}"
+        links += multiscale.links
+    if metadata.scene is not None:
+        links += metadata.scene.links
+    axes: dict[Reference, Sequence[str]] = {}
+    for link in links:
+        if link.input not in axes:
+            axes[link.input] = _axes(node, link.input)
+        ends = (
+            " in ".join(part for part in (end.name, end.path) if part) or "intrinsic"
+            for end in (link.input, link.output)
+        )
+        text = sentence(link.transformation, axes[link.input])
+        yield f"{' → '.join(ends)}: {text}"
+
+
+def _axes(node: Node, end: Reference) -> Sequence[str]:
+    """Name the axes of a system that a group refers to; () where it is not found."""
+    try:
+        metadata = (node.child(end.path) if end.path else node).metadata
+    except (OMEZarrError, OSError):
+        return ()
+    systems = list(metadata.scene.systems if metadata.scene is not None else ())
+    if metadata.image is not None:
+        multiscale = metadata.image.multiscales[0]
+        systems += multiscale.systems
+        if end.name in ("", multiscale.intrinsic):
+            return multiscale.axis_names
+    return next(([a.name for a in s.axes] for s in systems if s.name == end.name), ())

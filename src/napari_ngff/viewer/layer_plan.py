@@ -1,0 +1,267 @@
+"""What is about to become layers: an image with its pyramid, and the axes it sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.metadata.systems import Axis
+from napari_ngff.plate.mosaic_level import MosaicLevel
+from napari_ngff.store.arrays.drawable_pixels import drawable_pixels
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
+from napari_ngff.store.pyramids.resampled import BentImage, resampled
+from napari_ngff.viewer.placing.placement import SystemView, arranged
+from napari_ngff.viewer.placing.units import layer_units
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari_ngff.metadata.model import ContrastWindow as Contrast
+    from napari_ngff.metadata.model import LabelInfo, Omero
+    from napari_ngff.metadata.transform import Matrix
+    from napari_ngff.store.hierarchy.coordinate_systems import OpenedSystems
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.pyramids.pyramid import Pyramid
+
+__all__ = [
+    "KEY",
+    "LayerData",
+    "LayerOrigin",
+    "Picture",
+    "SharedAxes",
+    "displayed",
+    "frame_of",
+    "is_joined",
+    "layer_arrays",
+    "start_of",
+]
+
+LayerData = tuple[Any, dict[str, Any], str]
+"""Data, keywords and type of a layer, as napari's readers return them."""
+
+KEY = "ome-zarr"
+"""Where a layer's ``metadata`` keeps its `LayerOrigin`."""
+
+PLAIN_SIZE = 2048
+"""A single level of at most this height and width is handed over as a plain array:
+napari then keeps the whole plane, and does not read again at every move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image, or a label image, that is ready to become layers.
+
+    Attributes
+    ----------
+    name
+        What the user shall read.
+    node
+        The group that says how to show it.
+    pyramid
+        Its arrays; of a mosaic, those of all its tiles together.
+    view
+        The coordinate system in which it is shown; None for the intrinsic one.
+    systems
+        All coordinate systems of its hierarchy, where there are more than that.
+    image
+        Of a label image: the image that it follows.
+    link
+        Of a label image: homogeneous, from its own intrinsic system to the image's;
+        None where they are the same, axis by axis.
+    multiscale
+        Which of the file's multiscales it is; `node` lists it first.
+    """
+
+    name: str
+    node: Node
+    pyramid: Pyramid
+    omero: Omero | None = None
+    label: LabelInfo | None = None
+    view: SystemView | None = None
+    systems: OpenedSystems | None = None
+    image: Picture | None = None
+    link: Matrix | None = None
+    multiscale: int = 0
+
+
+def is_joined(picture: Picture) -> bool:
+    """Tell whether a picture joins the images of a plate or a well."""
+    return isinstance(picture.pyramid.levels[0], MosaicLevel)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOrigin:
+    """Where a layer came from; stands in ``layer.metadata[KEY]``.
+
+    Attributes
+    ----------
+    node
+        The group.
+    channel
+        Index on the channel axis; None for an image without one and for labels.
+    contrast
+        Window of the file: `min` and `max` are the range of the contrast slider.
+    estimate
+        True where no window is given and contrast is to be found from the pixels.
+    start
+        World coordinate at which the sliders start, by axis of the layer.
+    picture
+        What the layer shows, to show it in another coordinate system.
+    is_compared
+        Whether it stands beside the image on screen, and cannot be painted.
+    """
+
+    node: Node
+    channel: int | None = None
+    contrast: Contrast | None = None
+    estimate: bool = False
+    start: tuple[tuple[int, float], ...] = ()
+    picture: Picture | None = None
+    is_compared: bool = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LayerOrigin:
+        # napari copies a layer's metadata; this one never changes.
+        return self
+
+
+NAMELESS = Axis("")
+"""Of an axis that the image has not: no axis of a label is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAxes:
+    """The axes that all layers of one file share: those of the image, less channel.
+
+    Attributes
+    ----------
+    axes
+        Of the image's intrinsic system, in the order of the layer's.
+    sizes
+        Number of voxels of the image per axis.
+    scale
+        Size of a voxel, in the axis's unit.
+    translation
+        Coordinate of the centre of voxel 0, in the axis's unit.
+    order
+        The image's axis for each of the layer; None for one that only the displayed
+        system has.
+    shown
+        Axes of the displayed system.
+    affine
+        Homogeneous, from the intrinsic system to the displayed one; None where they
+        are one.
+    bent
+        How the image was resampled into the displayed system; the above is then that
+        of the image in its intrinsic one.
+    """
+
+    axes: tuple[Axis, ...]
+    sizes: tuple[int, ...]
+    scale: tuple[float, ...]
+    translation: tuple[float, ...]
+    order: tuple[int | None, ...] = ()
+    shown: tuple[Axis, ...] = ()
+    affine: Matrix | None = field(default=None, compare=False)
+    bent: BentImage | None = None
+
+    @classmethod
+    def of(cls, pyramid: Pyramid, view: SystemView | None = None) -> SharedAxes:
+        """Take the frame of an image."""
+        axes = pyramid.multiscale.axes
+        channel = pyramid.multiscale.channel_axis
+        if view is None:
+            order: tuple[int | None, ...]
+            order = tuple(i for i in range(len(axes)) if i != channel)
+            shown, affine = tuple(axes[i] for i in order if i is not None), None
+        else:
+            order, shown, affine = arranged(axes, view.axes, view.matrix, channel)
+        level = pyramid.multiscale.levels[0]
+        sizes = pyramid.levels[0].shape
+        return cls(
+            tuple(NAMELESS if i is None else axes[i] for i in order),
+            tuple(1 if i is None else sizes[i] for i in order),
+            tuple(1.0 if i is None else level.scale[i] for i in order),
+            tuple(0.0 if i is None else level.translation[i] for i in order),
+            order,
+            shown,
+            affine,
+        )
+
+    def keywords(self) -> dict[str, Any]:
+        """Give the keywords that place a layer with these axes."""
+        shown_axes = self.shown or self.axes
+        keywords: dict[str, Any] = {
+            "scale": self.scale,
+            "translate": self.translation,
+            "axis_labels": tuple(axis.name for axis in shown_axes),
+        }
+        if self.affine is not None:
+            keywords["affine"] = self.affine
+        units = layer_units(shown_axes)
+        if units is not None:
+            keywords["units"] = units
+        return keywords
+
+    def world(self, axis: int, index: int) -> float:
+        """Return the world coordinate of a voxel along one axis of the layer."""
+        coordinate = self.scale[axis] * index + self.translation[axis]
+        if self.affine is None:
+            return coordinate
+        return float(self.affine[axis, axis] * coordinate + self.affine[axis, -1])
+
+
+def displayed(picture: Picture) -> tuple[Pyramid, SharedAxes]:
+    """Bring an image into the system in which it is shown.
+
+    Returns
+    -------
+    pyramid
+        The image's, or the resampled one where a field bends it.
+    frame
+        Of that.
+    """
+    view = picture.view
+    if view is None or view.bent is None:
+        return picture.pyramid, SharedAxes.of(picture.pyramid, view)
+    pyramid = resample_pyramid(picture.pyramid, view.bent)
+    return pyramid, SharedAxes.of(pyramid)
+
+
+def frame_of(picture: Picture) -> SharedAxes:
+    """Return what the labels of an image need to follow it."""
+    view = picture.view
+    if view is None or view.bent is None:
+        return SharedAxes.of(picture.pyramid, view)
+    return replace(SharedAxes.of(picture.pyramid), bent=view.bent)
+
+
+def start_of(frame: SharedAxes, omero: Omero | None) -> tuple[tuple[int, float], ...]:
+    """Find where ``rdefs`` wants the sliders, in world coordinates."""
+    if omero is None:
+        return ()
+    wanted = {"t": omero.default_t, "z": omero.default_z}
+    start = []
+    for i, axis in enumerate(frame.axes):
+        index = wanted.get(axis.name.lower())
+        if index is not None and 0 <= index < frame.sizes[i]:
+            start.append((i, frame.world(i, index)))
+    return tuple(start)
+
+
+def layer_arrays(windows: Sequence[ArrayWindow]) -> tuple[Any, bool]:
+    """Make the data of a layer of one window per level.
+
+    Returns
+    -------
+    data
+        A list of lazy dask arrays; or one, of a single small level.
+    multiscale
+        Which of the two.
+    """
+    arrays: list[Any] = [
+        LazyArray.of_window(replace(window, source=drawable_pixels(window.source)))
+        for window in windows
+    ]
+    if len(arrays) == 1 and max(windows[0].shape[-2:]) <= PLAIN_SIZE:
+        return arrays[0], False
+    return arrays, True

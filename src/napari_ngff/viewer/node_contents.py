@@ -1,0 +1,393 @@
+"""What a node shows: its pictures in order, and what had to be left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
+from napari_ngff.metadata.model import GroupKind, Problem, Severity
+from napari_ngff.plate.arrangement import ScreenArrangements
+from napari_ngff.plate.mosaic import WellChoice, open_mosaic
+from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_layout import map_plate
+from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
+from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.viewer.layer_plan import Picture
+from napari_ngff.viewer.placing.layer_groups import (
+    Group,
+    Reading,
+    alone,
+    in_place,
+    in_scene,
+    mosaic_group,
+)
+from napari_ngff.viewer.saving.sidecars import with_sidecars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from napari_ngff.metadata.model import PlateMetadata
+    from napari_ngff.plate.plate_layout import MapWell
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.pyramids.pyramid import OnError
+
+__all__ = ["Group", "NodeContents", "contents", "plate_above"]
+
+MAX_IMAGES = 10
+"""So many images of a collection are opened at once; the rest is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContents:
+    """All that is shown of one node.
+
+    Attributes
+    ----------
+    groups
+        In the order of the layers.
+    problems
+        All that is wrong with what was looked at.
+    messages
+        For the user: a sentence for each thing that is there and not shown.
+    notes
+        For the user, where nothing is wrong: a first line, and where to find the rest.
+    """
+
+    groups: tuple[Group, ...]
+    problems: tuple[Problem, ...] = ()
+    messages: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+
+
+def contents(
+    node: Node, on_error: OnError | None = None, *, first_image: bool = False
+) -> NodeContents:
+    """Open all that a node shows.
+
+    Parameters
+    ----------
+    node
+        Of any kind, also a row of a plate or a ``labels`` group.
+    on_error
+        Told of each chunk that cannot be read, later.
+    first_image
+        Whether of a collection only the first image that can be read is opened.
+
+    Raises
+    ------
+    NotOMEZarrError
+        Where the node says nothing.
+    UnsupportedError
+        Where nothing of it can be shown; the message says why.
+    """
+    reading = Reading(on_error)
+    metadata = node.metadata
+    if metadata.plate is not None:
+        groups = _plate(node, metadata.plate, None, reading)
+    elif metadata.collection is not None:
+        groups = (_first_image if first_image else _collection)(node, reading)
+    elif metadata.scene is not None:
+        groups = _scene(node, reading)
+    elif metadata.image is not None:
+        others = metadata.image.label is None
+        groups = _image(node, reading, others=others)
+        groups += _other_multiscales(node, reading) if others else []
+    elif metadata.well is not None:
+        groups = _well(node, reading)
+    elif metadata.labels is not None:
+        groups = _labels(node, reading)
+    else:
+        groups = _part(node, reading)
+    if not groups:
+        reasons = " ".join(reading.messages) or " ".join(
+            problem.text for problem in reading.problems or node.problems
+        )
+        msg = f"Nothing at {node} can be shown. {reasons}".strip()
+        raise UnsupportedError(msg)
+    messages, notes = tuple(reading.messages), tuple(reading.notes)
+    return NodeContents(tuple(groups), tuple(reading.problems), messages, notes)
+
+
+def _image(
+    node: Node, reading: Reading, name: str | None = None, *, others: bool = False
+) -> list[Group]:
+    group = _opened(node, reading, name, others=others)
+    if group is None:
+        return []
+    if group.image is not None:
+        return [in_place(group, reading)]
+    source = _source(node, reading)
+    if source is None:
+        return [replace(group, labels=tuple(alone(p, reading) for p in group.labels))]
+    whole = in_place(replace(group, image=source), reading)
+    return [replace(whole, image=None)]
+
+
+def _opened(
+    node: Node, reading: Reading, name: str | None = None, *, others: bool = False
+) -> Group | None:
+    """Open an image and its labels, or a label image, as they are.
+
+    `others` tells whether its other multiscales are shown, too.
+    """
+    pyramid = reading.pyramid(node)
+    image = node.metadata.image
+    if pyramid is None or image is None:
+        return None
+    title = name or pyramid.multiscale.name or node.name
+    if len(image.multiscales) > 1:
+        names = ", ".join(m.name or "unnamed" for m in image.multiscales[1:MAX_IMAGES])
+        where = "Hidden layers show" if others else f"Open {node.name} alone for"
+        reading.messages.append(
+            f"{node} holds {len(image.multiscales)} multiscales; the first is shown."
+            f" {where} the others: {names}."
+        )
+    picture = Picture(title, node, pyramid, image.omero, image.label)
+    if image.label is not None:
+        return Group(None, (picture,))
+    found = node.labels()
+    reading.note(found.problems)
+    labels = with_sidecars(node, _pictures(found.nodes, reading), reading)
+    return Group(picture, tuple(labels))
+
+
+def _other_multiscales(node: Node, reading: Reading) -> list[Group]:
+    """Open the multiscales of an image after the first, as hidden layers."""
+    image = node.metadata.image
+    groups = []
+    for index in range(1, len(image.multiscales[:MAX_IMAGES]) if image else 0):
+        assert image is not None
+        first = image.multiscales[index]
+        others = (*image.multiscales[:index], *image.multiscales[index + 1 :])
+        own = replace(image, multiscales=(first, *others))
+        pyramid = reading.pyramid(node, index)
+        if pyramid is not None:
+            again = replace(node, metadata=replace(node.metadata, image=own))
+            title = f"{node.name}: {first.name or f'multiscale {index + 1}'}"
+            picture = Picture(title, again, pyramid, image.omero, multiscale=index)
+            groups.append(in_place(Group(picture), reading))
+    return groups
+
+
+def _source(node: Node, reading: Reading) -> Picture | None:
+    """Find the image of a label that was opened alone: for its axes and units."""
+    image = node.metadata.image
+    if image is None or image.label is None:
+        return None
+    try:
+        source = node.child(image.label.source)
+        if source.metadata.image is None or source.metadata.image.label is not None:
+            return None
+        picture = Picture(source.name, source, open_pyramid(source))
+    except (OMEZarrError, OSError):
+        return None
+    text = f"These labels belong to {source}. Open it to see image and labels."
+    reading.add_note("Labels without their image.", text)
+    return picture
+
+
+def _pictures(nodes: Iterable[Node], reading: Reading) -> list[Picture]:
+    pictures = []
+    for node in nodes:
+        pyramid = reading.pyramid(node)
+        image = node.metadata.image
+        if pyramid is not None and image is not None:
+            pictures.append(Picture(node.name, node, pyramid, None, image.label))
+    return pictures
+
+
+def _labels(node: Node, reading: Reading) -> list[Group]:
+    """Open a ``labels`` group: its labels on the axes of the image above."""
+    above = node.parent()
+    version = above.metadata.version if above is not None else None
+    children = node.children(node.label_paths(version))
+    reading.note(node.problems)
+    reading.note(children.problems)
+    labels = _pictures([n for n in children.nodes if n.metadata.image], reading)
+    if not labels:
+        return []
+    if above is not None and above.metadata.image is not None:
+        try:
+            image = Picture(above.name, above, open_pyramid(above))
+        except (OMEZarrError, OSError):
+            return [Group(None, tuple(labels))]
+        return [replace(in_place(Group(image, tuple(labels)), reading), image=None)]
+    return [Group(None, tuple(labels))]
+
+
+def _well(node: Node, reading: Reading) -> list[Group]:
+    """Join all fields of a well, at their places."""
+    reading.note(node.problems)
+    names = node.location.path.split("/")
+    name = "".join(names[-2:]) or node.name
+    well, run = node.metadata.well, None
+    if well is not None and len({field.acquisition for field in well.fields}) > 1:
+        above = plate_above(node)
+        plate = above.metadata.plate if above is not None else None
+        run = _first_run(plate)
+        if run is not None and plate is not None:
+            first = plate.acquisitions[0]
+            title = first.name or f"acquisition {first.id}"
+            text = f"{name}: {title}. Choose others in the browser."
+            reading.add_note("One of several acquisitions is shown.", text)
+    return _mosaic(name, node, None, reading, run)
+
+
+def _plate(
+    node: Node, plate: PlateMetadata, row: str | None, reading: Reading
+) -> list[Group]:
+    """Join all fields of every well, or of every well of a row."""
+    reading.note(node.problems)
+    title = plate.name or node.name
+    wells = map_plate(plate).wells
+    if row is not None:
+        title = f"{title} {row}"
+        wells = tuple(well for well in wells if well.path.startswith(f"{row}/"))
+    return _mosaic(title, node, wells, reading, _first_run(plate)) if wells else []
+
+
+def plate_above(node: Node) -> Node | None:
+    """Find the plate of a well, or of a row; None where there is none."""
+    for up in ("..", "../.."):
+        try:
+            above = node.child(up)
+        except (OMEZarrError, OSError):
+            continue
+        if above.metadata.plate is not None:
+            return above
+    return None
+
+
+def _first_run(plate: PlateMetadata | None) -> int | None:
+    """Choose the acquisition to show; None for all, where there is no other.
+
+    Fields of several lie over each other, so that all of them make no picture.
+    """
+    runs = plate.acquisitions if plate is not None else ()
+    return runs[0].id if len(runs) > 1 else None
+
+
+def _mosaic(
+    name: str,
+    node: Node,
+    wells: Sequence[MapWell] | None,
+    reading: Reading,
+    run: int | None,
+) -> list[Group]:
+    """Join wells, and the labels that the first of their images has."""
+    arrangements = ScreenArrangements(Screen(node))
+    try:
+        mosaic = open_mosaic(arrangements, wells, WellChoice(run), reading.on_error)
+    except UnsupportedError as error:
+        if run is not None:  # the fields may name none of the plate's acquisitions
+            return _mosaic(name, node, wells, reading, None)
+        reading.messages.append(str(error))
+        return []
+    reading.note(_unread(node, arrangements, run))
+    reading.note(mosaic.node.problems + mosaic.pyramid.problems)
+    found = mosaic.node.labels()
+    reading.note(found.problems)
+    labels = []
+    for label in found.nodes:
+        inside = label.location.path[len(mosaic.node.location.path) :].strip("/")
+        choice = WellChoice(run, inside)
+        joined = open_mosaic(arrangements, wells, choice, reading.on_error)
+        labels.append((label.name, joined))
+    return [mosaic_group(name, mosaic, labels)]
+
+
+def _unread(
+    node: Node, arrangements: ScreenArrangements, run: int | None
+) -> list[Problem]:
+    """Describe the wells and fields that were in the way."""
+    found: list[tuple[str, str]] = []
+    for well, text in arrangements.problems.items():
+        made = arrangements.known(well, run)
+        failed = made.problems if made is not None else ()
+        found += [
+            ("/".join(part for part in (well, field) if part), reason)
+            for field, reason in failed or (("", text),)
+        ]
+    return [
+        Problem(
+            "node-unreadable",
+            Severity.ERROR,
+            f"{node.location.object_key(path)}:",
+            text,
+            "Its place stays empty; everything else is shown.",
+        )
+        for path, text in found
+    ]
+
+
+def _first_image(node: Node, reading: Reading) -> list[Group]:
+    """Open the first image of a collection that can be read."""
+    reading.note(node.problems)
+    names = node.series_names()
+    for i, path in enumerate(node.series()):
+        children = node.children([path])
+        reading.note(children.problems)
+        name = names[i] if i < len(names) else None
+        for image in children.nodes:
+            groups = _image(image, reading, name or path)
+            if groups:
+                return groups
+    return []
+
+
+def _collection(node: Node, reading: Reading) -> list[Group]:
+    """Open the images of a bioformats2raw group, the first `MAX_IMAGES` of them."""
+    reading.note(node.problems)
+    paths = node.series()
+    names = node.series_names()
+    if len(paths) > MAX_IMAGES:
+        rest = f"{paths[MAX_IMAGES]} to {paths[-1]}"
+        reading.messages.append(
+            f"{node} holds {len(paths)} images; the first {MAX_IMAGES} are shown."
+            f" Open the folders {rest} for the others."
+        )
+    children = node.children(paths[:MAX_IMAGES])
+    reading.note(children.problems)
+    by_path = dict(zip(paths, names, strict=False))
+    groups = []
+    for image in children.nodes:
+        inner = image.location.path[len(node.location.path) :].strip("/")
+        groups += _image(image, reading, by_path.get(inner) or inner)
+    return groups
+
+
+def _scene(node: Node, reading: Reading) -> list[Group]:
+    """Open the images that a scene names, in one system."""
+    reading.note(node.problems)
+    children = node.children(scene_paths(node))
+    reading.note(children.problems)
+    nodes = [n for n in children.nodes if n.kind is GroupKind.IMAGE]
+    if len(nodes) > MAX_IMAGES:
+        rest = ", ".join(n.location.path for n in nodes[MAX_IMAGES:])
+        reading.messages.append(
+            f"{node} holds {len(nodes)} images; the first {MAX_IMAGES} are shown,"
+            f" not: {rest}."
+        )
+    start = len(node.location.path)
+    groups = [
+        group
+        for n in nodes[:MAX_IMAGES]
+        if (group := _opened(n, reading, n.location.path[start:].strip("/")))
+    ]
+    return in_scene(node, groups, reading)
+
+
+def _part(node: Node, reading: Reading) -> list[Group]:
+    """Open a group that says nothing itself: a row, a bare labels or OME group."""
+    above = node.parent()
+    if above is not None and above.metadata.plate is not None:
+        return _plate(above, above.metadata.plate, node.name, reading)
+    if above is not None and node.metadata.series is not None:
+        return _collection(above, reading)
+    if above is not None and node.name == "labels":
+        return _labels(node, reading)
+    if node.problems:
+        return []
+    msg = f"There is no OME-Zarr metadata at {node}."
+    raise NotOMEZarrError(msg)

@@ -1,0 +1,331 @@
+"""The classes of a layer of labels, as its tools and its colours follow them."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import replace
+from inspect import isgenerator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from psygnal import Signal
+
+from napari_ngff.labels.label_classes import (
+    STATES,
+    LabelClass,
+    classes_of,
+    color_of_new,
+    dump_classes,
+    load_classes,
+    with_classes,
+    with_classes_in_use,
+)
+from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.store.arrays.boxes import whole_box
+from napari_ngff.viewer.label_colors import recolored
+from napari_ngff.viewer.label_layers import label_features
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+
+__all__ = [
+    "KEYS",
+    "Classes",
+    "classes_of_layer",
+    "counts",
+    "read_classes_again",
+    "unit_of_area",
+]
+
+KEYS = 9
+"""So many classes are chosen by a number key."""
+
+MANY = 2000
+"""Of more labels with properties the table of features is left as it was opened."""
+
+COUNTED = 1 << 24
+"""Voxels of the finest level whose labels are counted."""
+
+
+def unit_of_area(layer: OMEZarrLabels) -> str:
+    """Name what a label covers: "voxels" of a stack, else "pixels"."""
+    return "voxels" if "z" in layer.axis_labels else "pixels"
+
+
+class Classes:
+    """The classes of one layer, in order; the first nine have a key each.
+
+    Whatever is done here is seen at once, and saved with the layer.
+    """
+
+    changed = Signal()
+    """Emitted when a class came, went or is another, or another one is selected."""
+
+    def __init__(self, layer: OMEZarrLabels) -> None:
+        self._layer = weakref.ref(layer)
+        self.items: tuple[LabelClass, ...] = ()
+        self._tabulated = True
+        self._read(layer)
+        layer.events.selected_label.connect(self._on_selected)
+        for number in range(1, KEYS + 1):
+            layer.bind_key(str(number), _key(number), overwrite=True)
+
+    def _read(self, layer: OMEZarrLabels) -> None:
+        """Take the classes that the file of the layer states."""
+        info = _described(layer)
+        self.items = classes_of(info)
+        self._tabulated = len(info.properties) <= MANY
+        if any(one.hidden for one in self.items):
+            layer.classes = self.items
+            self._color()
+        self._follow(layer)
+
+    def read_again(self) -> None:
+        """Take the classes of other labels, which the layer shows from now on."""
+        self.layer.classes = None
+        self._read(self.layer)
+        self.changed.emit()
+
+    def keep(self, classes: Sequence[LabelClass]) -> None:
+        """Add classes in use; that alone is no reason to save these labels.
+
+        The classes that the labels have of their own stay what they are.
+        """
+        saver = self.layer.saver
+        description = saver.description if saver is not None else None
+        was_changed = description is None or description.changed
+        self._set(with_classes_in_use(self.items, classes))
+        if description is not None and not was_changed:
+            description.overlook()
+
+    def _on_selected(self) -> None:
+        if self._layer() is not None:
+            self.changed.emit()
+
+    @property
+    def layer(self) -> OMEZarrLabels:
+        """The layer.
+
+        Raises
+        ------
+        ReferenceError
+            Where it is gone.
+        """
+        layer = self._layer()
+        if layer is None:
+            raise ReferenceError("The labels of these classes are closed.")
+        return layer
+
+    def find(self, value: int) -> LabelClass | None:
+        """Return the class of a label value."""
+        return next((one for one in self.items if one.value == value), None)
+
+    @property
+    def selected(self) -> LabelClass | None:
+        """The class that is painted with."""
+        return self.find(int(self.layer.selected_label))
+
+    def select(self, value: int) -> None:
+        """Paint with a class."""
+        self.layer.selected_label = value
+
+    def select_key(self, number: int) -> bool:
+        """Paint with the class of a key; tell whether there is one."""
+        if not 1 <= number <= min(KEYS, len(self.items)):
+            return False
+        self.select(self.items[number - 1].value)
+        return True
+
+    # The list.
+
+    def add(self, name: str = "", value: int | None = None) -> LabelClass:
+        """Add a class and paint with it, by default with a label that is not used.
+
+        Raises
+        ------
+        ValueError
+            Where the value is a class already, or 0.
+        """
+        if value is None:
+            taken = max((one.value for one in self.items), default=0)
+            # Of an empty list, the label that is painted with is meant.
+            value = taken + 1 if taken else max(1, int(self.layer.selected_label))
+        if value == 0 or self.find(value) is not None:
+            raise ValueError(f"Label {value} is taken. Choose another.")
+        color = color_of_new(value, self.items)
+        one = LabelClass(value, name or f"class {value}", color)
+        self._set((*self.items, one))
+        self.select(value)
+        return one
+
+    def change(self, value: int, **parts: Any) -> None:
+        """Change parts of a class: name, color, state, locked, hidden.
+
+        Raises
+        ------
+        ValueError
+            Where there is no such class or no such state.
+        """
+        if self.find(value) is None:
+            raise ValueError(f"There is no class of label {value}.")
+        if parts.get("state", STATES[0]) not in STATES:
+            raise ValueError(f"A state is one of {', '.join(STATES)}.")
+        self._set(
+            tuple(
+                replace(one, **parts) if one.value == value else one
+                for one in self.items
+            )
+        )
+
+    def remove(self, value: int) -> None:
+        """Take a class off the list; what is painted stays painted."""
+        self._set(tuple(one for one in self.items if one.value != value))
+
+    def move(self, value: int, place: int) -> None:
+        """Move a class to another place of the list."""
+        rest = [one for one in self.items if one.value != value]
+        one = self.find(value)
+        if one is not None:
+            rest.insert(place, one)
+            self._set(tuple(rest))
+
+    def merge(self, value: int, into: int) -> None:
+        """Make all that is painted of one class another; the voxels can be undone.
+
+        The class stays on the list, empty, until it is removed.
+
+        Raises
+        ------
+        ValueError
+            Where one of them is locked.
+        """
+        for one in (self.find(value), self.find(into)):
+            if one is not None and one.locked:
+                raise ValueError(f"{one.name} is locked. Unlock it first.")
+        self.layer.replace_label(value, into)
+        self.changed.emit()
+
+    def draw_over(self, value: int | None) -> None:
+        """Choose what the tools draw over: any label, the background, or one class."""
+        self.layer.only_over = value
+        self.changed.emit()
+
+    def share(self, classes: Iterable[LabelClass]) -> None:
+        """Add classes of another image, and take over names and colours."""
+        mine = {one.value: one for one in self.items}
+        for one in classes:
+            known = mine.get(one.value, replace(one, state=STATES[0]))
+            mine[one.value] = replace(known, name=one.name, color=one.color)
+        self._set(tuple(mine.values()))
+
+    def dump(self) -> str:
+        """Write the list as JSON; see `load`."""
+        return dump_classes(self.items)
+
+    def load(self, text: str) -> None:
+        """Add the classes of `dump`.
+
+        Raises
+        ------
+        ValueError
+            Where it is something else; nothing is changed then.
+        """
+        self.share(load_classes(text))
+
+    # What follows from it.
+
+    def _set(self, items: tuple[LabelClass, ...]) -> None:
+        layer = self.layer
+        gone = {one.value for one in self.items} - {one.value for one in items}
+        self.items = layer.classes = items
+        if layer.saver is not None and layer.saver.description is not None:
+            layer.saver.description.touch()
+            layer.saver.journal.classes = self.dump() if items else ""
+        self._color(gone)
+        if self._tabulated:
+            layer.features = label_features(_described(layer).properties)
+        self._follow(layer)
+        self.changed.emit()
+
+    def _color(self, gone: Iterable[int] = ()) -> None:
+        """Show the classes in their colours, and those that are gone as any label."""
+        layer = self.layer
+        colors: dict[int, Any] = dict.fromkeys(gone)
+        for one in self.items:
+            rgba = (*one.color[:3], 0 if one.hidden else one.color[3])
+            colors[one.value] = np.array(rgba, np.float32) / 255
+        colormap = recolored(layer.colormap, colors)
+        if colormap is not layer.colormap:
+            layer.colormap = colormap
+
+    def _follow(self, layer: OMEZarrLabels) -> None:
+        """Let the tools know what is locked."""
+        layer.spared = tuple(one.value for one in self.items if one.locked)
+
+
+def _key(number: int) -> Callable[[OMEZarrLabels], Any]:
+    """Make what a number key does: select its class, else what it does in napari."""
+
+    def select_class(layer: OMEZarrLabels) -> None:
+        if classes_of_layer(layer).select_key(number):
+            return
+        for owner in type(layer).__mro__:
+            for key, usual in owner.__dict__.get("class_keymap", {}).items():
+                if str(key) == str(number):
+                    # Some of napari's go on when the key is released.
+                    held = usual(layer)
+                    if isgenerator(held):
+                        next(held, None)
+                    return
+
+    return select_class
+
+
+def _described(layer: OMEZarrLabels) -> LabelInfo:
+    """Return what the file says of its labels, and the layer since."""
+    description = layer.saver.description if layer.saver is not None else None
+    if description is not None:
+        return description.said().info(description.info)
+    origin = layer.metadata.get(KEY)
+    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    info = (picture.label if picture is not None else None) or LabelInfo()
+    return with_classes(info, layer.classes) if layer.classes is not None else info
+
+
+def classes_of_layer(layer: OMEZarrLabels) -> Classes:
+    """Return the classes of a layer; the first call reads what its file says."""
+    if layer not in _classes:
+        _classes[layer] = Classes(layer)
+    return _classes[layer]
+
+
+def read_classes_again(layer: OMEZarrLabels) -> None:
+    """Take the classes of the labels that a layer shows from now on."""
+    if layer in _classes or layer.classes is not None:
+        classes_of_layer(layer).read_again()
+
+
+_classes: weakref.WeakKeyDictionary[Any, Classes] = weakref.WeakKeyDictionary()
+
+
+def counts(layer: OMEZarrLabels) -> dict[int, int]:
+    """Count the voxels of each label, in voxels of level 0; slow: in a worker.
+
+    Exact where level 0 has at most `COUNTED` voxels; else estimated from the finest
+    level that has, or from the coarsest where none has.
+    """
+    canvas = layer.canvas
+    small = [level for level in canvas.levels if level.size <= COUNTED]
+    level = small[0] if small else canvas.levels[-1]
+    total: dict[int, int] = {}
+    for chunk in level.chunks_in(whole_box(level.shape)):
+        values, numbers = np.unique(
+            level.read(level.chunk_box(chunk)), return_counts=True
+        )
+        for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
+            total[value] = total.get(value, 0) + number
+    share = canvas.levels[0].size / level.size
+    return {value: round(number * share) for value, number in total.items() if value}

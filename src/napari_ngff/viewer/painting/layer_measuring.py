@@ -1,0 +1,184 @@
+"""Measures the labels of one layer, and shows tables as its features."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import OMEZarrError, UnsupportedError
+from napari_ngff.plate.tables.files import write_frame
+from napari_ngff.plate.tables.measure_labels import measure
+from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, tabulate
+from napari_ngff.viewer import window_services
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
+from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari.layers import Labels, Layer
+
+    from napari_ngff.plate.tables.table import Table
+    from napari_ngff.store.hierarchy.node import Node
+
+__all__ = ["LayerMeasuring", "join_features", "nodes_of", "part_features"]
+
+
+class LayerMeasuring:
+    """Measures once, as the labels are saved; what is found becomes features.
+
+    Parameters
+    ----------
+    layer
+        Labels of an OME-Zarr.
+    ended
+        Called in the main thread, unless it was cancelled.
+
+    Attributes
+    ----------
+    done, total
+        How many blocks are measured; set by the worker.
+    frame
+        A pandas.DataFrame, see `LabelledImage.frame`; None until it is there.
+    error
+        Why there is none; "" where there is.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the layer is no label image of a single image.
+    """
+
+    def __init__(self, layer: Layer, ended: Callable[[], None]) -> None:
+        self._nodes = nodes_of(layer)
+        self._layer = weakref.ref(layer)
+        self._ended = ended
+        self._cancelled = False
+        self.name = layer.name
+        self.done = self.total = 0
+        self.frame: Any = None
+        self.error = ""
+
+    def start(self) -> None:
+        """Begin."""
+        window_services.run(self._work, self._finish)
+
+    def cancel(self) -> None:
+        """Give up after the blocks that were begun."""
+        self._cancelled = True
+
+    def save(self, path: str, told: Callable[[str], None]) -> None:
+        """Write what was found, in a worker: CSV, or Parquet where the name ends so.
+
+        Parameters
+        ----------
+        told
+            Called in the main thread with a sentence on how that went.
+        """
+
+        def work() -> str:
+            write_frame(self.frame, path)
+            return f"Saved in {path}."
+
+        window_services.run(partial(window_services.attempt, work), told)
+
+    def _goes_on(self, done: int, total: int) -> bool:
+        self.done, self.total = done, total
+        return not self._cancelled
+
+    def _work(self) -> Any:
+        image, labels = self._nodes
+        work = partial(measure, image, labels, goes_on=self._goes_on)
+        return window_services.attempt(work)
+
+    def _finish(self, found: Any) -> None:
+        if self._cancelled or found is None:
+            return
+        if isinstance(found, str):
+            self.error = found
+        else:
+            self.frame = found.frame
+            layer: Any = self._layer()
+            if layer is not None:
+                join_features(layer, tabulate(found.frame, "measured", {WELL: ""}))
+        self._ended()
+
+
+def nodes_of(layer: Layer) -> tuple[Node, Node]:
+    """Find the image and the label image that a layer of labels shows.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it shows none, or many.
+    """
+    origin = layer.metadata.get(KEY)
+    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    if layer._type_string != "labels" or picture is None or is_joined(picture):
+        msg = (
+            f"{layer.name} is not a saved label image of a single OME-Zarr image."
+            " Plates and wells are measured in the browser."
+        )
+        raise UnsupportedError(msg)
+    if picture.image is not None:
+        return picture.image.node, picture.node
+    try:
+        image = picture.node.child("../..")
+    except (OMEZarrError, OSError) as error:
+        msg = f"The image of {layer.name} was not found: {error}"
+        raise UnsupportedError(msg) from error
+    return image, picture.node
+
+
+def join_features(layer: Labels, table: Table) -> None:
+    """Show the columns of a table as features of labels, by their ids.
+
+    What was joined before goes. Joined columns are seen in the window alone: they are
+    no properties of the labels, and saving leaves them out. A column that the labels
+    have of their own gets the name of the table behind its name.
+
+    Parameters
+    ----------
+    layer
+        Of labels.
+    table
+        Rows of its objects; of several with one id the first counts.
+    """
+    features = own_features(layer)
+    rows = table.frame.drop(columns=[WELL, FIELD], errors="ignore")
+    rows = rows.drop_duplicates(LABEL).rename(columns={LABEL: INDEX})
+    taken = {
+        c: f"{c} ({table.name})" for c in rows.columns if c in features and c != INDEX
+    }
+    rows = rows.rename(columns=taken)
+    names = [column for column in rows.columns if column != INDEX]
+    if INDEX not in features:
+        # Without it the row is the label, as napari has it.
+        features = features.assign(**{INDEX: range(len(features))})
+    if rows[INDEX].dtype == "uint64":  # ids that int64 cannot hold
+        features = features[features[INDEX] >= 0].astype({INDEX: "uint64"})
+    _set(layer, features.merge(rows, on=INDEX, how="outer"), names)
+
+
+def part_features(layer: Labels) -> None:
+    """Take away what was joined."""
+    if layer.metadata.get(JOINED):
+        _set(layer, own_features(layer), [])
+
+
+def own_features(layer: Labels) -> Any:
+    """Give the features of a layer without those that were joined."""
+    joined = layer.metadata.get(JOINED, ())
+    return layer.features.drop(columns=list(joined), errors="ignore")
+
+
+def _set(layer: Labels, frame: Any, joined: list[str]) -> None:
+    """Set features; that is no change of the labels that would have to be saved."""
+    saver = getattr(layer, "saver", None)
+    description = saver.description if saver is not None else None
+    clean = description is not None and not description.changed
+    layer.metadata[JOINED] = tuple(joined)
+    layer.features = frame
+    if description is not None and clean:
+        description.overlook()

@@ -1,0 +1,236 @@
+"""From what the reader makes of a label image to a layer that can be painted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.labels.canvas import Canvas
+from napari_ngff.plate.mosaic_level import MosaicLevel
+from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabels
+from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
+from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.pyramids.resampled import ResampledLevel
+from napari_ngff.store.write.begin import why_not_written
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.painting.label_target import TARGET
+from napari_ngff.viewer.saving.layer_description import JOINED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from napari.components import ViewerModel
+    from napari.layers import Layer
+
+    from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.store.arrays.lazy_array import ArraySource
+    from napari_ngff.viewer.layer_plan import LayerData
+
+__all__ = [
+    "add_sample",
+    "as_layer",
+    "as_layers",
+    "exchange",
+    "why_read_only",
+]
+
+OVERVIEW = "plate overview, open a field to paint."
+
+COPY = "To paint on a copy in a sidecar, use Layers ▸ Annotate ▸ Edit a copy of labels."
+
+
+def as_layers(layers: list[LayerData]) -> list[Any]:
+    """Make layers that can be painted of labels, and leave the rest as tuples.
+
+    napari takes both from a reader; only it may make layers of the tuples, so that
+    what the user chose for them holds.
+    """
+    return [as_layer(data) if data[2] == "labels" else data for data in layers]
+
+
+def as_layer(data: LayerData, read_only: str = "") -> Layer:
+    """Make a layer of what the reader returned; labels so that they can be painted.
+
+    Parameters
+    ----------
+    read_only
+        Why labels shall not be painted; "" where they may.
+    """
+    from napari.layers import Layer
+
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.saving.attachment import attach
+
+    levels, keywords, kind = data
+    if kind != "labels":
+        return Layer.create(levels, keywords, kind)
+    levels = levels if isinstance(levels, list) else [levels]
+    sources = [_source(level) for level in levels]
+    canvas = Canvas(sources)
+    canvas.highest = _highest(keywords)
+    reason = read_only or _why_read_only(data, sources)
+    layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
+    attach(layer)
+    return layer
+
+
+def _why_read_only(data: LayerData, sources: Sequence[ArraySource]) -> str:
+    """Explain why labels cannot be edited; new labels always can."""
+    is_new = TARGET in data[1]["metadata"]
+    return "" if is_new else why_read_only(sources[0])
+
+
+def add_sample(
+    viewer: ViewerModel, layers: list[LayerData], where: str
+) -> list[LayerData]:
+    """Add the labels of a sample, so that they can be painted, and leave the rest.
+
+    Of a sample napari takes tuples alone, and would make its own labels of them. It
+    adds the rest later, above: then the labels are moved to the top.
+
+    Parameters
+    ----------
+    where
+        The sample's folder, of which the user is told.
+
+    Returns
+    -------
+    list of tuple
+        What napari has to add.
+    """
+    from napari.utils.notifications import show_info
+
+    from napari_ngff.viewer.window_services import run
+
+    labels = [as_layer(data) for data in layers if data[2] == "labels"]
+    for layer in labels:
+        viewer.add_layer(layer)
+
+    def to_top(_: Any) -> None:
+        shown = [layer for layer in labels if layer in viewer.layers]
+        for layer in shown:
+            viewer.layers.move(viewer.layers.index(layer), len(viewer.layers))
+        for layer in [one for one in shown if one.visible][:1]:
+            viewer.layers.selection.active = layer
+
+    run(lambda: None, to_top)
+    if any(layer.editable for layer in labels):
+        show_info(
+            "Edits to this sample are saved.\n"
+            f"They are in {where}. Delete that folder to reset the sample."
+        )
+    return [data for data in layers if data[2] != "labels"]
+
+
+def exchange(layer: Any, data: LayerData) -> bool:
+    """Let a layer of labels show and edit others, as the reader returned them.
+
+    Parameters
+    ----------
+    layer
+        Its edits are saved, or given up: see `resolve_unsaved` of `window_services`.
+
+    Returns
+    -------
+    bool
+        False where only a new layer can: other axes, or a save that is going on.
+        Nothing has changed then.
+    """
+    from napari.utils import DirectLabelColormap
+    from napari.utils.colormaps import label_colormap
+
+    from napari_ngff.viewer.painting.layer_classes import read_classes_again
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.saving.attachment import attach
+
+    levels, keywords, _ = data
+    levels = levels if isinstance(levels, list) else [levels]
+    if not isinstance(layer, OMEZarrLabels) or layer.ndim != levels[0].ndim:
+        return False
+    # A save that has begun reads what the layer shows, and writes it where it began.
+    if layer.saver is not None and layer.saver.running:
+        return False
+    if layer.saver is not None:
+        layer.saver.keep()
+    sources = [_source(level) for level in levels]
+    canvas = Canvas(sources)
+    canvas.highest = _highest(keywords)
+    for key in (KEY, TARGET, JOINED):  # the features of others come below
+        layer.metadata.pop(key, None)
+    layer.metadata.update(keywords["metadata"])
+    layer.exchange(canvas, _why_read_only(data, sources))
+    if "colormap" in keywords:
+        layer.colormap = keywords["colormap"]
+    elif isinstance(layer.colormap, DirectLabelColormap):
+        layer.colormap = label_colormap()
+    if "features" in keywords or len(layer.features):
+        layer.features = keywords.get("features", {})
+    attach(layer)
+    read_classes_again(layer)
+    return True
+
+
+def _highest(keywords: dict[str, Any]) -> int:
+    """Largest label that the metadata mentions."""
+    origin = keywords.get("metadata", {}).get(KEY)
+    image = origin.node.metadata.image if isinstance(origin, LayerOrigin) else None
+    label = image.label if image is not None else None
+    if label is None:
+        return 0
+    return max([0, *label.colors, *label.properties])
+
+
+def _source(level: Any) -> ArraySource:
+    window = level.window if isinstance(level, LazyArray) else None
+    if window is None:
+        return _DaskSource(level)
+    return ArrayWindow(window.source, window.order)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _DaskSource:
+    """A dask array, such as labels that are stored as true and false."""
+
+    array: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.array.dtype
+        return dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        return tuple(self.array.chunksize)
+
+    def read(self, box: Box) -> np.ndarray[Any, Any]:
+        return np.asarray(self.array[tuple(slice(*span) for span in box)])
+
+
+def why_read_only(source: ArraySource) -> str:
+    """Say why labels cannot be edited; "" where they can.
+
+    Parameters
+    ----------
+    source
+        Of their level 0.
+    """
+    inner = source.source if isinstance(source, ArrayWindow) else source
+    wrapped = isinstance(inner, DrawablePixels | RoundedLabels)
+    if isinstance(getattr(inner, "source", None), MosaicLevel) and wrapped:
+        return OVERVIEW
+    if isinstance(inner, ResampledLevel):
+        return "a field bends them here; show their own coordinate system to paint."
+    if isinstance(inner, DrawablePixels):
+        return f"they are stored as true and false, not as numbers. {COPY}"
+    if isinstance(inner, RoundedLabels):
+        return f"they are stored as floating point numbers. {COPY}"
+    if not isinstance(inner, LevelSource):
+        return OVERVIEW
+    why = why_not_written(inner.array.source, inner.array.path)
+    return f"{why} {COPY}" if why else ""

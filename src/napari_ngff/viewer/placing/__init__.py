@@ -1,0 +1,1 @@
+"""Where images lie: units, coordinate systems, and layers that follow them."""

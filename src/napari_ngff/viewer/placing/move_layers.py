@@ -1,0 +1,271 @@
+"""Moves layers that are there already into another coordinate system."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.hierarchy.coordinate_systems import open_systems
+from napari_ngff.store.hierarchy.location import Location
+from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.viewer.label_layers import label_layer
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, frame_of, is_joined
+from napari_ngff.viewer.layers import image_layers
+from napari_ngff.viewer.placing.system_views import following, start_of, viewed
+from napari_ngff.viewer.placing.units import conversion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from napari.components import Dims
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.model import Reference
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.layer_plan import LayerData, Picture
+
+__all__ = [
+    "displayed_in",
+    "host",
+    "learn_systems",
+    "move",
+    "place_on_sliders",
+    "remade",
+    "restore_place",
+    "shown_system",
+]
+
+PLACEMENT = ("scale", "translate", "axis_labels")
+LOOK = ("name", "visible", "opacity", "blending", "colormap", "features")
+
+
+def host(origin: LayerOrigin) -> Picture | None:
+    """Return the image that decides where a layer lies: a label's own image."""
+    picture = origin.picture
+    return picture if picture is None or picture.image is None else picture.image
+
+
+def shown_system(origin: LayerOrigin) -> Reference | None:
+    """Return the system in which a layer is shown; None where nothing is known."""
+    image = host(origin)
+    if image is None:
+        return None
+    return start_of(image) if image.view is None else image.view.system
+
+
+def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
+    """Make a layer anew in another system.
+
+    Parameters
+    ----------
+    origin
+        Of the layer as it is.
+    system
+        One of `napari_ngff.viewer.placing.system_views.choices`.
+
+    Returns
+    -------
+    tuple or None
+        Data, keywords and type; None where the layer cannot come along.
+    """
+    picture, image = origin.picture, host(origin)
+    placed = None if image is None else viewed(image, system)
+    if picture is None or placed is None:
+        return None
+    if picture.image is None:
+        layers = image_layers(placed, estimate=False, shown=[origin.channel or 0])
+        same = (x for x in layers if x[1]["metadata"][KEY].channel == origin.channel)
+        return next(same, None)
+    try:
+        return label_layer(following(picture, placed), frame_of(placed))
+    except UnsupportedError:
+        return None
+
+
+def move(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]:
+    """Show layers in another system.
+
+    Parameters
+    ----------
+    layers
+        Those of ours among them are moved, others left alone.
+    system
+        One of `napari_ngff.viewer.placing.system_views.choices`.
+
+    Returns
+    -------
+    tuple
+        The layers that cannot come along; they stay where they are. Painted labels
+        are among them where their data would have to change: see `remade`.
+    """
+    left: list[Layer] = []
+    for layer in layers:
+        origin = layer.metadata.get(KEY)
+        if isinstance(origin, LayerOrigin) and not _moved(layer, origin, system):
+            left.append(layer)
+    return tuple(left)
+
+
+def place_on_sliders(
+    layers: Iterable[Layer], dims: Dims
+) -> tuple[str, dict[int, float]]:
+    """Find the voxel of an image at which the sliders are.
+
+    Returns
+    -------
+    name
+        Of the first layer that lies where sliders can find it again; "" for none.
+    voxel
+        Its index along each axis of the image.
+    """
+    for layer in layers:
+        order = _image_axes(layer)
+        if order:
+            point = _in_units(dims.point[-layer.ndim :], dims.units, layer.units)
+            index = layer.world_to_data(point)
+            coordinates = {
+                a: float(index[i]) for i, a in enumerate(order) if a is not None
+            }
+            return layer.name, coordinates
+    return "", {}
+
+
+def restore_place(
+    layers: Iterable[Layer], dims: Dims, place: tuple[str, dict[int, float]]
+) -> None:
+    """Bring the sliders to the voxel of `place_on_sliders`, wherever it lies now."""
+    name, voxel = place
+    layer = next((one for one in layers if one.name == name), None)
+    order = _image_axes(layer) if layer is not None else ()
+    if layer is None or not order:
+        return
+    index = [0.0 if a is None else voxel.get(a, 0.0) for a in order]
+    point = _in_units(layer.data_to_world(index), layer.units, dims.units)
+    dims.point = (*dims.point[: -layer.ndim], *point)
+
+
+def _image_axes(layer: Layer) -> tuple[int | None, ...]:
+    """Give the image's axis for each of a layer; () where that is not so simple."""
+    origin = layer.metadata.get(KEY)
+    image = host(origin) if isinstance(origin, LayerOrigin) else None
+    if image is None or is_joined(image) or origin.picture is not image:
+        return ()
+    frame = frame_of(image)
+    return () if frame.bent is not None else frame.order
+
+
+def _in_units(point: Iterable[float], units: Any, wanted: Any) -> list[float]:
+    """Convert a position from the units of a layer to those of sliders, or back."""
+    values = list(point)
+    pairs = zip(
+        *(
+            reversed([*map(str, some or ())][-len(values) :])
+            for some in (units, wanted)
+        ),
+        strict=False,
+    )
+    factors = [conversion(have, want) for have, want in pairs]
+    factors += [1.0] * (len(values) - len(factors))
+    return [v * f for v, f in zip(values, reversed(factors), strict=True)]
+
+
+def remade(layer: Layer, system: Reference) -> Layer | None:
+    """Make a layer of labels anew in another system, looking as it does.
+
+    Returns
+    -------
+    Layer or None
+        None where it has edits that are not saved, or cannot come along.
+    """
+    from napari_ngff.viewer.painting.painted_layers import as_layer
+
+    origin = layer.metadata.get(KEY)
+    if not isinstance(origin, LayerOrigin) or getattr(layer, "unsaved", True):
+        return None
+    made = displayed_in(origin, system)
+    if made is None:
+        return None
+    look = {name: getattr(layer, name) for name in LOOK}
+    return as_layer((made[0], {**made[1], **look}, made[2]))
+
+
+def learn_systems(layers: Iterable[Layer], node: Node) -> None:
+    """Let layers know the coordinate systems that their metadata has by now.
+
+    Parameters
+    ----------
+    layers
+        Those of the same hierarchy as `node` among them; they stay where they are.
+    node
+        Whose document was changed.
+
+    Raises
+    ------
+    OMEZarrError, OSError
+        Where the metadata cannot be read any more.
+    """
+    source = node.location.source
+    found: list[tuple[Layer, LayerOrigin, Picture]] = []
+    paths = dict.fromkeys((*_scenes(node), node.location.path))
+    for layer in layers:
+        origin = layer.metadata.get(KEY)
+        picture = origin.picture if isinstance(origin, LayerOrigin) else None
+        if picture is None or is_joined(picture):
+            continue
+        if picture.node.location.source.name == source.name:
+            found.append((layer, origin, picture))
+            paths |= dict.fromkeys(_scenes(picture.node))
+            paths[picture.node.location.path] = None
+    again = [read_node(Location(source, path), node.zarr_format) for path in paths]
+    systems = open_systems(again)
+    for layer, origin, picture in found:
+        image = picture.image and replace(picture.image, systems=systems)
+        picture = replace(picture, systems=systems, image=image)
+        layer.metadata[KEY] = replace(origin, picture=picture)
+
+
+def _scenes(node: Node) -> Iterator[str]:
+    above = node.parent()
+    while above is not None:
+        if above.metadata.scene is not None:
+            yield above.location.path
+        above = above.parent()
+
+
+def _moved(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:
+    made = displayed_in(origin, system)
+    current = shown_system(origin)
+    before = None if current is None else displayed_in(origin, current)
+    if made is None or before is None:
+        return False
+    data, keywords, _ = made
+    if _windows(data) != _windows(before[0]):
+        if type(layer).__module__.split(".")[0] != "napari":
+            return False  # its data is more than what the file has: edits
+        layer.data = _alike(layer, data)
+    for name in PLACEMENT:
+        setattr(layer, name, keywords[name])
+    layer.affine = keywords.get("affine", _identity(layer.ndim))
+    layer.units = keywords.get("units", ("pixel",) * layer.ndim)
+    found = keywords["metadata"][KEY]
+    layer.metadata[KEY] = replace(origin, picture=found.picture)
+    return True
+
+
+def _windows(data: Any) -> list[Any]:
+    arrays = data if isinstance(data, list) else [data]
+    return [getattr(array, "window", array) for array in arrays]
+
+
+def _alike(layer: Layer, data: Any) -> Any:
+    """Give data as the layer had it: a list of levels, or one array."""
+    if layer.multiscale:
+        return data if isinstance(data, list) else [data]
+    return data[0] if isinstance(data, list) else data
+
+
+def _identity(ndim: int) -> Any:
+    import numpy as np
+
+    return np.eye(ndim + 1)

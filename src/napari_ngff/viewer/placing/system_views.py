@@ -1,0 +1,263 @@
+"""Puts images and their labels into a coordinate system of their hierarchy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.metadata.model import Reference
+from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
+from napari_ngff.store.pyramids.resampled import BentImage
+from napari_ngff.viewer.placing.placement import SystemView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from napari_ngff.metadata.systems import Axis
+    from napari_ngff.metadata.transform import Matrix
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.layer_plan import Picture
+
+__all__ = [
+    "choices",
+    "first_system",
+    "following",
+    "linked",
+    "scene_system",
+    "system_name",
+    "viewed",
+]
+
+SINGULAR = 1e-12
+"""Least ratio of the smallest to the largest singular value of what can be shown."""
+
+
+def viewed(picture: Picture, system: Reference) -> Picture | None:
+    """Show an image in a system.
+
+    Parameters
+    ----------
+    picture
+        With `Picture.systems`.
+    system
+        Its path from the hierarchy's root.
+
+    Returns
+    -------
+    Picture or None
+        None where no invertible way, and no field that leads from the system to the
+        image, connects them.
+    """
+    start = start_of(picture)
+    if start == system:
+        return replace(picture, view=None)
+    if picture.systems is None:
+        return None
+    graph = picture.systems.graph
+    axes = graph.systems.get(system, ())
+    ndim = len(picture.pyramid.multiscale.axes)
+    way = graph.way(start, system)
+    if way is not None and way.is_linear:
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix = way.matrix(ndim)
+        return (
+            replace(picture, view=SystemView(system, axes, matrix))
+            if shown(matrix)
+            else None
+        )
+    pull = graph.way(system, start)
+    if pull is None:
+        return None
+    try:
+        bent = BentImage.cover_image(picture.pyramid, pull, axes)
+    except UnsupportedError:
+        return None
+    view = SystemView(system, axes, np.eye(ndim + 1), bent)
+    return replace(picture, view=view)
+
+
+def start_of(picture: Picture) -> Reference:
+    """Name the system in which an image's own scale and translation end: the intrinsic
+    one, or that of the finest array where `Level.transformation` leads on.
+    """
+    level = picture.pyramid.multiscale.levels[0]
+    if level.transformation is not None:
+        return Reference(picture.node.location.object_key(level.path))
+    return intrinsic_of(picture.node)
+
+
+def first_system(node: Node) -> Reference:
+    """Choose the system in which an image is shown at first.
+
+    Its intrinsic one. Where the alternatives of SpatialData are stated, that is the
+    one of pixels; what lies where is said by "global", else by the first of them.
+    """
+    intrinsic = intrinsic_of(node)
+    image = node.metadata.image
+    if image is None or (node.metadata.version or "") >= "0.6":
+        return intrinsic
+    links = image.multiscales[0].links
+    names = [link.output.name for link in links if link.input.name == intrinsic.name]
+    name = "global" if "global" in names else next(iter(names), intrinsic.name)
+    return Reference(intrinsic.path, name)
+
+
+def shown(matrix: Matrix) -> bool:
+    """Tell whether a matrix leaves an image any extent along all axes it keeps."""
+    if not np.isfinite(matrix).all():
+        return False
+    linear = matrix[:-1, :-1]
+    moving = linear[:, linear.any(axis=0)]
+    if not moving.size:
+        return False
+    values = np.linalg.svd(moving, compute_uv=False)
+    return bool(values[-1] > SINGULAR * values[0])
+
+
+def following(label: Picture, image: Picture) -> Picture:
+    """Let a label image follow its image into the system where that is shown.
+
+    By the transformation that links their intrinsic systems, in either direction;
+    without one these are "usually understood to be the same" (0.6), axis by axis.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the link is nothing that can be shown.
+    """
+    label = replace(label, image=image, systems=image.systems, view=None, link=None)
+    if image.systems is None:
+        return label
+    graph = image.systems.graph
+    there = start_of(image)
+    way = graph.way(start_of(label), there)
+    intrinsic = intrinsic_of(image.node)
+    if way is None and intrinsic != there:
+        way = graph.way(intrinsic, there)
+    if way is None:
+        return label
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix = way.matrix(len(label.pyramid.multiscale.axes))
+    except ValueError as error:
+        msg = f"{label.node} cannot be shown on its image: {error}"
+        raise UnsupportedError(msg) from error
+    return replace(label, link=matrix)
+
+
+def linked(label: Picture) -> Picture:
+    """Bring a label image with a `Picture.link` into its image's intrinsic system, or
+    at once into the displayed one where that takes more than a scale per axis.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it lies askew in an image that a field bends.
+    """
+    image, matrix = label.image, label.link
+    if image is None or matrix is None:
+        return label
+    axes = image.pyramid.multiscale.axes
+    view = image.view
+    with np.errstate(over="ignore", invalid="ignore"):
+        folded = folded_in(label, matrix, axes)
+        whole = matrix if view is None or view.bent else view.matrix @ matrix
+    if not shown(whole):
+        msg = f"{label.node} has no extent on its image, or one beyond all numbers."
+        raise UnsupportedError(msg)
+    if folded is not None:
+        return folded
+    if view is None:
+        return replace(label, view=SystemView(start_of(image), axes, whole))
+    if view.bent is None:
+        return replace(label, view=SystemView(view.system, view.axes, whole))
+    msg = f"{label.node} is rotated or sheared against its image, which is warped."
+    raise UnsupportedError(msg)
+
+
+def folded_in(label: Picture, matrix: Matrix, axes: tuple[Axis, ...]) -> Picture | None:
+    """Let a label's own scale and translation end in its image's intrinsic system.
+
+    None where that takes more: then the label's axes are not those of the image.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the result is too large for a number.
+    """
+    multiscale = label.pyramid.multiscale
+    linear, offset = matrix[:-1, :-1], matrix[:-1, -1]
+    diagonal = linear.shape == (len(axes), len(axes))
+    if not diagonal or np.count_nonzero(linear - np.diag(np.diag(linear))):
+        return None
+    factors = np.diag(linear)
+    placed = [factors * lv.scale for lv in multiscale.levels]
+    placed += [factors * lv.translation + offset for lv in multiscale.levels]
+    if not np.isfinite(placed).all():
+        msg = f"The position of {label.node} on its image is not a finite number."
+        raise UnsupportedError(msg)
+    levels = tuple(
+        replace(
+            level,
+            scale=tuple((factors * level.scale).tolist()),
+            translation=tuple((factors * level.translation + offset).tolist()),
+        )
+        for level in multiscale.levels
+    )
+    multiscale = replace(multiscale, axes=axes, levels=levels)
+    return replace(label, pyramid=replace(label.pyramid, multiscale=multiscale))
+
+
+def scene_system(node: Node, images: Sequence[Picture]) -> Reference | None:
+    """Choose the system in which a scene is shown.
+
+    "RECOMMENDED the scene's first"; where it has none, the one that most of its images
+    can be shown in; of equal ones, the first.
+    """
+    scene = node.metadata.scene
+    if scene is None or not images or images[0].systems is None:
+        return None
+    if scene.systems:
+        return Reference(node.location.path, scene.systems[0].name)
+    candidates = list(images[0].systems.graph.systems)
+    counts = [
+        sum(viewed(image, system) is not None for image in images)
+        for system in candidates
+        if system.name
+    ]
+    named = [system for system in candidates if system.name]
+    return named[int(np.argmax(counts))] if counts else None
+
+
+def choices(images: Iterable[Picture]) -> dict[Reference, tuple[bool, ...]]:
+    """List the systems that at least one of several images can be shown in.
+
+    Returns
+    -------
+    dict
+        For each system whether each of the images can come along.
+    """
+    pictures = list(images)
+    found: dict[Reference, tuple[bool, ...]] = {}
+    for picture in pictures:
+        intrinsic_axes = {intrinsic_of(picture.node): picture.pyramid.multiscale.axes}
+        systems = (
+            intrinsic_axes if picture.systems is None else picture.systems.graph.systems
+        )
+        for system, axes in systems.items():
+            arrays = not system.name and all(axis.type == "array" for axis in axes)
+            if system in found or arrays:
+                continue
+            reached = tuple(viewed(one, system) is not None for one in pictures)
+            if any(reached):
+                found[system] = reached
+    return found
+
+
+def system_name(system: Reference) -> str:
+    """Name a system for the user: its name, and where it is defined."""
+    where = f" ({system.path})" if system.path else ""
+    return f"{system.name or 'intrinsic'}{where}"

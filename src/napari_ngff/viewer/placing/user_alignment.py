@@ -1,0 +1,124 @@
+"""Where the user moved an image, as a transformation that its metadata can state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
+from napari_ngff.store.hierarchy.save_transform import save_transform
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, SharedAxes, is_joined
+from napari_ngff.viewer.placing.system_views import start_of
+
+if TYPE_CHECKING:
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.systems import Axis
+    from napari_ngff.metadata.transform import Matrix
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.layer_plan import Picture
+
+__all__ = ["placement_of", "save_alignment"]
+
+
+def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
+    """Save where a layer lies now, as a coordinate system of its image or a scene.
+
+    Parameters
+    ----------
+    layer
+        An image of ours, moved with napari's transform tool or from code.
+    name
+        Of the coordinate system (0.6).
+    scene
+        The scene that shall state it; the image itself by default.
+
+    Returns
+    -------
+    str
+        Path of the document that was written.
+
+    Raises
+    ------
+    UnsupportedError, AccessError, CorruptDataError
+        See `save_transform`; and for labels, which follow their image, for plates and
+        for wells.
+    """
+    origin = layer.metadata.get(KEY)
+    picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    if picture is None:
+        msg = f"{layer.name} was not opened from OME-Zarr."
+        raise UnsupportedError(msg, remedy="Save it first.")
+    if picture.image is not None or picture.label is not None:
+        msg = f"{layer.name} is a label image, which follows its image."
+        raise UnsupportedError(msg, remedy="Move that.")
+    if picture.multiscale:
+        msg = f"{layer.name} is not the first multiscale of its image."
+        raise UnsupportedError(msg, remedy="Move and save the first.")
+    if is_joined(picture):
+        msg = f"{layer.name} joins many images."
+        raise UnsupportedError(msg, remedy="Open one of them to move and save it.")
+    matrix, axes = placement_of(layer, picture)
+    return save_transform(picture.node, name, matrix, axes, scene)
+
+
+def placement_of(layer: Layer, picture: Picture) -> tuple[Matrix, tuple[Axis, ...]]:
+    """Find the transformation from an image's intrinsic system to where a layer is.
+
+    Returns
+    -------
+    matrix
+        Homogeneous; channels, which are layers, stay where they are.
+    axes
+        Of the system that it leads to: those that are shown, and channel.
+
+    Raises
+    ------
+    UnsupportedError
+        Where a field bends the image.
+    """
+    view = picture.view
+    if view is not None and view.bent is not None:
+        msg = f"{layer.name} is bent by a field."
+        raise UnsupportedError(msg, remedy="Show its own coordinate system first.")
+    frame = SharedAxes.of(picture.pyramid, view)
+    ndim = len(frame.order)
+    data_to_world = np.eye(ndim + 1)
+    corners = np.vstack([np.zeros(ndim), np.eye(ndim)])
+    worlds = np.array([layer.data_to_world(corner) for corner in corners])
+    data_to_world[:-1, -1] = worlds[0]
+    data_to_world[:-1, :-1] = (worlds[1:] - worlds[0]).T
+    to_physical = np.diag((*frame.scale, 1.0))
+    to_physical[:-1, -1] = frame.translation
+    whole = data_to_world @ np.linalg.inv(to_physical)
+
+    axes = list(frame.shown)
+    count = len(picture.pyramid.multiscale.axes)
+    result = np.zeros((ndim, count + 1))
+    for at, source in enumerate(frame.order):
+        if source is not None:
+            result[:, source] = whole[:-1, at]
+    result[:, -1] = whole[:-1, -1]
+    for channel in set(range(count)) - set(frame.order):
+        after = channel if view is None else sum(axis.type == "time" for axis in axes)
+        row = np.eye(count + 1)[channel]
+        result = np.insert(result, after, row, axis=0)
+        axes.insert(after, picture.pyramid.multiscale.axes[channel])
+    return _from_intrinsic(picture, np.vstack([result, np.eye(count + 1)[-1]])), tuple(
+        axes
+    )
+
+
+def _from_intrinsic(picture: Picture, matrix: Matrix) -> Matrix:
+    """Begin at the intrinsic system where layers begin at index coordinates."""
+    start, intrinsic = start_of(picture), intrinsic_of(picture.node)
+    if start == intrinsic or picture.systems is None:
+        return matrix
+    way = picture.systems.graph.way(intrinsic, start)
+    if way is None or not way.is_linear:
+        msg = f"{picture.name} has no intrinsic system to start from."
+        raise UnsupportedError(msg)
+    product: Matrix = matrix @ way.matrix(len(matrix) - 1)
+    return product

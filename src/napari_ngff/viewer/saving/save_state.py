@@ -1,0 +1,135 @@
+"""What a layer's controls say of saving, and what can be done about it."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from napari_ngff.labels.saving.before_images import cell_shape
+from napari_ngff.labels.saving.dirty_count import MOST, ChangedBlocks
+from napari_ngff.viewer import window_services
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_ngff.labels.edits import Edit
+    from napari_ngff.labels.label_writer import LabelWriter
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
+
+__all__ = ["SaveState", "SaveWatch"]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveState:
+    """What to show.
+
+    Attributes
+    ----------
+    text
+        A few words: "No changes", "Unsaved changes", "Saving 40 %", "Saved 14:03".
+    detail
+        For the tool tip: how many chunks that is, or why not; or "".
+    saves
+        Whether there is anything to save.
+    cancels
+        Whether a save is going on.
+    """
+
+    text: str
+    detail: str = ""
+    saves: bool = False
+    cancels: bool = False
+
+
+class SaveWatch:
+    """Looks at one layer; cheap, so that it can be asked several times a second.
+
+    Blocks are counted in a worker, and not while a stroke is drawn.
+
+    Parameters
+    ----------
+    layer
+        Painted labels.
+    counted
+        Called when blocks have been counted.
+    """
+
+    def __init__(
+        self, layer: OMEZarrLabels, counted: Callable[[], None] = lambda: None
+    ) -> None:
+        self._layer = weakref.ref(layer)
+        self._tell = counted
+        self._counted: object = None
+        self._counting = False
+        self._count = 0
+        self._writer: LabelWriter | None = None
+        self._blocks: ChangedBlocks | None = None
+
+    def look(self) -> SaveState:
+        """Tell how things are now."""
+        layer = self._layer()
+        if layer is None:
+            return SaveState("")
+        saver = layer.saver
+        if layer.read_only:
+            return SaveState("Read-only", layer.read_only)
+        if saver is None:
+            return SaveState("Not in a file", "Choose File ▸ Save Selected Layers...")
+        if saver.running:
+            return SaveState(saver.note, cancels=True)
+        if not layer.unsaved:
+            return SaveState(saver.note or "No changes", saver.detail)
+        self._recount(layer, saver)
+        text = "Unsaved changes"
+        if saver.journal.trouble is not None:
+            text = "Unsaved changes, not protected from a crash"
+        detail = " ".join([self._changes(saver), f"{saver.note}." * bool(saver.note)])
+        return SaveState(text, detail.strip(), saves=True)
+
+    def _changes(self, saver: LayerSaver) -> str:
+        if self._count > MOST:
+            return f"Over {MOST} chunks to save."
+        if self._count:
+            return f"{self._count} chunk{'s' * (self._count > 1)} to save."
+        said = saver.description is not None and saver.description.changed
+        return "Colours or properties to save." if said else ""
+
+    def _recount(self, layer: OMEZarrLabels, saver: LayerSaver) -> None:
+        state = layer.canvas.version, saver.note, saver.writer
+        if self._counting or layer.painting or state == self._counted:
+            return
+        self._counted = state
+        if self._blocks is None or saver.writer is not self._writer:
+            self._writer = saver.writer
+            self._blocks = _blocks(layer, saver.writer)
+        edits: tuple[Edit, ...] = layer.canvas.edits
+        writer = saver.writer
+        if writer is not None:
+            edits = writer.unsaved_edits
+        self._counting = True
+        blocks = self._blocks
+
+        def count() -> int:
+            return blocks.count_blocks(
+                edits, () if writer is None else writer.unsaved_cells
+            )
+
+        window_services.run(lambda: window_services.attempt(count), self._take)
+
+    def _take(self, count: int | str) -> None:
+        self._counting = False
+        if isinstance(count, str):
+            window_services.show((count,), "Changed chunks cannot be counted.")
+        else:
+            self._count = count
+            self._tell()
+
+
+def _blocks(layer: OMEZarrLabels, writer: LabelWriter | None) -> ChangedBlocks:
+    shape = layer.canvas.shape
+    if writer is None:
+        chunks = layer.canvas.levels[0].chunks
+        return ChangedBlocks(shape, tuple(range(len(shape))), chunks)
+    return ChangedBlocks(shape, writer.order, cell_shape(writer.arrays[0]))

@@ -1,0 +1,332 @@
+"""Writes layers as a new OME-Zarr: all or nothing, and never over anything unasked."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import UnsupportedError
+from napari_ngff.labels.create_labels import METHOD
+from napari_ngff.labels.level_reduction import LevelReduction
+from napari_ngff.metadata.dump import dump_image, dump_labels
+from napari_ngff.metadata.model import ImageMetadata, Multiscale
+from napari_ngff.metadata.systems import CoordinateSystem, Reference, SystemLink
+from napari_ngff.metadata.systems_dump import INTRINSIC
+from napari_ngff.metadata.transform import Affine
+from napari_ngff.store.arrays.new_array import group_documents
+from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
+from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
+from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
+from napari_ngff.viewer.composing.composition import compose
+from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
+from napari_ngff.viewer.settings import shards_to_write, version_to_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from napari.components import LayerList
+    from napari.layers import Layer
+
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.viewer.composing.composition import LayerComposition, LayerPart
+    from napari_ngff.viewer.layer_plan import LayerData
+
+__all__ = [
+    "VERSIONS",
+    "Progress",
+    "layers_to_save",
+    "named",
+    "with_ending",
+    "write",
+]
+
+VERSIONS = ("0.4", "0.5", "0.6")
+
+ENDINGS = (".zarr", SINGLE)
+
+WORLD = "world"
+"""Name of the coordinate system of 0.6 in which a turned or sheared layer is shown."""
+
+Progress = Callable[[int, int], None]
+"""Told how many voxels of level 0 are written, and of how many; from any thread."""
+
+
+def write(
+    path: str | Path,
+    layers: Iterable[Layer | LayerData],
+    *,
+    version: str | None = None,
+    shards: bool | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    cancel: Callable[[], bool] | None = None,
+) -> Path:
+    """Write layers as one new OME-Zarr.
+
+    Images of the same shape, axes and place become the channels of one image, labels
+    on its axes its labels; several labels alone become a list of labels; see
+    `napari_ngff.viewer.composing`. Coarser levels are made anew: of images by the mean,
+    of labels by the mode. What is read, encoded and written at once is a few chunks of
+    1 MB; or of the layer's own chunks, where these are larger.
+
+    Parameters
+    ----------
+    path
+        Folder, or single file ``.ozx``; ``.ome.zarr`` is added where neither ending is
+        there.
+    layers
+        Of napari, or tuples of data, keywords and "image" or "labels".
+    version
+        "0.4", "0.5" or "0.6"; that of the preferences by default.
+    shards
+        Whether chunks are joined; as in the preferences by default, always in ``.ozx``.
+    overwrite
+        Whether another OME-Zarr at `path` may be replaced.
+    progress, cancel
+        See `Progress`; asked whether to stop.
+
+    Returns
+    -------
+    Path
+        What was written.
+
+    Raises
+    ------
+    UnsupportedError
+        Where OME-Zarr, or the version, cannot hold this. Nothing is written then.
+    FileExistsError
+        Where `path` is taken, is inside of another OME-Zarr, or is where the layers are
+        read from.
+    InterruptedError
+        Where it was stopped. Nothing is written then.
+    OSError
+        Where the system refuses. There is nothing at `path` then.
+    """
+    tuples = [_as_tuple(layer) for layer in layers]
+    target = named(path)
+    _require_place(target, tuples)
+    version, sharded = _form(target, version, shards)
+    name = re.sub(r"(\.ome)?\.\w+$", "", target.name, flags=re.IGNORECASE)
+    writing = _PlannedWrite(compose(tuples, name), version, sharded=sharded)
+    with NewHierarchy(target, overwrite=overwrite) as draft:
+        writing.write(draft, progress, cancel)
+    return target
+
+
+def layers_to_save(layers: LayerList) -> tuple[list[Layer], str]:
+    """Choose the images and labels to save: several selected ones, else the visible.
+
+    Returns
+    -------
+    layers
+        In the order of the list.
+    which
+        "selected", "visible" or, where none is visible, "all".
+    """
+    kinds = ("image", "labels")
+    known = [x for x in layers if x._type_string in kinds and not is_lacking(x)]
+    selected = [one for one in known if one in layers.selection]
+    if len(selected) > 1:
+        return selected, "selected"
+    visible = [one for one in known if one.visible]
+    return (visible, "visible") if visible else (known, "all")
+
+
+def is_lacking(layer: Layer) -> bool:
+    """Tell whether a layer stands for a channel that the image on screen lacks."""
+    origin = layer.metadata.get(KEY)
+    is_ours = isinstance(origin, LayerOrigin) and layer._type_string == "image"
+    return is_ours and origin.picture is None
+
+
+def with_ending(path: str | Path, ending: str) -> Path:
+    """Add an ending of OME-Zarr to a path that has none of them."""
+    text = os.fspath(path)
+    return Path(text if text.lower().endswith(ENDINGS) else f"{text}{ending}")
+
+
+def named(path: str | Path) -> Path:
+    """Add the ending that is missing, and make a path absolute.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it is an address: only local files can be written.
+    """
+    text = os.fspath(path)
+    if "://" in text:
+        msg = f"{text} is not a local path."
+        raise UnsupportedError(msg, remedy="Write to the disk, and copy it there.")
+    text = os.path.abspath(os.path.expanduser(text))
+    return with_ending(text, ".ome.zarr")
+
+
+def _form(target: Path, version: str | None, shards: bool | None) -> tuple[str, bool]:
+    """Choose version and shards; what was asked for is not changed silently."""
+    single = target.suffix.lower() == SINGLE
+    if version == "0.4" and (single or shards):
+        what = "in a single file" if single else "in shards"
+        raise UnsupportedError(f"OME-Zarr 0.4 cannot be {what}: write 0.5 or newer.")
+    chosen = version or version_to_write()
+    if chosen == "0.4":
+        return ("0.5", True) if single else ("0.4", False)
+    return chosen, single or (shards_to_write() if shards is None else shards)
+
+
+def _as_tuple(layer: Layer | LayerData) -> LayerData:
+    if isinstance(layer, tuple):
+        return layer
+    found: LayerData = layer.as_layer_data_tuple()
+    return found
+
+
+def _require_place(target: Path, layers: Sequence[LayerData]) -> None:
+    """Refuse a target inside of an OME-Zarr, or that layers are read from."""
+    real = Path(os.path.realpath(target))
+    for folder in (*target.parents, *real.parents):
+        if any((folder / name).exists() for name in ("zarr.json", ".zgroup")):
+            msg = f"{target} is inside of {folder}, which is a zarr. Choose another."
+            raise FileExistsError(msg)
+    for _, keywords, _ in layers:
+        origin = keywords.get("metadata", {}).get(KEY)
+        if not isinstance(origin, LayerOrigin):
+            continue
+        source = Path(os.path.realpath(origin.node.location.source.name))
+        if source in (real, *real.parents) or real in source.parents:
+            msg = (
+                f"{keywords.get('name')} is read from {target}, which cannot be"
+                " replaced meanwhile. Choose another name; or press Ctrl+S to save"
+                " painted labels in place."
+            )
+            raise FileExistsError(msg)
+
+
+class _PlannedWrite:
+    """A composition, planned: all that can be refused is refused by now."""
+
+    def __init__(
+        self, composition: LayerComposition, version: str, *, sharded: bool
+    ) -> None:
+        self.version = version
+        self.sharded = sharded
+        self.done = 0
+        self.lock = threading.Lock()
+        self.groups: dict[str, JSON] = {}
+        self.parts: list[tuple[str, LayerPart, PyramidPlan]] = []
+        image = composition.image
+        if version not in VERSIONS:
+            msg = f"OME-Zarr {version} is not written, only {', '.join(VERSIONS)}."
+            raise UnsupportedError(msg)
+        for part in composition.labels if image is None else (image,):
+            if part.place.affine is not None and version < "0.6":
+                msg = (
+                    f"{part.name} is turned, sheared or mirrored, which OME-Zarr"
+                    f" {version} cannot state. Choose 0.6 in Preferences ▸ OME-Zarr."
+                )
+                raise UnsupportedError(msg)
+        # A root that is a list of labels, as sidecars are: docs/design/006.
+        folder = "" if image is None else "labels"
+        try:
+            levels = None if image is None else self._plan("", image)
+            if composition.labels:
+                names = [label.name for label in composition.labels]
+                self.groups[folder] = dump_labels(names, version)
+            for label in composition.labels:
+                self._plan(join_key(folder, label.name), label, levels)
+        except ValueError as error:
+            # napari takes a ValueError for a missing writer (0.9).
+            raise UnsupportedError(str(error)) from error
+        self.total = sum(math.prod(part.source.shape) for _, part, _ in self.parts)
+
+    def _plan(self, path: str, part: LayerPart, levels: int | None = None) -> int:
+        """Plan one pyramid; return its number of levels."""
+        placement = part.place
+        outline = PyramidPlan.choose_shapes(
+            part.source.shape,
+            part.axes,
+            placement.scale,
+            part.source.chunks,
+            sharded=self.sharded,
+            levels=levels,
+        )
+        is_label = part.label is not None
+        multiscale = Multiscale(
+            part.name,
+            part.axes,
+            outline.place_levels(placement.scale, placement.translation),
+            METHOD if is_label else "mean",
+            **_turned(part),
+        )
+        image = ImageMetadata((multiscale,), part.omero, part.label)
+        self.groups[path] = dump_image(image, self.version)
+        self.parts.append((path, part, outline))
+        return len(outline.shapes)
+
+    def write(
+        self,
+        draft: NewHierarchy,
+        progress: Progress | None,
+        cancel: Callable[[], bool] | None,
+    ) -> None:
+        """Write everything."""
+
+        def step(voxels: int) -> None:
+            if cancel is not None and cancel():
+                msg = f"Saving {draft.target} was stopped. Nothing was written."
+                raise InterruptedError(msg)
+            with self.lock:
+                self.done += voxels
+                done = self.done
+            if progress is not None:
+                progress(done, self.total)
+
+        for path, attributes in self.groups.items():
+            for name, text in group_documents(attributes, self.version).items():
+                draft.put(f"{path}/{name}".lstrip("/"), text)
+        for path, part, outline in self.parts:
+            _cascade(draft, path, part, outline, self.version).write_levels(
+                part.source, step
+            )
+
+
+def _cascade(
+    draft: NewHierarchy, path: str, part: LayerPart, outline: PyramidPlan, version: str
+) -> PyramidWriter:
+    is_label = part.label is not None
+    names = tuple(axis.name for axis in part.axes)
+    arrays = [
+        (f"{path}/{level}".lstrip("/"), new)
+        for level, new in outline.describe_arrays(
+            part.source.dtype, names, shuffle=not is_label
+        )
+    ]
+    reducers = [
+        (
+            LevelReduction.between_shapes(fine, coarse, METHOD, factors)
+            if is_label
+            else MeanReducer(factors),
+            factors,
+        )
+        for fine, coarse, factors in outline.steps
+    ]
+    return PyramidWriter(draft, arrays, reducers, version, outline.tile)
+
+
+def _turned(part: LayerPart) -> dict[str, Any]:
+    """State what leads from the intrinsic system to the world, where there is more."""
+    affine = part.place.affine
+    if affine is None:
+        return {}
+    ends = Reference(name=INTRINSIC), Reference(name=WORLD)
+    systems = (
+        CoordinateSystem(INTRINSIC, part.axes),
+        CoordinateSystem(WORLD, part.axes),
+    )
+    link = SystemLink(*ends, Affine.from_matrix(affine))
+    return {"intrinsic": INTRINSIC, "systems": systems, "links": (link,)}

@@ -1,0 +1,406 @@
+"""Measuring labels equals scikit-image, whatever blocks, axes and workers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from skimage.measure import regionprops_table
+
+from napari_ngff import open_node
+from napari_ngff.cli import main
+from napari_ngff.errors import AccessError, NodeNotFoundError, UnsupportedError
+from napari_ngff.plate.tables import labelled_image
+from napari_ngff.plate.tables.labelled_image import open_labelled
+from napari_ngff.plate.tables.measure_labels import count_field, measure, places_of
+from plates import SPACING, write_image, write_plate
+
+RNG = np.random.default_rng(5)
+
+
+def blobs(shape, count=40, dtype="u4"):
+    """Labels that are no squares, some in many pieces, ids with gaps."""
+    seeds = RNG.integers(0, count, [max(1, n // 4) for n in shape])
+    for axis in range(len(shape)):
+        seeds = np.repeat(seeds, 4, axis)
+    data = np.zeros(shape, dtype)
+    part = tuple(slice(0, min(a, b)) for a, b in zip(shape, seeds.shape, strict=True))
+    data[part] = seeds[part] * 3
+    return data
+
+
+def write_labelled(folder, pixels, labels, axes="cyx", corner=None, zarr_format=3):
+    """An image with the labels "nuclei"."""
+    write_image(folder, pixels, zarr_format, axes, corner=corner, labels=["nuclei"])
+    shutil.rmtree(folder / "labels" / "nuclei")
+    flat = axes.replace("c", "")[-labels.ndim :]
+    write_image(
+        folder / "labels" / "nuclei", labels, zarr_format, flat, corner=corner, label={}
+    )
+    return folder
+
+
+def expected(labels, channels, spacing, corner):
+    """What scikit-image says of one image."""
+    found = regionprops_table(
+        labels,
+        np.stack(channels, -1).astype(float),
+        properties=(
+            *("label", "num_pixels", "area", "centroid"),
+            *("intensity_mean", "intensity_min", "intensity_max"),
+        ),
+        spacing=spacing,
+    )
+    columns = {"label": found["label"], "voxels": found["num_pixels"]}
+    columns["area"] = found["area"]
+    for i, name in enumerate("zyx"[-labels.ndim :]):
+        columns[f"centroid_{name}"] = found[f"centroid-{i}"] + corner[i]
+    for i in range(len(channels)):
+        for kind in ("mean", "min", "max"):
+            columns[f"{kind}_{i}"] = found[f"intensity_{kind}-{i}"]
+    return pd.DataFrame(columns)
+
+
+def same(found, wanted):
+    pd.testing.assert_frame_equal(found, wanted, check_dtype=False, rtol=1e-12)
+
+
+@pytest.mark.parametrize("block", [1 << 23, 500])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_an_image_as_scikit_image(tmp_path, monkeypatch, block, zarr_format):
+    monkeypatch.setattr(labelled_image, "BLOCK", block)
+    labels = blobs((50, 70))
+    pixels = RNG.integers(0, 60_000, (2, 50, 70)).astype("u2")
+    where = write_labelled(
+        tmp_path / "a", pixels, labels, corner=(10, 20), zarr_format=zarr_format
+    )
+    found = measure(open_node(str(where)), "nuclei")
+    corner = 10 * SPACING, 20 * SPACING
+    same(found.frame, expected(labels, pixels, (SPACING, SPACING), corner))
+    assert found.problems == ()
+
+
+def chunked(folder, data, chunks):
+    """Write level 0 anew, in chunks."""
+    import zarr
+
+    array = zarr.create_array(
+        str(folder / "0"), data=data, chunks=chunks, overwrite=True
+    )
+    assert array.nchunks > 10
+
+
+def test_blocks_add_up_exactly(tmp_path, monkeypatch):
+    monkeypatch.setattr(labelled_image, "BLOCK", 1000)
+    labels = blobs((8, 60, 61), 300, "u2")
+    pixels = RNG.normal(size=(2, 8, 60, 61)).astype("f4")
+    where = write_labelled(tmp_path / "a", pixels, labels, "czyx")
+    chunked(where, pixels, (1, 3, 16, 16))
+    chunked(where / "labels" / "nuclei", labels, (2, 10, 11))
+    node = open_node(str(where))
+    boxes = list(open_labelled(node, "nuclei").blocks())
+    assert len(boxes) > 20
+    assert all(np.prod([b - a for a, b in box]) <= 1000 for box in boxes)
+    seen = []
+    found = measure(node, "nuclei", goes_on=lambda *a: seen.append(a) or True)
+    wanted = expected(labels, pixels, (1, SPACING, SPACING), (0, 0, 0))
+    same(found.frame, wanted)
+    assert seen[-1] == (len(boxes), len(boxes))
+    assert len(seen) > 1
+
+
+def test_time_points_are_apart_and_flat_labels_fill_the_depth(tmp_path):
+    pixels = RNG.integers(0, 255, (3, 4, 20, 20)).astype("u1")
+    labels = blobs((20, 20), 6)
+    where = write_labelled(tmp_path / "a", pixels, labels, "tzyx")
+    found = measure(open_node(str(where)), "nuclei").frame
+    assert found["t"].unique().tolist() == [0, 1, 2]
+    one = found[found["t"] == 1].reset_index(drop=True)
+    deep = np.broadcast_to(labels, (4, 20, 20))
+    wanted = expected(deep, pixels[1:2], (1, SPACING, SPACING), (0, 0, 0))
+    wanted = wanted.rename(columns=lambda name: name.removesuffix("_0"))
+    same(one.drop(columns="t"), wanted)
+
+
+def named(folder, names):
+    """Give channels names."""
+    path = folder / "zarr.json"
+    document = json.loads(path.read_text())
+    channels = [{"label": name, "color": "ffffff"} for name in names]
+    document["attributes"]["ome"]["omero"] = {"channels": channels}
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        (["DAPI", "GFP", "a, b"], ["DAPI", "GFP", "a, b"]),
+        (["GFP", "GFP", "x"], ["GFP0", "GFP1", "x"]),
+        (["1", "", ""], ["1", "_1", "2"]),
+        (["a1", "a", "a"], ["a1", "a_1", "a2"]),
+    ],
+)
+def test_no_two_channels_share_columns(tmp_path, names, columns):
+    labels = blobs((20, 20), 6)
+    pixels = RNG.integers(0, 255, (3, 20, 20)).astype("u1")
+    where = write_labelled(tmp_path / "a", pixels, labels)
+    named(where, names)
+    found = measure(open_node(str(where)), "nuclei").frame
+    wanted = expected(labels, pixels, (SPACING,) * 2, (0, 0))
+    ends = dict(zip("012", columns, strict=True))
+    wanted.columns = [
+        name[:-1] + ends[name[-1]] if name[-1] in ends else name for name in wanted
+    ]
+    same(found, wanted)
+
+
+def test_large_ids_and_none(tmp_path):
+    labels = np.zeros((20, 20), "u8")
+    labels[3, 4:6] = 2**63 + 5
+    labels[5, 5] = 7
+    where = write_labelled(tmp_path / "a", np.ones((1, 20, 20), "u1"), labels)
+    found = measure(open_node(str(where)), "nuclei").frame
+    assert found["label"].tolist() == [7, 2**63 + 5]
+    assert found["voxels"].tolist() == [1, 2]
+    where = write_labelled(tmp_path / "b", np.ones((1, 9, 9), "u1"), labels[8:17, :9])
+    assert len(measure(open_node(str(where)), "nuclei").frame) == 0
+
+
+def test_labels_of_a_coarser_level(tmp_path):
+    pixels = RNG.integers(0, 255, (1, 40, 40)).astype("u1")
+    labels = blobs((20, 20), 6)
+    where = write_labelled(tmp_path / "a", pixels, labels)
+    found = measure(open_node(str(where)), "nuclei").frame
+    wanted = expected(labels, pixels[:, ::2, ::2], (2 * SPACING,) * 2, (0, 0))
+    same(found, wanted)
+
+
+def test_what_cannot_be_measured(tmp_path):
+    pixels = np.ones((1, 40, 40), "u1")
+    where = write_labelled(tmp_path / "a", pixels, blobs((30, 30)))
+    with pytest.raises(UnsupportedError, match="no level of its image has"):
+        measure(open_node(str(where)), "nuclei")
+    with pytest.raises(NodeNotFoundError, match="no labels 'cells'"):
+        measure(open_node(str(where)), "cells")
+
+
+@pytest.mark.parametrize("damage", ["gone", "broken", "unordered", "first of 0.2"])
+def test_labels_whose_finest_level_is_lost_are_not_measured(tmp_path, damage):
+    pixels = RNG.integers(0, 255, (1, 40, 40)).astype("u1")
+    zarr_format = 2 if damage == "first of 0.2" else 3
+    where = write_labelled(
+        tmp_path / "a", pixels, blobs((40, 40)), zarr_format=zarr_format
+    )
+    labels = where / "labels" / "nuclei"
+    name = ".zattrs" if zarr_format == 2 else "zarr.json"
+    document = json.loads((labels / name).read_text())
+    attributes = document if zarr_format == 2 else document["attributes"]["ome"]
+    multiscale = attributes["multiscales"][0]
+    if damage == "unordered":
+        multiscale["datasets"].reverse()
+    if damage == "first of 0.2":
+        multiscale["version"] = "0.2"
+        for each in multiscale["datasets"]:
+            del each["coordinateTransformations"]
+    (labels / name).write_text(json.dumps(document))
+    assert len(measure(open_node(str(where)), "nuclei").frame)
+    if damage == "broken":
+        (labels / "0" / "zarr.json").write_text("{")
+    else:
+        shutil.rmtree(labels / "0")
+    lost = r"nuclei: the finest level cannot be read: .*nuclei/0.* small labels"
+    node = open_node(str(where))
+    with pytest.raises(UnsupportedError, match=lost):
+        measure(node, "nuclei")
+    assert re.search(lost, count_field(node.location, zarr_format, "nuclei"))
+    del multiscale["datasets"][-1 if damage == "unordered" else 0]
+    (labels / name).write_text(json.dumps(document))
+    assert len(measure(open_node(str(where)), "nuclei").frame)
+
+
+def test_an_image_without_its_finest_level_says_so(tmp_path):
+    pixels = np.ones((1, 40, 40), "u1")
+    where = write_labelled(tmp_path / "a", pixels, blobs((40, 40)))
+    shutil.rmtree(where / "0")
+    lost = r"no level of its image has: .* finest level of the image .*a/0"
+    with pytest.raises(UnsupportedError, match=lost):
+        measure(open_node(str(where)), "nuclei")
+    where = write_labelled(tmp_path / "b", pixels, blobs((20, 20)))
+    shutil.rmtree(where / "0")
+    assert len(measure(open_node(str(where)), "nuclei").frame)
+
+
+@pytest.fixture
+def plate(tmp_path):
+    """2 x 2 wells with 2 fields, labels in row A; A/2/1 is broken."""
+    where = write_plate(
+        tmp_path / "p.ome.zarr",
+        grid=(2, 2),
+        fields=2,
+        shape=(2, 24, 24),
+        labelled=lambda well: ("nuclei",) if well[0] == "A" else (),
+    )
+    for path in ("A/1/0", "A/1/1", "A/2/0"):
+        folder = where / path / "labels" / "nuclei"
+        shutil.rmtree(folder)
+        write_image(folder, blobs((24, 24), 9), 3, "yx", label={})
+    (where / "A/2/1/labels/nuclei/0/zarr.json").write_text("{")
+    (where / "A/2/1/labels/nuclei/1/zarr.json").write_text("{")
+    return where
+
+
+def test_a_plate_field_by_field(plate):
+    node = open_node(str(plate))
+    found = measure(node, "nuclei")
+    assert found.without == 4
+    assert len(found.problems) == 1
+    assert "A/2/1" in found.problems[0]
+    places = list(found.frame.groupby(["well", "field"], sort=False).groups)
+    assert places == [("A1", "0"), ("A1", "1"), ("A2", "0")]
+    alone = measure(node.child("A/1/1"), "nuclei").frame
+    part = found.frame[(found.frame["well"] == "A1") & (found.frame["field"] == "1")]
+    same(part.drop(columns=["well", "field"]).reset_index(drop=True), alone)
+
+
+def test_chosen_wells_and_a_well_by_itself(plate):
+    node = open_node(str(plate))
+    found = measure(node, "nuclei", places_of(node, ["A/2"]))
+    assert set(found.frame["well"]) == {"A2"}
+    well = measure(node.child("A/1"), "nuclei").frame
+    assert list(well.columns)[:2] == ["field", "label"]
+    assert set(well["field"]) == {"0", "1"}
+    without = r"none of the images that were looked at \(2\) has 'nuclei'\.$"
+    with pytest.raises(NodeNotFoundError, match=without):
+        measure(node, "nuclei", places_of(node, ["B/1"]))
+
+
+def test_wells_and_fields_that_are_lost_are_named(plate, tmp_path, capsys):
+    (plate / "B/1/zarr.json").write_text("{")
+    shutil.rmtree(plate / "B/2")
+    shutil.rmtree(plate / "A/1/1")
+    for level in "01":
+        shutil.rmtree(plate / "A/2/0/labels/nuclei" / level)
+    found = measure(open_node(str(plate)), "nuclei")
+    assert set(found.frame["field"]) == {"0"}
+    assert set(found.frame["well"]) == {"A1"}
+    assert found.without == 0
+    for place in ("B/1", "B/2", "A/1/1", "A/2/0", "A/2/1"):
+        assert sum(f"{plate / place}: " in problem for problem in found.problems) == 1
+    chosen = measure(open_node(str(plate)), "nuclei", wells=["A/1", "B/2"])
+    assert [str(plate / "A/1/1") in problem for problem in chosen.problems] == [0, 1]
+    assert "B/2" in chosen.problems[0]
+    out = tmp_path / "out.csv"
+    assert main(["measure", str(plate), "--label", "nuclei", "--out", str(out)]) == 1
+    assert capsys.readouterr().err.count("left out") == 5
+    with pytest.raises(NodeNotFoundError, match=r"'nuclei': .*B/1"):
+        measure(open_node(str(plate)), "nuclei", wells=["B/1"])
+
+
+def test_ids_stay_whole_where_fields_differ_in_type(plate):
+    large = np.zeros((24, 24), "u8")
+    large[3, 4:6] = 2**63 + 5
+    folder = plate / "A/2/0/labels/nuclei"
+    shutil.rmtree(folder)
+    write_image(folder, large, 3, "yx", label={})
+    found = measure(open_node(str(plate)), "nuclei").frame
+    assert found["label"].dtype == "uint64"
+    assert found["label"].iloc[-1] == 2**63 + 5
+    small = measure(open_node(str(plate)), "nuclei", wells=["A/1"]).frame
+    assert found["label"].tolist()[:-1] == small["label"].tolist()
+
+
+def test_labels_are_counted(plate):
+    found = measure(open_node(str(plate)), "nuclei", task=count_field).frame
+    data = np.frombuffer((plate / "A/1/0/labels/nuclei/0/c/0/0").read_bytes(), "u4")
+    assert found["labels"].iloc[0] == len(np.unique(data[data > 0]))
+    assert len(found) == 3
+
+
+def test_it_can_be_given_up(plate):
+    assert (
+        measure(open_node(str(plate)), "nuclei", goes_on=lambda *_: False) is not None
+    )
+    node = open_node(str(plate))
+    many = places_of(node) * 20
+    assert measure(node, "nuclei", many, goes_on=lambda *_: False) is None
+
+
+def test_the_command_writes_the_same(plate, tmp_path, capsys):
+    out = tmp_path / "out.csv"
+    code = main(["measure", str(plate), "--label", "nuclei", "--out", str(out)])
+    said = capsys.readouterr()
+    assert code == 1
+    assert "4 images have no labels nuclei" in said.out
+    assert "left out" in said.err
+    wanted = measure(open_node(str(plate)), "nuclei").frame
+    found = pd.read_csv(out, dtype={"field": str})
+    pd.testing.assert_frame_equal(found, wanted, check_dtype=False, rtol=1e-12)
+    assert main(["measure", str(plate), "--label", "x", "--out", str(out)]) == 1
+    assert "has 'x'" in capsys.readouterr().err
+
+
+def test_the_command_looks_at_its_output_first(plate, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("napari_ngff.commands.measure.measure", pytest.fail)
+    for name in ("none/out.csv", "out.xlsx"):
+        out = str(tmp_path / name)
+        assert main(["measure", str(plate), "--label", "nuclei", "--out", out]) == 1
+        assert out in capsys.readouterr().err
+
+
+def test_without_distributed_it_says_what_to_install(plate, monkeypatch):
+    monkeypatch.setattr(
+        "napari_ngff.plate.tables.measure_labels.find_spec", lambda name: None
+    )
+    with pytest.raises(UnsupportedError, match=r"napari-ngff\[distributed\]"):
+        measure(open_node(str(plate)), "nuclei", scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_cluster_finds_the_same(plate):
+    distributed = pytest.importorskip("distributed")
+    node = open_node(str(plate))
+    wanted = measure(node, "nuclei")
+    image = measure(node.child("A/1/0"), "nuclei")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=True, dashboard_address=None
+    ) as cluster:
+        address = cluster.scheduler_address
+        found = measure(node, "nuclei", scheduler=address)
+        alone = measure(node.child("A/1/0"), "nuclei", scheduler=address)
+    same(found.frame, wanted.frame)
+    same(alone.frame, image.frame)
+    assert found.problems == wanted.problems
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_scheduler_that_is_not_there(plate, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("napari_ngff.plate.tables.measure_labels.WAIT", 1)
+    with pytest.raises(AccessError, match="No scheduler of dask answers"):
+        measure(open_node(str(plate)), "nuclei", scheduler="tcp://127.0.0.1:9")
+
+
+def broken_task(*_):
+    raise RuntimeError("napari_ngff is not installed here")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_workers_that_fail_are_told_of(plate):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1,
+        processes=False,
+        protocol="tcp",
+        host="127.0.0.1",
+        dashboard_address=None,
+    ) as cluster:
+        address, node = cluster.scheduler_address, open_node(str(plate))
+        with pytest.raises(AccessError, match=r"tcp://.* not finish: .*not installed"):
+            measure(node, "nuclei", scheduler=address, task=broken_task)

@@ -1,0 +1,64 @@
+"""The level that is shown in 3D."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image
+
+from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.painting import volumes
+from napari_ngff.viewer.painting.volumes import finest_fitting
+from napari_ngff.viewer.session import session_of
+
+SHAPES = (2, 64, 128, 128), (2, 64, 64, 64), (2, 64, 32, 32)
+
+
+@pytest.fixture
+def layer():
+    levels = [np.zeros(shape, "u1") for shape in SHAPES]
+    return Image(levels, multiscale=True, metadata={KEY: "of ours"})
+
+
+@pytest.mark.parametrize(
+    ("budget", "level"),
+    [(64 * 128 * 128, 0), (64 * 128 * 128 - 1, 1), (64 * 64 * 64 - 1, 2), (1, 2)],
+)
+def test_the_finest_level_within_the_budget_is_chosen(layer, budget, level):
+    assert finest_fitting(layer, (1, 2, 3), budget) == level
+
+
+def test_no_level_is_larger_than_a_texture(monkeypatch, layer):
+    monkeypatch.setattr(volumes, "SIDE", 100)
+    assert finest_fitting(layer, (1, 2, 3)) == 1
+
+
+def test_switching_to_3d_shows_it_and_back_the_zoom_chooses_again(layer):
+    viewer = ViewerModel()
+    session_of(viewer)
+    viewer.add_layer(layer)
+    viewer.dims.ndisplay = 3
+    assert layer.locked_data_level == 0
+    assert layer._slice.image.raw.shape == SHAPES[0][1:]
+    viewer.dims.ndisplay = 2
+    assert layer.locked_data_level is None
+
+
+def test_a_level_that_was_chosen_stays(layer):
+    viewer = ViewerModel()
+    session_of(viewer)
+    viewer.add_layer(layer)
+    layer.locked_data_level = 1
+    viewer.dims.ndisplay = 3
+    assert layer.locked_data_level == 1
+    viewer.dims.ndisplay = 2
+    assert layer.locked_data_level == 1
+
+
+def test_other_layers_are_left_alone():
+    viewer = ViewerModel()
+    session_of(viewer)
+    other = viewer.add_image([np.zeros(s) for s in SHAPES], multiscale=True)
+    viewer.dims.ndisplay = 3
+    assert other.locked_data_level is None

@@ -1,0 +1,330 @@
+"""Positions that the user gave layers are saved, and found again on opening."""
+
+import json
+import stat
+
+import numpy as np
+import pytest
+import zarr
+from napari.components import ViewerModel
+from napari.layers import Layer
+
+from napari_ngff import UnsupportedError, open_node
+from napari_ngff.errors import AccessError
+from napari_ngff.metadata.model import Reference
+from napari_ngff.metadata.parse import parse_attributes
+from napari_ngff.store.write import folder_transaction, write_file
+from napari_ngff.viewer import reader
+from napari_ngff.viewer.placing.move_layers import move
+from napari_ngff.viewer.placing.user_alignment import save_alignment
+from napari_ngff.viewer.session import session_of
+
+PIXELS = np.arange(2 * 4 * 5, dtype="u2").reshape(2, 4, 5)
+TURN = np.array([[0.8, 0.6, 3.0], [-0.6, 0.8, -7.0], [0, 0, 1]])
+
+
+@pytest.fixture(autouse=True)
+def messages(monkeypatch):
+    told = []
+    monkeypatch.setattr(reader, "show", told.extend)
+    return told
+
+
+def axes():
+    kinds = {"c": {"type": "channel"}}
+    space = {"type": "space", "unit": "micrometer"}
+    return [{"name": n} | kinds.get(n, space) for n in "cyx"]
+
+
+def write(folder, version, **more):
+    folder.mkdir(parents=True, exist_ok=True)
+    steps = [
+        {"type": "scale", "scale": [1, 0.5, 0.25]},
+        {"type": "translation", "translation": [0, 10, 20]},
+    ]
+    multiscale = {"name": "kept", "metadata": {"by": "somebody"}} | more
+    if version == "0.6":
+        ends = {"input": {"path": "0"}, "output": {"name": "physical"}}
+        whole = {"type": "sequence", "transformations": steps} | ends
+        multiscale["coordinateSystems"] = [{"name": "physical", "axes": axes()}]
+        steps = [whole]
+    else:
+        multiscale["axes"] = axes()
+    multiscale["datasets"] = [{"path": "0", "coordinateTransformations": steps}]
+    if version == "0.4":
+        content = {"multiscales": [multiscale | {"version": "0.4"}], "mine": [1]}
+        (folder / ".zattrs").write_text(json.dumps(content, indent=4))
+        (folder / ".zgroup").write_text('{"zarr_format": 2}')
+    else:
+        ome = {"version": version, "multiscales": [multiscale], "mine": [1]}
+        document = {
+            "zarr_format": 3,
+            "node_type": "group",
+            "attributes": {"ome": ome, "theirs": {"a": None}},
+        }
+        (folder / "zarr.json").write_text(json.dumps(document, indent=4))
+    zarr_format = 2 if version == "0.4" else 3
+    zarr.create_array(
+        folder / "0", data=PIXELS, zarr_format=zarr_format, overwrite=True
+    )
+    return folder
+
+
+def ome_of(folder):
+    path = folder / "zarr.json"
+    if not path.exists():
+        return json.loads((folder / ".zattrs").read_text())
+    return json.loads(path.read_text())["attributes"]["ome"]
+
+
+def opened(folder):
+    return [Layer.create(*data) for data in reader.read(str(folder))]
+
+
+def worlds(layer):
+    """World coordinates of all pixels, in the order of their values."""
+    data = np.asarray(layer.data)
+    where = layer._data_to_world(np.argwhere(np.ones(data.shape)))
+    return where[np.argsort(data.ravel())]
+
+
+def test_a_turned_layer_is_a_system_of_its_image(tmp_path):
+    folder = write(tmp_path / "a.zarr", "0.6")
+    before = json.loads((folder / "zarr.json").read_text())
+    layer = opened(folder)[1]
+    layer.affine = TURN
+    assert save_alignment(layer, "aligned") == str(folder / "zarr.json")
+
+    after = json.loads((folder / "zarr.json").read_text())
+    multiscale = after["attributes"]["ome"]["multiscales"][0]
+    link = multiscale.pop("coordinateTransformations")[0]
+    added = multiscale["coordinateSystems"].pop()
+    assert after == before
+    assert added == {"name": "aligned", "axes": axes()}
+    assert link["input"] == {"name": "physical"}
+    assert link["output"] == {"name": "aligned"}
+    assert parse_attributes(
+        json.loads((folder / "zarr.json").read_text())["attributes"], 3
+    ) == (open_node(folder).metadata)
+    assert open_node(folder).metadata.problems == ()
+    assert [path.name for path in folder.iterdir() if path.is_file()] == ["zarr.json"]
+
+    again = opened(folder)[1]
+    assert not np.allclose(worlds(again), worlds(layer))
+    assert move([again], Reference(name="aligned")) == ()
+    np.testing.assert_allclose(worlds(again), worlds(layer))
+
+
+def test_saving_again_replaces_what_was_saved(tmp_path):
+    folder = write(tmp_path / "a.zarr", "0.6")
+    layer = opened(folder)[0]
+    layer.affine = TURN
+    save_alignment(layer, "aligned")
+    layer.affine = np.eye(3)
+    layer.translate = (11, 22)
+    save_alignment(layer, "aligned")
+    (multiscale,) = ome_of(folder)["multiscales"]
+    (link,) = multiscale["coordinateTransformations"]
+    assert (link["type"], link["translation"]) == ("translation", [0, 1, 2])
+    assert len(multiscale["coordinateSystems"]) == 2
+
+
+def test_a_layer_in_another_system_is_saved_from_the_intrinsic_one(tmp_path):
+    folder = write(tmp_path / "a.zarr", "0.6")
+    layer = opened(folder)[0]
+    layer.affine = TURN
+    save_alignment(layer, "first")
+    layer = opened(folder)[0]
+    move([layer], Reference(name="first"))
+    layer.affine = TURN @ np.asarray(layer.affine)
+    save_alignment(layer, "second")
+    again = opened(folder)[0]
+    move([again], Reference(name="second"))
+    np.testing.assert_allclose(worlds(again), worlds(layer))
+
+
+def test_names_of_other_systems_are_not_taken(tmp_path):
+    folder = write(tmp_path / "a.zarr", "0.6")
+    layer = opened(folder)[0]
+    layer.affine = TURN
+    save_alignment(layer, "first")
+    text = (folder / "zarr.json").read_text()
+    document = json.loads(text)
+    (multiscale,) = document["attributes"]["ome"]["multiscales"]
+    multiscale["coordinateTransformations"][0]["input"]["name"] = "elsewhere"
+    (folder / "zarr.json").write_text(json.dumps(document))
+    with pytest.raises(UnsupportedError, match="another name"):
+        save_alignment(layer, "first")
+    for name in ("physical", " "):
+        with pytest.raises(UnsupportedError, match=r"name|one\."):
+            save_alignment(layer, name)
+    assert json.loads((folder / "zarr.json").read_text()) == document
+
+
+def test_a_scene_states_where_its_images_lie(tmp_path):
+    world = {"name": "world", "axes": axes()}
+    to_world = {
+        "type": "identity",
+        "input": {"path": "a", "name": "physical"},
+        "output": {"name": "world"},
+        "note": "kept",
+    }
+    write(tmp_path / "b", "0.6")
+    to_world_b = to_world | {"input": {"path": "b", "name": "physical"}}
+    scene = {
+        "coordinateSystems": [world],
+        "coordinateTransformations": [to_world, to_world_b],
+    }
+    ome = {"version": "0.6", "scene": scene}
+    document = {"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}}
+    (tmp_path / "zarr.json").write_text(json.dumps(document))
+    write(tmp_path / "a", "0.6")
+    layers = {layer.name: layer for layer in opened(tmp_path)}
+    first = layers["a: channel 0"]
+    first.affine = TURN
+    save_alignment(first, "world", open_node(tmp_path))
+    save_alignment(first, "new", open_node(tmp_path))
+    scene = ome_of(tmp_path)["scene"]
+    assert [s["name"] for s in scene["coordinateSystems"]] == ["world", "new"]
+    assert [t["type"] for t in scene["coordinateTransformations"]] == [
+        "affine",
+        "identity",
+        "affine",
+    ]
+    again = {layer.name: layer for layer in opened(tmp_path)}
+    np.testing.assert_allclose(worlds(again["a: channel 0"]), worlds(first))
+    np.testing.assert_allclose(
+        worlds(again["b: channel 0"]), worlds(layers["b: channel 0"])
+    )
+
+
+def test_a_system_that_was_saved_can_be_shown_at_once(tmp_path):
+    world = {"name": "world", "axes": axes()}
+    links = [
+        {
+            "type": "identity",
+            "input": {"path": name, "name": "physical"},
+            "output": {"name": "world"},
+        }
+        for name in "ab"
+    ]
+    scene = {"coordinateSystems": [world], "coordinateTransformations": links}
+    ome = {"version": "0.6", "scene": scene}
+    document = {"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}}
+    for name in "ab":
+        write(tmp_path / name, "0.6")
+    (tmp_path / "zarr.json").write_text(json.dumps(document))
+    viewer = ViewerModel()
+    for layer in opened(tmp_path):
+        viewer.add_layer(layer)
+    session = session_of(viewer)
+    first = viewer.layers["a: channel 0"]
+    first.affine = TURN
+    session.save_transform(first, "aligned", open_node(tmp_path))
+    session.save_transform(first, "own")
+    before = worlds(first)
+    systems = session.systems()
+    assert systems[Reference(name="world")] == ()
+    # b has a way there, too: through the system in which both lie.
+    for system in (Reference(name="aligned"), Reference("a", "own")):
+        assert system in systems
+        session.show_system(system)
+        np.testing.assert_allclose(worlds(first), before)
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_older_versions_keep_a_scale_and_a_translation(tmp_path, version):
+    shared = [
+        {"type": "scale", "scale": [1, 2, 2]},
+        {"type": "translation", "translation": [0, 1, 1]},
+    ]
+    folder = write(tmp_path / "a.zarr", version, coordinateTransformations=shared)
+    before = ome_of(folder)
+    layer = opened(folder)[0]
+    layer.affine = np.array([[2, 0, 5], [0, 4, 6], [0, 0, 1]])
+    save_alignment(layer, "")
+    np.testing.assert_allclose(worlds(opened(folder)[0]), worlds(layer))
+    after = ome_of(folder)
+    assert after["multiscales"][0].pop("coordinateTransformations") == [
+        {"type": "scale", "scale": [1, 4, 8]},
+        {"type": "translation", "translation": [0, 7, 10]},
+    ]
+    del before["multiscales"][0]["coordinateTransformations"]
+    assert after == before
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_a_layer_that_is_saved_twice_is_not_moved_twice(tmp_path, version):
+    shared = [{"type": "scale", "scale": [1, 2, 2]}]
+    folder = write(tmp_path / "a.zarr", version, coordinateTransformations=shared)
+    layer = opened(folder)[0]
+    for affine in (
+        [[2, 0, 5], [0, 4, 6], [0, 0, 1]],
+        [[1, 0, 7], [0, 3, 8], [0, 0, 1]],
+    ):
+        layer.affine = np.array(affine)
+        for _ in range(2):
+            save_alignment(layer, "")
+            np.testing.assert_allclose(worlds(opened(folder)[0]), worlds(layer))
+
+
+@pytest.mark.parametrize("affine", [TURN, np.diag([-1.0, 1, 1])])
+def test_older_versions_refuse_the_rest(tmp_path, affine):
+    folder = write(tmp_path / "a.zarr", "0.5")
+    before = (folder / "zarr.json").read_bytes()
+    layer = opened(folder)[0]
+    layer.affine = affine
+    with pytest.raises(UnsupportedError, match=r"0\.5.*scale and a translation"):
+        save_alignment(layer, "aligned")
+    assert (folder / "zarr.json").read_bytes() == before
+
+
+def test_labels_and_foreign_layers_are_refused(tmp_path):
+    folder = write(tmp_path / "a.zarr", "0.6")
+    write(folder / "labels" / "n", "0.6")
+    for path, key, value in (
+        ("labels/n", "image-label", {}),
+        ("labels", "labels", ["n"]),
+    ):
+        document = {"zarr_format": 3, "node_type": "group"}
+        place = folder / path / "zarr.json"
+        if place.exists():
+            document = json.loads(place.read_text())
+        attributes = document.setdefault("attributes", {"ome": {"version": "0.6"}})
+        attributes["ome"][key] = value
+        place.write_text(json.dumps(document))
+    label = opened(folder)[-1]
+    with pytest.raises(UnsupportedError, match="follows its image"):
+        save_alignment(label, "aligned")
+    with pytest.raises(UnsupportedError, match="not opened"):
+        save_alignment(Layer.create(np.zeros((3, 3)), {}, "image"), "aligned")
+
+
+def test_a_kill_leaves_the_old_document(tmp_path, monkeypatch):
+    folder = write(tmp_path / "a.zarr", "0.6")
+    before = (folder / "zarr.json").read_bytes()
+    layer = opened(folder)[0]
+
+    def killed(*paths):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(write_file, "exchange_paths", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_alignment(layer, "aligned")
+    assert (folder / "zarr.json").read_bytes() == before
+    assert [path.name for path in folder.iterdir() if path.is_file()] == ["zarr.json"]
+
+
+def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
+    folder = write(tmp_path / "a.zarr", "0.6")
+    layer = opened(folder)[0]
+    (folder / "zarr.json").chmod(0o640)
+    save_alignment(layer, "aligned")
+    assert stat.S_IMODE((folder / "zarr.json").stat().st_mode) == 0o640
+
+    def refused(*args, **keywords):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(folder_transaction, "replace_file", refused)
+    with pytest.raises(AccessError, match="owner"):
+        save_alignment(layer, "aligned")

@@ -1,0 +1,36 @@
+import gc
+
+import pytest
+from qtpy.QtCore import QCoreApplication, QEvent
+from qtpy.QtWidgets import QWidget
+
+from napari_ngff.viewer import settings
+from napari_ngff.widgets.theme_look import Look
+
+
+def closed(viewer, told):
+    """Make a widget with its look, and delete both as the end of a dock does."""
+    widget = QWidget()
+    Look(widget, viewer, told.append)
+    widget.deleteLater()
+    del widget
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    gc.collect()
+
+
+@pytest.mark.long
+def test_nobody_goes_on_calling_what_is_closed(viewer):
+    told = []
+    closed(viewer, told)
+    viewer.theme = "light"
+    assert len(told) == 1
+
+
+@pytest.mark.long
+def test_few_callbacks_of_closed_docks_are_kept(viewer):
+    emitters = viewer.events.theme, settings.letters()
+    before = [len(emitter.callbacks) for emitter in emitters]
+    for _ in range(3):
+        closed(viewer, [])
+    for emitter, number in zip(emitters, before, strict=True):
+        assert len(emitter.callbacks) <= number + 1
