@@ -29,11 +29,11 @@ PASSED_ON = ("text", "self._text")
 def width(node):
     """Letters of what is put into a text; None where there is no limit."""
     match node:
-        case ast.FormattedValue(value=ast.Call(func=ast.Name(id="shorten"))):
+        case ast.FormattedValue(value=ast.Call(func=ast.Name(id="shorten_name"))):
             return SHORT
-        case ast.FormattedValue(value=ast.Call(func=ast.Name(id="counted"))):
+        case ast.FormattedValue(value=ast.Call(func=ast.Name(id="count_noun"))):
             return NUMBER + len(" problems")
-        case ast.FormattedValue(value=ast.Call(func=ast.Name(id="_chunks"))):
+        case ast.FormattedValue(value=ast.Call(func=ast.Name(id="_count_chunks"))):
             return NUMBER + len(" chunks")
         case ast.FormattedValue(value=ast.Name(id="count" | "what")):
             return NUMBER + len(" problems")

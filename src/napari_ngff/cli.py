@@ -290,11 +290,11 @@ def _add(viewer: Any, path: str) -> None:
     from napari.layers import Layer
 
     from napari_ngff.viewer.painting.painted_layers import as_layers
-    from napari_ngff.viewer.reader import read
+    from napari_ngff.viewer.reader import read_paths
     from napari_ngff.widgets.installation import install
 
     install()
-    for data in as_layers(read(path)):
+    for data in as_layers(read_paths(path)):
         layer = data if isinstance(data, Layer) else Layer.create(*data)
         viewer.add_layer(layer)
 

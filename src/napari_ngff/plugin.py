@@ -85,14 +85,14 @@ def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
     if viewer is None:
         return False
     from napari_ngff.metadata.model import Problem, Severity
-    from napari_ngff.viewer.notices import last_part, shorten
-    from napari_ngff.viewer.window_services import show, show_problems
+    from napari_ngff.viewer.notices import last_part, shorten_name
+    from napari_ngff.viewer.window_services import show_messages, show_problems
     from napari_ngff.widgets.problem_sign import is_event_loop_running, is_window_shown
 
     first = path if isinstance(path, str) else path[0]
     is_user = is_event_loop_running()
     if is_user or not is_window_shown(viewer):
-        show((str(error),), f"Not opened: {shorten(last_part(first))}")
+        show_messages((str(error),), f"Not opened: {shorten_name(last_part(first))}")
         problem = Problem("node-unreadable", Severity.ERROR, "", str(error))
         show_problems(viewer, first, (problem,))
     return is_user
@@ -102,16 +102,16 @@ def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
     """Write layers for napari, which waits for it; see `viewer.writer.write`."""
     use_workers()
     if "qtpy" not in sys.modules:
-        from napari_ngff.viewer.write_layers import write
+        from napari_ngff.viewer.write_layers import write_layers
 
-        return [str(write(path, layers))]
+        return [str(write_layers(path, layers))]
     from napari.utils.notifications import show_info
 
-    from napari_ngff.viewer.notices import shorten
+    from napari_ngff.viewer.notices import shorten_name
     from napari_ngff.widgets.saving.writing import write_in_window
 
     written = write_in_window(path, layers)
-    show_info(f"Saved {shorten(written.name)}")
+    show_info(f"Saved {shorten_name(written.name)}")
     return [str(written)]
 
 
@@ -199,10 +199,10 @@ def clear_thumbnails() -> None:
     from napari.utils.notifications import show_info
 
     from napari_ngff.plate.previews.preview_cache import clear_previews
-    from napari_ngff.viewer.window_services import run
+    from napari_ngff.viewer.window_services import run_work
 
     use_workers()
-    run(
+    run_work(
         clear_previews,
         lambda freed: show_info(f"{freed / 1e6:.1f} MB of thumbnails are deleted."),
     )
@@ -234,6 +234,6 @@ def _sample(path: Callable[[], Any]) -> list[LayerData]:
 
     use_workers()
     where = str(path())
-    layers = reader.read(where)
+    layers = reader.read_paths(where)
     viewer = reader.current_viewer()
     return layers if viewer is None else add_sample(viewer, layers, where)

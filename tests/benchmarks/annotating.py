@@ -102,14 +102,14 @@ def class_operations(data: Path, rounds: int, count: str) -> Values:
     window = Window(number)
     classes = window.classes
     steps: dict[str, Callable[[int], Any]] = {
-        "add": lambda i: classes.add(value=i),
-        "colour": lambda i: classes.change(i, color=(i, 2, 3, 255)),
-        "hide": lambda i: classes.change(i, hidden=True),
-        "show": lambda i: classes.change(i, hidden=False),
-        "select": lambda i: classes.select(i),
-        "merge": lambda i: classes.merge(i, i + 100),
-        "lock": lambda i: classes.change(i, locked=True),
-        "remove": lambda i: classes.remove(i),
+        "add": lambda i: classes.add_class(value=i),
+        "colour": lambda i: classes.change_class(i, color=(i, 2, 3, 255)),
+        "hide": lambda i: classes.change_class(i, hidden=True),
+        "show": lambda i: classes.change_class(i, hidden=False),
+        "select": lambda i: classes.select_class(i),
+        "merge": lambda i: classes.merge_class(i, i + 100),
+        "lock": lambda i: classes.change_class(i, locked=True),
+        "remove": lambda i: classes.remove_class(i),
     }
     times: Values = {name: defaultdict(list) for name in steps}
     for i in range(1, rounds + 2):
@@ -144,12 +144,12 @@ def _bridge(folder: Path, rounds: int) -> Values:
     from napari_ngff.viewer.bridge.work_region import work_here
     from napari_ngff.viewer.painting.new_labels import new_labels
     from napari_ngff.viewer.reader import get_reader
-    from napari_ngff.viewer.write_layers import write
+    from napari_ngff.viewer.write_layers import write_layers
 
     plane = picture(SIDE)
     stack = np.stack([np.roll(plane, 31 * i, 1) for i in range(PLANES)])
     path = folder / "stack.ome.zarr"
-    write(path, [Image(stack).as_layer_data_tuple()])
+    write_layers(path, [Image(stack).as_layer_data_tuple()])
     layer = get_reader(str(path))(str(path))[0]
     viewer = ViewerModel()
     image = layer if isinstance(layer, Image) else Image(layer[0], **layer[1])

@@ -98,10 +98,10 @@ class Ours:
     def well(self, number: int) -> Any:
         from napari_ngff.plate.arrangement import ScreenArrangements
         from napari_ngff.plate.mosaic import open_mosaic
-        from napari_ngff.plate.plate_contents import Screen
+        from napari_ngff.plate.plate_contents import PlateContents
 
         well = self.wells[len(self.wells) // 2 + number]
-        mosaic = open_mosaic(ScreenArrangements(Screen(self.node)), [well])
+        mosaic = open_mosaic(ScreenArrangements(PlateContents(self.node)), [well])
         source = mosaic.pyramid.levels[0]
         return source.read(((0, 1), *((0, n) for n in source.shape[1:])))
 

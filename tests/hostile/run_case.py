@@ -15,8 +15,8 @@ from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.tables.files import find_table, table_names
-from napari_ngff.viewer.inspection import children, describe, root_of
-from napari_ngff.viewer.reader import read
+from napari_ngff.viewer.inspection import describe_entry, list_children, root_of
+from napari_ngff.viewer.reader import read_paths
 
 ABOVE = 1 << 30
 """Bytes of memory that a case may take beyond what the program itself does."""
@@ -29,15 +29,15 @@ def bound_memory() -> None:
 
 
 def read_all(path: str) -> None:
-    for data, _, _ in read(path):
+    for data, _, _ in read_paths(path):
         level = data[0] if isinstance(data, list) else data
         np.asarray(level[tuple(slice(0, 64) for _ in level.shape)])
 
 
 def inspect(path: str) -> None:
     entry = root_of(open_node(path))
-    for one in (entry, *children(entry)[:3]):
-        found = describe(one)
+    for one in (entry, *list_children(entry)[:3]):
+        found = describe_entry(one)
         if found.error.startswith("Unexpected"):
             report(f"inspector: {found.error}")
 

@@ -15,7 +15,7 @@ from napari_ngff.plate import kept_planes as plane_cache
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.kept_planes import kept as planes
 from napari_ngff.plate.mosaic import open_mosaic
-from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.lru_cache import ENTRY
 from plates import SPACING, pixels, write_group, write_image, write_plate
@@ -172,7 +172,7 @@ def test_wells_at_the_same_place_are_all_drawn(tmp_path):
         shutil.rmtree(root / "A/2" / str(k))
     wells = map_plate(open_node(root).metadata.plate).wells
     wells = [wells[0], replace(wells[1], column=wells[0].column), wells[2]]
-    arrangements = ScreenArrangements(Screen(open_node(root)))
+    arrangements = ScreenArrangements(PlateContents(open_node(root)))
     level = open_mosaic(arrangements, wells).pyramid.levels[0]
     shown = level.read(((0, 1), (0, 16), (0, 16)))
     for k, well in enumerate(("A/1", "A/2", "A/1", "A/2")):

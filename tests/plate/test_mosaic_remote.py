@@ -12,7 +12,7 @@ from napari_ngff import open_node
 from napari_ngff.plate import kept_planes
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import open_mosaic
-from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.workers import MOST
 from patience import until
@@ -53,7 +53,7 @@ def served(tmp_path):
 def opened(where):
     node = open_node(where)
     wells = map_plate(node.metadata.plate).wells
-    return open_mosaic(ScreenArrangements(Screen(node)), wells).pyramid.levels
+    return open_mosaic(ScreenArrangements(PlateContents(node)), wells).pyramid.levels
 
 
 def whole(source):

@@ -12,7 +12,7 @@ from napari_ngff import open_node
 from napari_ngff.errors import ServerError, UnsupportedError
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import MOST_FAILURES, WellChoice, open_mosaic
-from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.sources import remote_source as remote
 from plates import write_image, write_plate
@@ -35,7 +35,7 @@ def node(server):
 
 
 def mosaic_of(node, told, count=None, inside=""):
-    arrangements = ScreenArrangements(Screen(node))
+    arrangements = ScreenArrangements(PlateContents(node))
     wells = map_plate(node.metadata.plate).wells[:count]
     mosaic = open_mosaic(arrangements, wells, WellChoice(None, inside), told.append)
     return mosaic.pyramid.levels[-1], arrangements
@@ -65,13 +65,13 @@ def test_what_failed_comes_when_it_is_asked_for_again(server, node, part):
     assert len(told) == 1
     server.answer = lambda path: OK
     assert (whole(level) == 0).any()  # a redraw does not ask
-    assert arrangements.retry(["A/1"]) is False
-    assert arrangements.retry() is True
+    assert arrangements.retry_wells(["A/1"]) is False
+    assert arrangements.retry_wells() is True
     server.asked.clear()
     np.testing.assert_array_equal(whole(level), expected)
     assert {path.removeprefix("/p/")[:3] for path in server.asked} == {"B/3"}
     assert arrangements.problems == {}
-    assert arrangements.retry() is False
+    assert arrangements.retry_wells() is False
 
 
 def test_a_well_that_still_fails_is_asked_for_once_each_time(server, node):
@@ -83,7 +83,7 @@ def test_a_well_that_still_fails_is_asked_for_once_each_time(server, node):
             whole(level)
         assert server.asked.count("/p/B/3/zarr.json") == 1
         assert "B/3" in arrangements.problems
-        arrangements.retry()
+        arrangements.retry_wells()
 
 
 def test_what_is_broken_is_not_asked_for_again(server, node, tmp_path):
@@ -92,26 +92,26 @@ def test_what_is_broken_is_not_asked_for_again(server, node, tmp_path):
     level, arrangements = mosaic_of(node, [])
     whole(level)
     server.asked.clear()
-    assert arrangements.retry() is False
+    assert arrangements.retry_wells() is False
     whole(level)
     assert server.asked == []
     assert "C/1" in arrangements.problems
 
 
 def test_an_image_is_opened_when_the_server_is_back(server, node):
-    screen = Screen(node)
+    screen = PlateContents(node)
     server.answer = lambda path: BUSY
     with pytest.raises(ServerError):
-        screen.fields("A/1")
+        screen.list_fields("A/1")
     with pytest.raises(ServerError):
-        screen.image("A/1", "0")
+        screen.open_image("A/1", "0")
     server.answer = lambda path: BUSY if path.endswith("/0/0/zarr.json") else OK
-    image = screen.image("A/1", "0")
+    image = screen.open_image("A/1", "0")
     with pytest.raises(ServerError):
-        image.array(0)
+        image.open_level(0)
     server.answer = lambda path: OK
-    assert len(screen.fields("A/1")) == 4
-    assert image.array(0).shape == (1, 8, 8)
+    assert len(screen.list_fields("A/1")) == 4
+    assert image.open_level(0).shape == (1, 8, 8)
 
 
 def test_few_wells_of_a_server_are_not_waited_for_either(server, node):

@@ -15,7 +15,7 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.plate import plate_contents as module
-from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_contents import PlateContents
 from plates import pixels, write_group, write_image, write_plate
 
 
@@ -33,29 +33,29 @@ def test_documents_that_differ_in_place_and_name_are_parsed_once(
     tmp_path, zarr_format, monkeypatch
 ):
     root = write_plate(tmp_path / "p", zarr_format, grid=(2, 2))
-    screen = Screen(open_node(root))
+    screen = PlateContents(open_node(root))
     parsed = []
     read = module.read_node
     monkeypatch.setattr(
         module, "read_node", lambda *args: parsed.append(args) or read(*args)
     )
     for well in ("A/1", "A/2", "B/1", "B/2"):
-        for field in screen.fields(well):
-            image = screen.image(well, field.path)
+        for field in screen.list_fields(well):
+            image = screen.open_image(well, field.path)
             own = open_node(root / well / field.path).metadata.image.multiscales[0]
             assert image.multiscale.levels == own.levels
             assert image.multiscale.axes == own.axes
     assert len(parsed) == 1
-    assert screen.image("A/1", "3").corner == (8, 8)
+    assert screen.open_image("A/1", "3").corner == (8, 8)
 
 
 def test_documents_of_other_kinds_are_parsed_in_full(root):
     document = root / "A/2/0/zarr.json"
     text = document.read_text()
     document.write_text(text.replace('"scale": [1.0, 0.5, 0.5]', '"scale": [1, 2, 2]'))
-    screen = Screen(open_node(root))
-    assert screen.image("A/1", "0").multiscale.levels[0].scale == (1, 0.5, 0.5)
-    assert screen.image("A/2", "0").multiscale.levels[0].scale == (1, 2, 2)
+    screen = PlateContents(open_node(root))
+    assert screen.open_image("A/1", "0").multiscale.levels[0].scale == (1, 0.5, 0.5)
+    assert screen.open_image("A/2", "0").multiscale.levels[0].scale == (1, 2, 2)
 
 
 @pytest.mark.parametrize("distributed", [False, True])
@@ -73,7 +73,7 @@ def test_what_cannot_be_opened_raises_every_time_and_keeps_nothing_alive(
     (root / "A/2/0/zarr.json").write_text("{")
     write_group(root / "B/1/0", {}, 3)
     (root / "B/2/0/0/zarr.json").write_text("[")
-    screen = Screen(open_node(root))
+    screen = PlateContents(open_node(root))
 
     class Witness:
         pass
@@ -81,11 +81,11 @@ def test_what_cannot_be_opened_raises_every_time_and_keeps_nothing_alive(
     def ask():
         witness = Witness()
         for error, question in (
-            (NodeNotFoundError, lambda: screen.fields("A/1")),
-            (OMEZarrError, lambda: screen.image("A/2", "0")),
-            (UnsupportedError, lambda: screen.image("B/1", "0")),
-            (NodeNotFoundError, lambda: screen.image("B/2", "9")),
-            (OMEZarrError, lambda: screen.image("B/2", "0").array(0)),
+            (NodeNotFoundError, lambda: screen.list_fields("A/1")),
+            (OMEZarrError, lambda: screen.open_image("A/2", "0")),
+            (UnsupportedError, lambda: screen.open_image("B/1", "0")),
+            (NodeNotFoundError, lambda: screen.open_image("B/2", "9")),
+            (OMEZarrError, lambda: screen.open_image("B/2", "0").open_level(0)),
         ):
             for _ in range(2):
                 with pytest.raises(error):
@@ -98,9 +98,9 @@ def test_what_cannot_be_opened_raises_every_time_and_keeps_nothing_alive(
 
 
 def test_a_written_image_is_opened_anew(root):
-    screen = Screen(open_node(root))
-    assert len(screen.image("A/1", "0").multiscale.levels) == 2
+    screen = PlateContents(open_node(root))
+    assert len(screen.open_image("A/1", "0").multiscale.levels) == 2
     write_image(root / "A/1/0", pixels(1, (1, 8, 8)), 3, levels=3)
-    assert len(screen.image("A/1", "0").multiscale.levels) == 2
-    screen.forget("A/1/0")
-    assert len(screen.image("A/1", "0").multiscale.levels) == 3
+    assert len(screen.open_image("A/1", "0").multiscale.levels) == 2
+    screen.forget_image("A/1/0")
+    assert len(screen.open_image("A/1", "0").multiscale.levels) == 3

@@ -95,7 +95,7 @@ def test_neighbours_are_found_over_gaps():
     found = map_plate(plate("AC", ["1", "5"], (0, 0), (0, 1), (1, 0)))
     first = found.wells[0]
     names = [
-        (found.neighbour(first, *step) or first).name
+        (found.find_neighbour(first, *step) or first).name
         for step in ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (0, 0))
     ]
     assert names == ["A5", "C1", "A1", "A1", "A1", "A1"]

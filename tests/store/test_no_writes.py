@@ -14,8 +14,8 @@ import zarr
 
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.summary import summarize_node
-from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer.reader import get_reader, read
+from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.viewer.reader import get_reader, read_paths
 from napari_ngff.viewer.samples import write_image, write_plate
 
 FORMATS = {"0.4": 2, "0.5": 3}
@@ -151,7 +151,7 @@ def test_reading_changes_nothing(tree, place):
 @pytest.mark.parametrize("place", PLACES)
 def test_reading_needs_no_right_to_write(tree, place):
     top, base, version = tree
-    read(place_in(base, version, place))  # imports what it needs
+    read_paths(place_in(base, version, place))  # imports what it needs
     with read_only(top):
         with pytest.raises(PermissionError):
             (base / "plate.zarr/new").touch()
@@ -177,5 +177,5 @@ def test_refusing_changes_nothing(tmp_path, zarr_format):
     for name in [*os.listdir(tmp_path), "gone.zarr", "gone/there.ozx", "a.ozx/x"]:
         get_reader(str(tmp_path / name))
         with pytest.raises((OSError, ValueError)):
-            read(str(tmp_path / name))
+            read_paths(str(tmp_path / name))
     assert listing(tmp_path) == before

@@ -327,12 +327,12 @@ def undo_repair(place):
 
 def write_layers(place):
     """Write layers of napari over what is there."""
-    from napari_ngff.viewer.write_layers import write
+    from napari_ngff.viewer.write_layers import write_layers
 
     pixels = np.arange(48 * 64, dtype="u2").reshape(48, 64)
     labels = (pixels // 500).astype("u1")
     layers = [(pixels, {"name": "cells"}, "image"), (labels, {"name": "a"}, "labels")]
-    write(place.root, layers, overwrite=True, version="0.5")
+    write_layers(place.root, layers, overwrite=True, version="0.5")
 
 
 def pack_folder(place):
@@ -463,16 +463,16 @@ class LayerUser(PaintingUser):
         if self.layer.saver is None:  # who may not write cannot paint either
             raise PermissionError(errno.EACCES, self.layer.read_only, str(place.root))
         self.canvas, self.journal = self.layer.canvas, self.layer.saver.journal
-        self.autosave = autosave.Autosave(self.viewer)
+        self.autosave = autosave.AutoSaver(self.viewer)
         self.results: list[Any] = []
         self.layer.saver.saved.connect(self.results.append)
         self.layer.saver.failed.connect(self.results.append)
 
     def save(self):
         self.results.clear()
-        self.autosave.look(self.time)
+        self.autosave.save_due(self.time)
         self.time += 61
-        self.autosave.look(self.time)
+        self.autosave.save_due(self.time)
         self.time += 1
         (result,) = self.results
         for error in (result.error, result.unsaid):

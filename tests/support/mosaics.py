@@ -7,7 +7,7 @@ import zarr
 from napari_ngff import open_node
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import WellChoice, open_mosaic
-from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 
 
@@ -18,7 +18,7 @@ def mosaic(root, wells=None, told=None, **choice):
     chosen = [w for w in found if wells is None or w.path in wells]
     told = told.append if told is not None else None
     return open_mosaic(
-        ScreenArrangements(Screen(node)), chosen, WellChoice(**choice), told
+        ScreenArrangements(PlateContents(node)), chosen, WellChoice(**choice), told
     )
 
 

@@ -52,7 +52,7 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
     assert found.fields == ("A/1/0", "A/1/1", "A/2/0", "A/2/1", "B/1/0", "B/1/1")
     classes = classes_of_layer(found.layer)
     for name in ("nucleus", "debris", "dividing"):
-        classes.add(name)
+        classes.add_class(name)
     classes.select_key(2)
     found.layer.brush_size = 7
     for number, _ in enumerate(found.fields, 1):
@@ -81,7 +81,7 @@ def test_another_day_a_new_field_has_the_classes_of_the_others(viewer, root):
     found = begin(viewer, root)
     classes = classes_of_layer(found.layer)
     for name in ("nucleus", "debris"):
-        classes.add(name)
+        classes.add_class(name)
     paint(found, 1)
     found.step_field(1)
     session_of(viewer).browser.close()
@@ -104,17 +104,17 @@ def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
     found = begin(viewer, root)
     classes = classes_of_layer(found.layer)
     for name in ("interphase", "mitotic"):
-        classes.add(name)
+        classes.add_class(name)
     paint(found, 1)
     found.go_to_field("A/1/1")
     classes = classes_of_layer(found.layer)
     for value in (1, 2):
-        classes.remove(value)
-    classes.add("mitotic", 1)
-    classes.add("dead", 3)
+        classes.remove_class(value)
+    classes.add_class("mitotic", 1)
+    classes.add_class("dead", 3)
     paint(found, 1)
-    classes.select(1)
-    found.go_to_field("A/1/0")
+    classes.select_class(1)
+    found.go("A/1/0")
     text = str(notification_manager.records[-1].message)
     assert text.startswith("Other classes in this field.\nLabel 1 is 'interphase' here")
     notification_manager.records.clear()
@@ -141,7 +141,7 @@ def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
 
 def test_nothing_is_written_of_a_field_that_is_only_looked_at(viewer, root):
     found = begin(viewer, root)
-    classes_of_layer(found.layer).add("nucleus")
+    classes_of_layer(found.layer).add_class("nucleus")
     for _ in found.fields:
         found.step_field(1)
     assert not (root / "A/1/0/labels").exists()
@@ -199,8 +199,8 @@ def test_labels_that_were_made_before_are_those_of_the_round(viewer, root):
     browser = session_of(viewer).browse(open_node(root))
     browser.show_field("A/1", "0")
     mine = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
-    classes_of_layer(mine).add("nucleus")
-    found = begin_annotation(viewer, "phenotypes")
+    classes_of_layer(mine).add_class("nucleus")
+    found = annotate(viewer, "phenotypes")
     assert found.layer is mine
     assert sum(x.name.startswith("phenotypes") for x in viewer.layers) == 1
     paint(found, 1)

@@ -279,7 +279,7 @@ def test_new_labels_that_are_refused_once_come_into_the_list(copy, told, label):
     layer = new_labels(model.layers[0], "mine")
     model.add_layer(layer)
     layer.data_setitem((np.array([0]), np.array([9]), np.array([9])), label)
-    plain, others = layer.saver._put, []
+    plain, others = layer.saver._put_description, []
 
     def put(*arguments):
         """Let another program be faster, between our look and our writing."""
@@ -288,7 +288,7 @@ def test_new_labels_that_are_refused_once_come_into_the_list(copy, told, label):
             assert others[0].saver.save_now()
         plain(*arguments)
 
-    layer.saver._put = put
+    layer.saver._put_description = put
     assert not layer.saver.save_now()
     assert "was changed by another program" in told[-1]
     assert layer.saver.save_now()

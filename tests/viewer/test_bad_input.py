@@ -23,7 +23,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.write.zip_packing import pack
 from napari_ngff.viewer.bridge.work_region import work_here
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.reader import get_reader, read
+from napari_ngff.viewer.reader import get_reader, read_paths
 
 VERSIONS = ("0.4", "0.5")
 
@@ -89,7 +89,7 @@ def data_of(layer, level=0):
 
 def build(path):
     """Read, and make the layers as napari would."""
-    return [napari.layers.Layer.create(*layer) for layer in read(str(path))]
+    return [napari.layers.Layer.create(*layer) for layer in read_paths(str(path))]
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def notes():
 def refused(path, capsys, words=""):
     """Check that a path cannot be opened and that the user learns why."""
     with pytest.raises(OMEZarrError) as raised:
-        read(str(path))
+        read_paths(str(path))
     message = str(raised.value)
     assert "\n" not in message
     assert len(message) < 1500
@@ -205,7 +205,7 @@ def test_attributes_have_another_form(tmp_path, capsys, attributes):
     group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
     document(folder).write_text(json.dumps(group))
     with pytest.raises(OMEZarrError) as raised:
-        read(str(folder))
+        read_paths(str(folder))
     assert str(folder) in str(raised.value)
     assert main(["info", str(folder)]) in (0, 1)
     assert main(["tree", str(folder)]) in (0, 1)
@@ -255,7 +255,7 @@ def test_no_ome_zarr_is_there(tmp_path, capsys, make, suffix):
 @pytest.mark.parametrize("path", ["a" * 5000, "a/" * 3000, "a\0b", "\ud800", " ", "~"])
 def test_names_that_no_file_can_have(capsys, path):
     with pytest.raises(OMEZarrError):
-        read(path)
+        read_paths(path)
     assert main(["info", path]) == 1
 
 
@@ -272,7 +272,7 @@ def test_arrays_outside_of_the_image_are_not_read(
     root = tmp_path / "a.zarr"
     write_group(root, {"multiscales": [multiscale(paths=[path])]}, version)
     with pytest.raises(OMEZarrError, match=r"a\.zarr"):
-        read(str(root))
+        read_paths(str(root))
     assert "path-" in described(root, capsys)
     # Beside a good one only the good one is shown.
     write_array(root / "0", pixels(20, 20) * 0 + 3, version)
@@ -291,17 +291,17 @@ def test_labels_wells_and_fields_outside_are_not_read(tmp_path, climb):
     assert [layer.name for layer in build(root)] == ["a"]
     write_group(tmp_path / "well.zarr", {"well": {"images": [{"path": path}]}})
     with pytest.raises(OMEZarrError):
-        read(str(tmp_path / "well.zarr"))
+        read_paths(str(tmp_path / "well.zarr"))
     wells = [{"path": path, "rowIndex": 0, "columnIndex": 0}]
     plate = {"rows": [{"name": "A"}], "columns": [{"name": "1"}], "wells": wells}
     write_group(tmp_path / "plate.zarr", {"plate": plate})
     with pytest.raises(OMEZarrError):
-        read(str(tmp_path / "plate.zarr"))
+        read_paths(str(tmp_path / "plate.zarr"))
     ends = {"input": {"path": path, "name": "a"}, "output": {"name": "b"}}
     scene = {"coordinateTransformations": [ends]}
     write_group(tmp_path / "scene.zarr", {"version": "0.6", "scene": scene})
     with pytest.raises(OMEZarrError):
-        read(str(tmp_path / "scene.zarr"))
+        read_paths(str(tmp_path / "scene.zarr"))
 
 
 @pytest.mark.parametrize("source", ["../../../secret", "\0", "\ud800", "a" * 5000, ""])
@@ -437,12 +437,12 @@ def open_path():
 @pytest.mark.parametrize("closed", ["", "zarr.json", "0", "0/zarr.json"])
 def test_no_permission(open_path, capsys, closed):
     root = write_image(open_path / "a.zarr", pixels(20, 20))
-    read(str(root))  # imports what it needs
+    read_paths(str(root))  # imports what it needs
     (root / closed).chmod(0)
     try:
         with as_stranger():
             with pytest.raises(OMEZarrError, match=r"[Pp]ermission") as raised:
-                read(str(root))
+                read_paths(str(root))
             # Of an image without pixels at least the metadata is told.
             assert main(["info", str(root)]) == int("0" not in closed)
     finally:
@@ -478,7 +478,7 @@ def test_folder_is_deleted_while_open(tmp_path, notes, version):
         chunks=(1, 16, 16),
     )
     viewer = ViewerModel()
-    for layer in read(str(root)):
+    for layer in read_paths(str(root)):
         viewer.add_layer(napari.layers.Layer.create(*layer))
     viewer.dims.set_current_step(0, 0)
     assert notes() == []
@@ -505,7 +505,7 @@ def test_corrupt_chunk_is_named_once_and_the_rest_is_right(tmp_path, notes, vers
     )
     chunk = damaged_chunk(root, version)
     viewer = ViewerModel()
-    for layer in read(str(root)):
+    for layer in read_paths(str(root)):
         viewer.add_layer(napari.layers.Layer.create(*layer))
     viewer.dims.set_current_step(0, 0)
     data[0, 16:32, :16] = 0
@@ -527,7 +527,7 @@ def test_unreadable_codec(tmp_path, capsys):
     assert "example.magic" in described(root, capsys)
     shutil.rmtree(root / "1")
     with pytest.raises(OMEZarrError, match=r"example\.magic"):
-        read(str(root))
+        read_paths(str(root))
 
 
 # -------- odd arrays --------
@@ -621,7 +621,7 @@ def test_arrays_that_are_no_picture(tmp_path, capsys, shape):
     names = "tczyx"[5 - len(shape) :]
     refused_by_reader = write_image(tmp_path / "a.zarr", data, names=names)
     with pytest.raises(OMEZarrError):
-        read(str(refused_by_reader))
+        read_paths(str(refused_by_reader))
     assert main(["info", str(refused_by_reader)]) == 0
     assert "image" in capsys.readouterr().out
 
@@ -639,7 +639,7 @@ def test_types_that_are_no_numbers(tmp_path, dtype):
     data = np.zeros((20, 20), dtype)
     root = write_image(tmp_path / "a.zarr", data, version="0.4")
     with pytest.raises(OMEZarrError, match=r"cannot be shown|No level"):
-        read(str(root))
+        read_paths(str(root))
 
 
 @pytest.mark.parametrize(
@@ -656,7 +656,7 @@ def test_values_that_are_no_numbers(tmp_path):
     data = np.full((20, 20), np.nan, "f4")
     data[0, 0], data[0, 1] = np.inf, -np.inf
     viewer = ViewerModel()
-    for layer in read(str(write_image(tmp_path / "a.zarr", data))):
+    for layer in read_paths(str(write_image(tmp_path / "a.zarr", data))):
         viewer.add_layer(napari.layers.Layer.create(*layer))
     low, high = viewer.layers[0].contrast_limits
     assert low < high
@@ -722,7 +722,7 @@ def test_contrast_that_makes_no_sense(tmp_path, window, dtype):
     omero = {"channels": [channel(window=window)]}
     root = write_image(tmp_path / "a.zarr", pixels(20, 20, dtype=dtype), omero=omero)
     viewer = ViewerModel()
-    for layer in read(str(root)):
+    for layer in read_paths(str(root)):
         viewer.add_layer(napari.layers.Layer.create(*layer))
     layer = viewer.layers[0]
     low, high = layer.contrast_limits
@@ -896,7 +896,7 @@ def test_damaged_wells_stay_empty_and_the_first_is_named(tmp_path, notes):
 def test_no_well_is_there(tmp_path, capsys):
     write_plate(tmp_path / "p.zarr", (), ("A/1", "B/2"))
     with pytest.raises(OMEZarrError, match=r"A/1"):
-        read(str(tmp_path / "p.zarr"))
+        read_paths(str(tmp_path / "p.zarr"))
     described(tmp_path / "p.zarr", capsys)
 
 

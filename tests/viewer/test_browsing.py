@@ -19,7 +19,7 @@ from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import OVERVIEW
-from napari_ngff.viewer.reader import browsable
+from napari_ngff.viewer.reader import find_browsable
 from napari_ngff.viewer.saving.recovery import journals_of, open_journal
 from napari_ngff.viewer.session import session_of
 from plates import pixels, write_group, write_image, write_plate
@@ -615,7 +615,7 @@ def test_a_second_plate_takes_over(root, viewer, tmp_path):
 )
 def test_what_is_walked_when_something_is_dropped(root, path, walked, wells):
     node = open_node(root / path)
-    found = browsable(node)
+    found = find_browsable(node)
     if walked is None:
         assert found is None
     else:

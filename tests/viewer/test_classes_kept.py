@@ -13,7 +13,11 @@ from napari_ngff.labels.label_classes import LabelClass
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.painting.layer_classes import Classes, classes_of_layer, counts
+from napari_ngff.viewer.painting.layer_classes import (
+    LayerClasses,
+    classes_of_layer,
+    count_voxels,
+)
 from napari_ngff.viewer.samples import write_image
 
 
@@ -33,16 +37,16 @@ def test_names_colours_and_states_come_back_and_others_read_them(folder, capsys)
     layer = opened(folder)
     classes = classes_of_layer(layer)
     assert classes is classes_of_layer(layer)
-    classes.add("nucleus", 1)
-    classes.add("debris")
-    classes.change(2, state="flagged", locked=True, color=(1, 2, 3, 255))
-    classes.change(1, hidden=True)
-    classes.move(2, 0)
+    classes.add_class("nucleus", 1)
+    classes.add_class("debris")
+    classes.change_class(2, state="flagged", locked=True, color=(1, 2, 3, 255))
+    classes.change_class(1, hidden=True)
+    classes.move_class(2, 0)
     assert layer.unsaved
     assert layer.saver.save_now()
     assert not layer.unsaved
 
-    again = Classes(opened(folder))
+    again = LayerClasses(opened(folder))
     assert again.items == classes.items
     assert [one.name for one in again.items] == ["debris", "nucleus"]
     # Hidden on the screen, not in the file.
@@ -66,9 +70,9 @@ def test_a_class_that_is_removed_is_gone_from_the_file(folder):
     layer = opened(folder)
     before = read_label_info(open_node(str(folder / "labels" / "nuclei")))
     classes = classes_of_layer(layer)
-    classes.add("nucleus", 70)
+    classes.add_class("nucleus", 70)
     assert layer.saver.save_now()
-    classes.remove(70)
+    classes.remove_class(70)
     assert layer.unsaved
     assert layer.saver.save_now()
     after = read_label_info(open_node(str(folder / "labels" / "nuclei")))
@@ -80,8 +84,8 @@ def test_keys_paint_with_the_class_of_their_place(folder):
     classes = classes_of_layer(layer)
     told = []
     classes.changed.connect(lambda: told.append(classes.selected))
-    first = classes.add("a", 30)
-    second = classes.add("b")
+    first = classes.add_class("a", 30)
+    second = classes.add_class("b")
     assert second.value == 31
     assert second.color != first.color
     assert classes.select_key(1)
@@ -89,32 +93,32 @@ def test_keys_paint_with_the_class_of_their_place(folder):
     assert told[-1] == first
     assert not classes.select_key(3)
     with pytest.raises(ValueError, match="taken"):
-        classes.add("c", 30)
+        classes.add_class("c", 30)
     with pytest.raises(ValueError, match="no class of label 99"):
-        classes.change(99, name="x")
+        classes.change_class(99, name="x")
     with pytest.raises(ValueError, match="to do, in progress"):
-        classes.change(30, state="half")
+        classes.change_class(30, state="half")
 
 
 def test_a_locked_class_is_neither_painted_over_nor_merged(folder):
     layer = opened(folder)
     classes = classes_of_layer(layer)
-    classes.add("a", 1)
-    classes.add("b", 2)
+    classes.add_class("a", 1)
+    classes.add_class("b", 2)
     layer.paint((0, 20, 20), 1)
-    classes.change(1, locked=True)
+    classes.change_class(1, locked=True)
     layer.paint((0, 20, 24), 2)
     pixels = np.asarray(layer.data[0])[0]
     assert pixels[20, 20] == pixels[20, 24] == 1
     assert pixels[20, 27] == 2
     with pytest.raises(ValueError, match="a is locked"):
-        classes.merge(2, 1)
-    classes.change(1, locked=False)
-    number = counts(layer)[2]
-    classes.merge(2, 1)
-    assert 2 not in counts(layer)
+        classes.merge_class(2, 1)
+    classes.change_class(1, locked=False)
+    number = count_voxels(layer)[2]
+    classes.merge_class(2, 1)
+    assert 2 not in count_voxels(layer)
     layer.undo()
-    assert counts(layer)[2] == number
+    assert count_voxels(layer)[2] == number
 
 
 def test_tools_draw_over_the_background_alone(folder):
@@ -132,21 +136,21 @@ def test_tools_draw_over_the_background_alone(folder):
 def test_a_list_is_shared_and_states_stay_at_home(folder):
     layer = opened(folder)
     classes = classes_of_layer(layer)
-    classes.share([LabelClass(5, "cell", (9, 8, 7, 255), "done", locked=True)])
+    classes.share_classes([LabelClass(5, "cell", (9, 8, 7, 255), "done", locked=True)])
     assert classes.items[-1] == LabelClass(5, "cell", (9, 8, 7, 255), locked=True)
-    classes.change(5, state="flagged")
-    text = classes.dump().replace("cell", "Zelle")
-    classes.load(text)
-    assert classes.find(5).name == "Zelle"
-    assert classes.find(5).state == "flagged"
+    classes.change_class(5, state="flagged")
+    text = classes.dump_json().replace("cell", "Zelle")
+    classes.load_json(text)
+    assert classes.find_class(5).name == "Zelle"
+    assert classes.find_class(5).state == "flagged"
     with pytest.raises(ValueError, match="Not JSON"):
-        classes.load("{")
+        classes.load_json("{")
 
 
 def test_columns_that_somebody_added_stay(folder):
     layer = opened(folder)
     layer.features = pd.DataFrame({"index": [77, 78], "note": ["mine", "too"]})
-    classes_of_layer(layer).add("nucleus", 3)
+    classes_of_layer(layer).add_class("nucleus", 3)
     assert layer.saver.save_now()
     after = read_label_info(open_node(str(folder / "labels" / "nuclei")))
     assert after.properties[77]["note"] == "mine"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.viewer.reader import read
+from napari_ngff.viewer.reader import read_paths
 
 ROOT = Path(__file__).parents[2]
 CORPORA = Path(os.environ.get("NGFF_CORPORA", ROOT / "../shared/corpora"))
@@ -181,7 +181,7 @@ def write_wells(folder, attributes, zarr_format):
 
 def opened(path):
     """Read, and build the layers as napari would."""
-    return [napari.layers.Layer.create(*layer) for layer in read(str(path))]
+    return [napari.layers.Layer.create(*layer) for layer in read_paths(str(path))]
 
 
 def pixels(layer, level=0):

@@ -21,7 +21,11 @@ from napari_ngff.metadata.transform import (
     Stored,
     Translation,
 )
-from napari_ngff.viewer.describe_transformation import MINUS, TIMES, sentence
+from napari_ngff.viewer.describe_transformation import (
+    MINUS,
+    TIMES,
+    describe_transformation,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,4 +69,4 @@ from napari_ngff.viewer.describe_transformation import MINUS, TIMES, sentence
 )
 def test_each_transformation_has_a_sentence(transformation, expected):
     expected = expected.replace("*", TIMES).replace("~", MINUS)
-    assert sentence(transformation, "yx").startswith(expected)
+    assert describe_transformation(transformation, "yx").startswith(expected)

@@ -11,11 +11,11 @@ from napari_ngff.metadata.dump import usual_color
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer.label_colors import recolored
+from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.saving.layer_description import Said
+from napari_ngff.viewer.saving.layer_description import DescriptionSnapshot
 
 RED, BLUE = (255, 0, 0, 255), (0, 0, 255, 128)
 INFO = LabelInfo(
@@ -58,7 +58,7 @@ def test_a_colour_that_is_chosen_is_saved_and_no_other(folder):
     before = stored(folder)
     layer = opened(folder)
     assert not layer.unsaved
-    layer.colormap = recolored(layer.colormap, {5: np.array([0, 1, 0, 1])})
+    layer.colormap = recolor_labels(layer.colormap, {5: np.array([0, 1, 0, 1])})
     assert layer.unsaved
     layer.paint((0, 20, 20), 6)
     assert layer.saver.save_now()
@@ -104,7 +104,7 @@ def test_rows_are_labels_where_nothing_says_otherwise():
     import pandas as pd
 
     table = pd.DataFrame({"size": [np.nan, 5.0, 6.0]})
-    assert Said(None, table).info(LabelInfo()).properties == {
+    assert DescriptionSnapshot(None, table).join_with(LabelInfo()).properties == {
         1: {"size": 5.0},
         2: {"size": 6.0},
     }

@@ -67,7 +67,7 @@ def painted_layers(viewer):
 
 def test_labels_go_along_and_each_stroke_is_saved_into_its_field(viewer, root, browser):
     layer = add_labels(viewer)
-    classes_of_layer(layer).add("nucleus", 5)
+    classes_of_layer(layer).add_class("nucleus", 5)
     layer.contour, layer.opacity = 2, 0.4
     paint(layer, 5)
     browser.show_field("B/1")

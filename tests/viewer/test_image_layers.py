@@ -20,7 +20,7 @@ from napari_ngff.store.hierarchy.node import Node
 from napari_ngff.store.pyramids.pyramid import Pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.label_layers import label_colormap, label_layer
-from napari_ngff.viewer.layer_plan import KEY, Picture, SharedAxes
+from napari_ngff.viewer.layer_plan import KEY, LayerPlan, SharedAxes
 from napari_ngff.viewer.layers import image_layers
 from napari_ngff.viewer.placing.units import unit_name
 from napari_ngff.viewer.saving.layer_description import properties_of
@@ -60,7 +60,7 @@ def picture(
     metadata = GroupMetadata("0.5", image=ImageMetadata((multiscale,), omero, label))
     node = Node(Location(FolderSource("/nowhere")), 3, {}, metadata)
     pyramid = Pyramid(multiscale, (Memory(pixels),))
-    return Picture("cells", node, pyramid, omero, label)
+    return LayerPlan("cells", node, pyramid, omero, label)
 
 
 def pixels(one):
@@ -185,7 +185,7 @@ def test_units_as_people_write_them(written, shown):
 def test_the_sliders_start_where_rdefs_says():
     omero = Omero(default_t=1, default_z=3)
     one = picture("tzyx", (2, 4, 5, 6), scale=(10, 2, 1, 1), move=(5, 0, 0, 0))
-    one = Picture("cells", one.node, one.pyramid, omero)
+    one = LayerPlan("cells", one.node, one.pyramid, omero)
     _, keywords, _ = image_layers(one)[0]
     assert keywords["metadata"][KEY].start == ((0, 15), (1, 6))
 
@@ -205,7 +205,7 @@ def test_a_label_gets_the_axes_of_its_image():
     um = dict.fromkeys("zyx", "micrometer")
     image = picture("tczyx", (2, 3, 4, 5, 6), units=um, scale=(1, 1, 2, 0.5, 0.5))
     label = picture("tczyx", (2, 1, 4, 5, 6), scale=(1, 1, 2, 0.5, 0.5))
-    layer = Layer.create(*label_layer(label, SharedAxes.of(image.pyramid)))
+    layer = Layer.create(*label_layer(label, SharedAxes.from_pyramid(image.pyramid)))
     assert layer.axis_labels == ("t", "z", "y", "x")
     assert [str(unit) for unit in layer.units] == ["pixel"] + ["micrometer"] * 3
     np.testing.assert_array_equal(np.asarray(layer.data), pixels(label)[:, 0])
@@ -214,7 +214,7 @@ def test_a_label_gets_the_axes_of_its_image():
 def test_a_flat_label_is_as_thick_as_its_image():
     image = picture("tzyx", (2, 4, 5, 6), scale=(1, 2, 0.5, 0.5), move=(0, 10, 0, 0))
     label = picture("yx", (5, 6), scale=(0.5, 0.5))
-    layer = Layer.create(*label_layer(label, SharedAxes.of(image.pyramid)))
+    layer = Layer.create(*label_layer(label, SharedAxes.from_pyramid(image.pyramid)))
     assert layer.data.shape == (1, 1, 5, 6)
     for z in (10, 12, 14, 16):
         for t in (0, 1):
@@ -231,7 +231,7 @@ def test_a_flat_label_is_as_thick_as_its_image():
 def test_one_plane_that_says_where_it_is_stays_there():
     image = picture("zyx", (4, 5, 6))
     label = picture("zyx", (1, 5, 6), move=(2.0, 0, 0))
-    layer = Layer.create(*label_layer(label, SharedAxes.of(image.pyramid)))
+    layer = Layer.create(*label_layer(label, SharedAxes.from_pyramid(image.pyramid)))
     assert tuple(layer.scale) == (1, 1, 1)
     assert tuple(layer.translate) == (2, 0, 0)
 
@@ -241,7 +241,7 @@ def test_a_label_in_nanometres_lies_on_its_image_in_micrometres():
     label = picture(
         "yx", (5, 6), units=dict.fromkeys("yx", "nanometer"), scale=(1000.0, 500.0)
     )
-    layer = Layer.create(*label_layer(label, SharedAxes.of(image.pyramid)))
+    layer = Layer.create(*label_layer(label, SharedAxes.from_pyramid(image.pyramid)))
     np.testing.assert_allclose(layer.scale, (1, 0.5))
     assert [str(unit) for unit in layer.units] == ["micrometer"] * 2
 
@@ -249,7 +249,7 @@ def test_a_label_in_nanometres_lies_on_its_image_in_micrometres():
 def test_labels_of_other_axis_order_are_turned():
     image = picture("zyx", (4, 5, 6))
     label = picture("xyz", (6, 5, 4))
-    layer = Layer.create(*label_layer(label, SharedAxes.of(image.pyramid)))
+    layer = Layer.create(*label_layer(label, SharedAxes.from_pyramid(image.pyramid)))
     np.testing.assert_array_equal(np.asarray(layer.data), pixels(label).T)
 
 

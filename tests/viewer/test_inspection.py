@@ -12,17 +12,17 @@ from napari_ngff import open_node
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.inspection import (
     MOST_ITEMS,
-    Entry,
-    children,
-    describe,
-    fix,
+    TreeEntry,
+    check_group,
+    describe_entry,
     homes_of,
-    judge,
+    list_children,
     node_of,
-    report,
+    repair_all,
     root_of,
-    shortened,
-    undo,
+    shorten_document,
+    undo_repair,
+    write_report,
 )
 from napari_ngff.viewer.samples import write_image, write_plate
 
@@ -42,12 +42,12 @@ def plate(tmp_path_factory):
 
 
 def tree(entry):
-    return {f"{e.name} ({e.kind})": tree(e) for e in children(entry)}
+    return {f"{e.name} ({e.kind})": tree(e) for e in list_children(entry)}
 
 
 def entry_of(path):
     node = open_node(path)
-    return Entry(node.location, node.zarr_format, node.name, "group")
+    return TreeEntry(node.location, node.zarr_format, node.name, "group")
 
 
 def test_the_tree_is_what_metadata_names(image):
@@ -73,17 +73,17 @@ def test_an_array_in_a_folder_of_its_own_belongs_to_its_image(tmp_path):
     ome = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": [dataset]}]}
     zarr.create_group(tmp_path / "a.zarr", attributes={"ome": ome})
     zarr.create_array(tmp_path / "a.zarr" / "levels" / "0", shape=(8, 8), dtype="u2")
-    (array,) = children(entry_of(tmp_path / "a.zarr"))
-    assert array.read().metadata.image is not None
-    assert "128 bytes" in dict(describe(array).facts)["Size"]
+    (array,) = list_children(entry_of(tmp_path / "a.zarr"))
+    assert array.read_node().metadata.image is not None
+    assert "128 bytes" in dict(describe_entry(array).facts)["Size"]
 
 
 def test_what_cannot_be_read_is_told(image):
     whole = entry_of(image)
-    gone = Entry(whole.location.join_path("gone"), whole.zarr_format, "gone", "label")
-    details = describe(gone)
+    gone = TreeEntry(whole.location.joined("gone"), whole.zarr_format, "gone", "label")
+    details = describe_entry(gone)
     assert "gone" in details.error
-    assert details.error in report(details)
+    assert details.error in write_report(details)
 
 
 def test_an_image_is_judged_with_its_labels_and_a_plate_alone(
@@ -91,15 +91,15 @@ def test_an_image_is_judged_with_its_labels_and_a_plate_alone(
 ):
     where = shutil.copytree(image, tmp_path / "i")
     shutil.rmtree(where / "labels" / "cells")
-    assert [p.code for _, p in judge(open_node(where))] == ["label-missing"]
+    assert [p.code for _, p in check_group(open_node(where))] == ["label-missing"]
     where = shutil.copytree(plate, tmp_path / "p")
     shutil.rmtree(where / "A" / "1" / "0" / "labels" / "cells")
-    assert judge(open_node(where)) == ()
-    found = judge(open_node(where), lambda: False)
+    assert check_group(open_node(where)) == ()
+    found = check_group(open_node(where), lambda: False)
     assert [(path, p.code) for path, p in found] == [
         ("A/1/0/labels/cells", "label-missing")
     ]
-    assert judge(open_node(where), lambda: True) == ()
+    assert check_group(open_node(where), lambda: True) == ()
 
 
 def test_what_a_repair_replaced_is_kept_while_there_are_errors(image, tmp_path):
@@ -107,15 +107,15 @@ def test_what_a_repair_replaced_is_kept_while_there_are_errors(image, tmp_path):
     file = where / "labels" / ("zarr.json" if "0.5" in report_of(where) else ".zattrs")
     before = file.read_text()
     file.write_text(before.replace('"cells"', '"ghost"'))
-    details = fix(entry_of(where), "label-unlisted")
+    details = repair_all(entry_of(where), "label-unlisted")
     assert [p.code for _, p in details.findings] == ["label-missing"]
     assert details.kept == (f"{file}.before-repair",)
-    undo(entry_of(where), details.kept)
+    undo_repair(entry_of(where), details.kept)
     assert file.read_text() == before.replace('"cells"', '"ghost"')
     assert not list(where.rglob("*.before-repair"))
-    undo(entry_of(where), details.kept)
-    fix(entry_of(where), "label-unlisted")
-    details = fix(entry_of(where), "label-missing")
+    undo_repair(entry_of(where), details.kept)
+    repair_all(entry_of(where), "label-unlisted")
+    details = repair_all(entry_of(where), "label-missing")
     assert details.findings == details.kept == ()
 
 
@@ -130,20 +130,20 @@ def test_undoing_a_repair_brings_consolidated_metadata_along(tmp_path):
             "labels/.zattrs"
         ]
 
-    details = fix(entry_of(where), "label-unlisted")
+    details = repair_all(entry_of(where), "label-unlisted")
     assert copy() == {"labels": ["nuclei", "ghost", "cells"]}
-    undo(entry_of(where), details.kept)
+    undo_repair(entry_of(where), details.kept)
     assert copy() == json.loads(file.read_text()) == {"labels": ["nuclei", "ghost"]}
 
 
 def report_of(where):
-    return report(describe(entry_of(where)))
+    return write_report(describe_entry(entry_of(where)))
 
 
 def test_layers_know_their_place(image, plate):
-    for data in reader.read(str(plate)):
+    for data in reader.read_paths(str(plate)):
         assert str(node_of(Layer.create(*data))) == str(plate)
-    labels = Layer.create(*reader.read(str(image))[-1])
+    labels = Layer.create(*reader.read_paths(str(image))[-1])
     assert str(node_of(labels)) == str(image / "labels" / "cells")
     assert homes_of(labels) == {'image "cells"': None}
     assert node_of(None) is None
@@ -152,12 +152,12 @@ def test_layers_know_their_place(image, plate):
 
 def test_long_lists_are_cut():
     value = {"a": list(range(MOST_ITEMS + 5)), "b": [1, {"c": 2}]}
-    found = shortened(value)
+    found = shorten_document(value)
     assert len(found["a"]) == MOST_ITEMS + 1
     assert found["a"][-1] == "… 5 more"
     assert found["b"] == value["b"]
     assert json.dumps(found)
-    assert shortened(dict.fromkeys(map(str, value["a"])))["…"] == "5 more"
+    assert shorten_document(dict.fromkeys(map(str, value["a"])))["…"] == "5 more"
 
 
 def test_the_time_of_an_acquisition_is_among_the_facts(tmp_path):
@@ -168,5 +168,5 @@ def test_the_time_of_an_acquisition_is_among_the_facts(tmp_path):
     times = {"starttime": 1_343_749_391, "endtime": 1_343_749_392_000}
     plate["acquisitions"] = [{"id": 0, **times}, {"id": 1, "starttime": 10**30}]
     file.write_text(json.dumps(document))
-    facts = dict(describe(root_of(open_node(root))).facts)
+    facts = dict(describe_entry(root_of(open_node(root))).facts)
     assert facts["Acquired"] == "0: 2012-07-31 15:43 UTC to 2012-07-31 15:43 UTC"

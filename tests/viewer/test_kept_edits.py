@@ -97,10 +97,10 @@ def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
     viewer = opened(cells, monkeypatch)
     layer = viewer.add_layer(new_labels(image_of(viewer), "mitosis"))
     classes = classes_of_layer(layer)
-    classes.add("dividing", 7)
+    classes.add_class("dividing", 7)
     paint(layer)
     layer.saver.journal.sync()
-    classes.add("dead", 8)  # after the last stroke
+    classes.add_class("dead", 8)  # after the last stroke
     before = classes.items
     leave(viewer)
     user.answer = window_services.RESTORE

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from napari.utils.colormaps import DirectLabelColormap, label_colormap
 
-from napari_ngff.viewer.label_colors import LabelColors, recolored
+from napari_ngff.viewer.label_colors import LabelColors, recolor_labels
 from napari_ngff.viewer.label_layers import OTHER
 from napari_ngff.viewer.label_layers import label_colormap as ours
 
@@ -58,7 +58,7 @@ def test_listed_labels_look_as_in_napari(dtype, colors, labels, selection, alone
     listed |= {None: np.array(OTHER, np.float32)}
     listed.setdefault(0, np.zeros(4, np.float32))
     stock = DirectLabelColormap(color_dict=listed)
-    mine = LabelColors.of(listed)
+    mine = LabelColors.from_listed(listed)
     for colormap in (stock, mine):
         colormap.selection, colormap.use_selection = selection, alone
     np.testing.assert_array_equal(mine.map(values), stock.map(values.copy()))
@@ -104,21 +104,21 @@ def test_many_colours_and_each_change_of_them(count):
     colormap = ours(colors)
     values = random.integers(0, count + 100, 5000).astype("u4")
     changes = {2: fraction((1, 1, 1, 1)), 3: None, count + 50: fraction((2, 2, 2, 2))}
-    changed = recolored(colormap, changes)
+    changed = recolor_labels(colormap, changes)
     later = {**colors, 2: (1, 1, 1, 1), count + 50: (2, 2, 2, 2)}
     del later[3]
     np.testing.assert_array_equal(changed.map(values), ours(later).map(values))
     np.testing.assert_array_equal(drawn(changed, values), changed.map(values))
     assert set(changed.color_dict) == {None, 0, *later}
     assert colormap.map(2).tolist() == fraction(colors[2]).tolist(), "the first stays"
-    back = recolored(changed, {2: fraction(colors[2]), 3: fraction(colors[3])})
+    back = recolor_labels(changed, {2: fraction(colors[2]), 3: fraction(colors[3])})
     np.testing.assert_array_equal(back.map(values[:9]), back.map(values)[:9])
     assert back.map(3).tolist() == fraction(colors[3]).tolist()
 
 
 def test_nothing_new_is_no_new_colormap():
     colormap = ours({1: (1, 2, 3, 255)})
-    assert recolored(colormap, {1: fraction((1, 2, 3, 255)), 4: None}) is colormap
+    assert recolor_labels(colormap, {1: fraction((1, 2, 3, 255)), 4: None}) is colormap
 
 
 def test_colours_of_others_stay_where_classes_get_theirs():
@@ -128,7 +128,7 @@ def test_colours_of_others_stay_where_classes_get_theirs():
     shuffled = label_colormap(30, 0.3)
     for before in (direct, shuffled):
         before.selection, before.use_selection = 5, False
-        after = recolored(before, {5: red})
+        after = recolor_labels(before, {5: red})
         expected = before.map(values).copy()
         expected[4] = red
         np.testing.assert_array_equal(after.map(values), expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.node_contents import contents
+from napari_ngff.viewer.node_contents import open_contents
 from napari_ngff.viewer.samples import write_plate
 from plates import write_plate as write_tiny_plate
 
@@ -14,10 +14,10 @@ def test_colours_and_properties_of_one_field_are_not_given_to_others(
     tmp_path: Path,
 ) -> None:
     where = write_plate(tmp_path / "x.zarr", grid=(1, 2), shape=(64, 64), fields=1)
-    (plate,) = contents(open_node(where)).groups
+    (plate,) = open_contents(open_node(where)).groups
     assert [label.name for label in plate.labels] == ["nuclei", "cells"]
     assert [label.label for label in plate.labels] == [None, None]
-    (well,) = contents(open_node(where / "A" / "2")).groups
+    (well,) = open_contents(open_node(where / "A" / "2")).groups
     own = open_node(where / "A/2/0/labels/nuclei").metadata.image
     assert own is not None
     assert own.label is not None
@@ -26,7 +26,7 @@ def test_colours_and_properties_of_one_field_are_not_given_to_others(
 
 def test_a_well_tells_which_acquisition_it_shows(tmp_path: Path) -> None:
     where = write_tiny_plate(tmp_path / "x", grid=(1, 1), fields=1, acquisitions=2)
-    found = contents(open_node(where / "A/1"))
+    found = open_contents(open_node(where / "A/1"))
     assert found.notes == (
         (
             "One of several acquisitions is shown.",
@@ -35,4 +35,4 @@ def test_a_well_tells_which_acquisition_it_shows(tmp_path: Path) -> None:
     )
     assert found.messages == (), "nothing is wrong with the file"
     where = write_tiny_plate(tmp_path / "y", grid=(1, 1), fields=2)
-    assert contents(open_node(where / "A/1")).notes == ()
+    assert open_contents(open_node(where / "A/1")).notes == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from napari_ngff.viewer.notices import notice_text, shortened
+from napari_ngff.viewer.notices import notice_text, shorten_message
 
 PLACE = "/home/ada/data/broken.ome.zarr"
 
@@ -27,7 +27,7 @@ PLACE = "/home/ada/data/broken.ome.zarr"
     ],
 )
 def test_paths_are_cut_to_their_last_part(message, expected):
-    assert shortened(message) == expected
+    assert shorten_message(message) == expected
 
 
 def test_the_result_is_first_and_whole_paths_are_last():

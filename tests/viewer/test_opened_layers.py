@@ -7,7 +7,7 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_ngff.viewer import opened_layers
-from napari_ngff.viewer.reader import read
+from napari_ngff.viewer.reader import read_paths
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 
@@ -24,7 +24,7 @@ def viewer(tmp_path):
     viewer = ViewerModel()
     session_of(viewer)
     path = write_image(tmp_path / "cells.ome.zarr", shape=(64, 64))
-    session_of(viewer).add(read(str(path)), str(path))
+    session_of(viewer).add(read_paths(str(path)), str(path))
     return viewer
 
 

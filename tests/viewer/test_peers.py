@@ -8,7 +8,7 @@ from zarr.storage import ZipStore
 
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.viewer.reader import read
+from napari_ngff.viewer.reader import read_paths
 
 CHANNELS = 2
 
@@ -85,7 +85,7 @@ def same(layer, group, channel=None):
 
 def shown_as_stated(path, labels=(), channels=CHANNELS):
     """Check all layers of an image file; returns them."""
-    layers = [napari.layers.Layer.create(*layer) for layer in read(str(path))]
+    layers = [napari.layers.Layer.create(*layer) for layer in read_paths(str(path))]
     group = opened(path)
     types = ["image"] * channels + ["labels"] * len(labels)
     assert [layer._type_string for layer in layers] == types
@@ -153,7 +153,7 @@ def test_ome_zarr_py_plate(tmp_path, version):
         field = well.require_group("0")
         data = picture(32, 32) + 1000 * i
         writer.write_image(data, field, axes="yx", fmt=fmt, scale_factors=[2])
-    (layer,) = [napari.layers.Layer.create(*found) for found in read(str(path))]
+    (layer,) = [napari.layers.Layer.create(*found) for found in read_paths(str(path))]
     full = np.asarray(layer.data[0])
     for i, (y, x) in enumerate(((0, 0), (32, 32))):
         tile = full[y : y + 32, x : x + 32]
@@ -313,7 +313,9 @@ def test_ngio_plate(tmp_path, version):
         label = container.derive_label("nuclei")
         label.set_array(nuclei(32, 48))
         label.consolidate("numpy")
-    image, labels = [napari.layers.Layer.create(*found) for found in read(str(path))]
+    image, labels = [
+        napari.layers.Layer.create(*found) for found in read_paths(str(path))
+    ]
     for i, (row, column) in enumerate(places):
         y, x = "AB".index(row) * 32, (column - first) * 48
         tile = np.s_[y : y + 32, x : x + 48]

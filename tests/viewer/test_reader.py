@@ -13,10 +13,10 @@ from napari.utils.notifications import notification_manager
 from napari_ngff import UnsupportedError, open_node, open_pyramid
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.node_contents import MAX_IMAGES, contents
+from napari_ngff.viewer.node_contents import MAX_IMAGES, open_contents
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.placing.user_alignment import save_alignment
-from napari_ngff.viewer.reader import get_reader, read
+from napari_ngff.viewer.reader import get_reader, read_paths
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.saving.sidecars import edit_copy
 
@@ -51,7 +51,7 @@ def kinds(layers):
 
 
 def test_an_image_and_its_labels_become_layers(image, shown):
-    layers = read(str(image))
+    layers = read_paths(str(image))
     assert names(layers)[3:] == ["nuclei", "cells"]
     assert kinds(layers) == ["image"] * 3 + ["labels"] * 2
     assert [keywords.get("visible", True) for _, keywords, _ in layers] == (
@@ -68,9 +68,9 @@ def test_an_image_and_its_labels_become_layers(image, shown):
 
 
 def test_a_lone_label_lies_as_on_its_image_and_names_it(image, shown):
-    ((_, keywords, kind),) = read(str(image / "labels" / "nuclei"))
+    ((_, keywords, kind),) = read_paths(str(image / "labels" / "nuclei"))
     assert (kind, keywords["name"]) == ("labels", "nuclei")
-    both = read(str(image))
+    both = read_paths(str(image))
     assert keywords["scale"] == both[3][1]["scale"]
     assert keywords["units"] == both[0][1]["units"]
     assert shown == []
@@ -82,16 +82,16 @@ def test_a_lone_label_lies_as_on_its_image_and_names_it(image, shown):
 
 
 def test_the_labels_group_opens_all_labels(image, shown):
-    assert names(read(str(image / "labels"))) == ["nuclei", "cells"]
+    assert names(read_paths(str(image / "labels"))) == ["nuclei", "cells"]
 
 
 def test_a_field_opens_by_itself(plate, shown):
-    layers = read(str(plate / "B" / "1" / "2"))
+    layers = read_paths(str(plate / "B" / "1" / "2"))
     assert kinds(layers) == ["image"] * 3 + ["labels"] * 2
 
 
 def test_a_well_shows_all_its_fields_in_place(plate, shown):
-    layers = read(str(plate / "A" / "1"))
+    layers = read_paths(str(plate / "A" / "1"))
     whole = np.asarray(layers[0][0][0])
     assert whole.shape == (128, 128)
     for name, (y, x) in {
@@ -107,11 +107,11 @@ def test_a_well_shows_all_its_fields_in_place(plate, shown):
 
 
 def test_a_plate_and_a_row_show_all_fields_of_each_well(plate, shown):
-    whole = np.asarray(read(str(plate))[0][0][0])
+    whole = np.asarray(read_paths(str(plate))[0][0][0])
     assert whole.shape == (256, 384)
     field = zarr.open_array(plate / "B/3/3/0", mode="r")[0]
     np.testing.assert_array_equal(whole[192:, 320:], field)
-    row = np.asarray(read(str(plate / "B"))[0][0][0])
+    row = np.asarray(read_paths(str(plate / "B"))[0][0][0])
     np.testing.assert_array_equal(row, whole[128:])
 
 
@@ -119,11 +119,11 @@ def test_a_broken_first_well_does_not_stop_the_plate(plate, tmp_path):
     copy = shutil.copytree(plate, tmp_path / "plate.ome.zarr")
     (copy / "A/1/zarr.json").write_text("{")
     shutil.rmtree(copy / "A/2")
-    whole = np.asarray(read(str(copy))[0][0][0])
+    whole = np.asarray(read_paths(str(copy))[0][0][0])
     field = zarr.open_array(plate / "A/3/0/0", mode="r")[0]
     np.testing.assert_array_equal(whole[:64, 256:320], field)
     assert not whole[:128, :256].any()
-    problems = contents(open_node(copy)).problems
+    problems = open_contents(open_node(copy)).problems
     assert {"A/1:", "A/2:"} <= {problem.where for problem in problems}
 
 
@@ -140,7 +140,7 @@ def collection(image, tmp_path):
 
 
 def test_a_collection_opens_the_first_images_and_names_the_rest(collection, shown):
-    found = contents(open_node(collection))
+    found = open_contents(open_node(collection))
     assert [group.image.name for group in found.groups] == [str(i) for i in range(10)]
     assert len(found.groups) == MAX_IMAGES
     (message,) = found.messages
@@ -156,10 +156,10 @@ def test_images_of_a_collection_are_named_by_its_xml(collection, shown):
         '<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06">'
         '<Image Name="overview"/><Image Name="macro"/></OME>'
     )
-    found = contents(open_node(collection))
+    found = open_contents(open_node(collection))
     assert [group.image.name for group in found.groups] == ["overview", "macro"]
     assert [
-        g.image.node.name for g in contents(open_node(collection / "OME")).groups
+        g.image.node.name for g in open_contents(open_node(collection / "OME")).groups
     ] == [
         "3",
         "1",
@@ -178,8 +178,8 @@ def test_other_multiscales_are_hidden_layers(image, tmp_path, shown):
         shutil.copytree(path / level, path / "second" / level)
         array = zarr.open_array(path / "second" / level, mode="r+")
         array[...] = np.asarray(array[...]) + 7
-    before = read(str(image))
-    layers = read(str(path))
+    before = read_paths(str(image))
+    layers = read_paths(str(path))
     added = layers[len(before) :]
     assert [one["name"].split(":")[1] for _, one, _ in added] == [" deconvolved"] * 3
     assert [one["visible"] for _, one, _ in added] == [False] * 3
@@ -200,7 +200,7 @@ def test_a_multiscale_that_cannot_be_read_is_told(image, tmp_path, shown):
     lost["datasets"] = [{**lost["datasets"][0], "path": "nowhere"}]
     document["multiscales"].append(lost)
     (path / ".zattrs").write_text(json.dumps(document))
-    assert len(read(str(path))) == len(read(str(image)))
+    assert len(read_paths(str(path))) == len(read_paths(str(image)))
     assert any("nowhere" in message for message in shown)
 
 
@@ -208,7 +208,7 @@ def test_a_broken_label_is_told_and_the_image_opens(image, tmp_path, shown):
     copy = shutil.copytree(image, tmp_path / "cells.ome.zarr")
     shutil.rmtree(copy / "labels" / "nuclei" / "0")
     shutil.rmtree(copy / "labels" / "cells")
-    assert names(read(str(copy)))[3:] == ["nuclei"]
+    assert names(read_paths(str(copy)))[3:] == ["nuclei"]
     assert len(shown) == 2
 
 
@@ -224,7 +224,7 @@ def test_labels_that_are_no_integers_are_shown_and_can_be_copied(
         array = zarr.create_array(place, **options)
         array[0, :2, :4] = [[1, 2.4, 7, 8], [np.nan, np.inf, -1, 3.6]]
     viewer = ViewerModel()
-    for data in read(str(path)):
+    for data in read_paths(str(path)):
         viewer.add_layer(as_layer(data))
     layer = viewer.layers["nuclei"]
     rounded = [[1, 2, 7, 8], [0, 0, -1, 4]] if dtype != "?" else np.ones((2, 4))
@@ -247,14 +247,14 @@ def test_labels_that_are_no_integers_are_shown_and_can_be_copied(
 
 
 def test_several_paths_are_read_one_after_the_other(image, plate, shown):
-    assert len(read([str(image), str(plate / "A/1/0")])) == 10
+    assert len(read_paths([str(image), str(plate / "A/1/0")])) == 10
 
 
 def test_get_reader_takes_ours_and_declines_the_rest(image, tmp_path):
     for paths in (str(image), [str(image), str(image / "labels")]):
         found = get_reader(paths)
-        assert names(found(paths)) == names(read(paths))
-    assert names(found(str(image))) == names(read(str(image)))
+        assert names(found(paths)) == names(read_paths(paths))
+    assert names(found(str(image))) == names(read_paths(str(image)))
     assert get_reader(str(tmp_path)) is None
     zarr.create_group(tmp_path / "foreign.zarr")
     zarr.create_array(tmp_path / "array.zarr", shape=(4, 4), dtype="u1")

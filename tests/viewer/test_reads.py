@@ -15,7 +15,7 @@ from napari.layers import Layer
 from napari_ngff import open_node
 from napari_ngff.store.arrays import chunked_array as chunks
 from napari_ngff.viewer.layers import image_layers
-from napari_ngff.viewer.node_contents import contents
+from napari_ngff.viewer.node_contents import open_contents
 from napari_ngff.viewer.reader import get_reader
 from napari_ngff.viewer.session import session_of
 
@@ -118,7 +118,7 @@ def test_opening_reads_metadata_once_and_no_chunk(image, opened):
 def test_a_view_reads_the_chunks_that_it_shows(image, opened):
     viewer = ViewerModel()
     session_of(viewer)
-    (group,) = contents(open_node(image)).groups
+    (group,) = open_contents(open_node(image)).groups
     for layer in image_layers(group.image, estimate=True):
         viewer.add_layer(Layer.create(*layer))
     z, coarsest = viewer.dims.current_step[0], LEVELS - 1

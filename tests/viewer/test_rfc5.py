@@ -18,8 +18,12 @@ from napari_ngff.metadata.model import Reference
 from napari_ngff.store.hierarchy.coordinate_systems import open_systems
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.placing.move_layers import displayed_in, move, shown_system
-from napari_ngff.viewer.placing.system_views import choices
+from napari_ngff.viewer.placing.move_layers import (
+    displayed_in,
+    move_layers,
+    shown_system,
+)
+from napari_ngff.viewer.placing.system_views import list_choices
 
 ROOT = Path(__file__).parents[2]
 CORPORA = Path(os.environ.get("NGFF_CORPORA", ROOT / "../shared/corpora"))
@@ -117,7 +121,7 @@ def document_of(folder):
 
 
 def opened(folder):
-    ((data, keywords, kind),) = reader.read(str(folder))
+    ((data, keywords, kind),) = reader.read_paths(str(folder))
     return Layer.create(data, keywords, kind)
 
 
@@ -162,7 +166,7 @@ def test_every_pixel_in_every_system(example, tmp_path, messages):
             assert displayed_in(origin, Reference(name=name)) is None
             continue
         axes = next(s for s in multiscale["coordinateSystems"] if s["name"] == name)
-        assert move([layer], Reference(name=name)) == ()
+        assert move_layers([layer], Reference(name=name)) == ()
         assert shown_system(layer.metadata[KEY]) == Reference(name=name)
         check_pixels(layer, pixels, worlds)
         assert list(layer.axis_labels) == [axis["name"] for axis in axes["axes"]]
@@ -172,7 +176,7 @@ def test_every_pixel_in_every_system(example, tmp_path, messages):
 
 def check_bent(layer, folder, link, pixels):
     """An image that a field leads to is what the field takes from it."""
-    assert move([layer], Reference(name=link["input"]["name"])) == ()
+    assert move_layers([layer], Reference(name=link["input"]["name"])) == ()
     shown = finest(layer)
     index = np.argwhere(np.ones(shown.shape)).astype(float)
     worlds = layer._data_to_world(index)
@@ -196,17 +200,17 @@ def test_a_field_that_leads_away_leaves_the_image_where_it_is(tmp_path, messages
     folder, pixels = filled(CORPORA / "rfc5-2d/nonlinear/displacements.zarr", tmp_path)
     layer = opened(folder)
     before = layer._data_to_world.set_slice([0, 1])
-    assert move([layer], Reference(name="displaced")) == (layer,)
+    assert move_layers([layer], Reference(name="displaced")) == (layer,)
     grid = np.argwhere(np.ones(pixels.shape))
     np.testing.assert_array_equal(before(grid), layer._data_to_world(grid))
-    found = choices([layer.metadata[KEY].picture])
+    found = list_choices([layer.metadata[KEY].picture])
     assert list(found) == [Reference(name="physical")]
 
 
 def test_the_choice_of_systems(tmp_path, messages):
     folder, _ = filled(CORPORA / "rfc5-2d/simple/rotation.zarr", tmp_path)
     layer = opened(folder)
-    found = choices([layer.metadata[KEY].picture])
+    found = list_choices([layer.metadata[KEY].picture])
     assert found == {
         Reference(name="rotated"): (True,),
         Reference(name="physical"): (True,),

@@ -9,8 +9,8 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer.label_colors import recolored
+from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
@@ -106,13 +106,13 @@ def test_with_nothing_to_save_the_last_time_stays(layer, monkeypatch):
 
 
 def test_colours_and_properties_are_named(layer):
-    layer.colormap = recolored(layer.colormap, {5: RED})
+    layer.colormap = recolor_labels(layer.colormap, {5: RED})
     assert save(layer) == "Saved NOW: Colours written."
     table = layer.features.copy()
     table["score"] = 1.5
     layer.features = table
     assert save(layer) == "Saved NOW: Properties written."
-    layer.colormap = recolored(layer.colormap, {6: RED})
+    layer.colormap = recolor_labels(layer.colormap, {6: RED})
     # napari tells nobody of a cell.
     layer.features.loc[0, "score"] = 2.5
     assert save(layer) == "Saved NOW: Colours and properties written."

@@ -8,7 +8,7 @@ from napari_ngff.errors import NameTakenError
 from napari_ngff.labels.saving.save_run import SaveOutcome
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.viewer.saving import save_report as save_report
-from napari_ngff.viewer.saving.save_report import Reporter, SaveResult
+from napari_ngff.viewer.saving.save_report import SaveReporter, SaveResult
 
 PROBLEM = Problem(
     "axis-missing", Severity.ERROR, "labels/a:multiscales", "No axes.", "Not shown."
@@ -35,7 +35,7 @@ def check_first_line(text):
 
 
 def test_a_save_stands_in_the_controls_and_is_no_message(told):
-    note = Reporter().report("nuclei", SaveResult(SaveOutcome(312)))
+    note = SaveReporter().report_save("nuclei", SaveResult(SaveOutcome(312)))
     assert re.fullmatch(r"Saved \d\d:\d\d", note.text)
     assert note.detail == "312 chunks written."
     assert told == []
@@ -43,14 +43,19 @@ def test_a_save_stands_in_the_controls_and_is_no_message(told):
 
 def test_one_chunk_is_no_chunks(told):
     assert (
-        Reporter().report("a", SaveResult(SaveOutcome(1))).detail == "1 chunk written."
+        SaveReporter().report_save("a", SaveResult(SaveOutcome(1))).detail
+        == "1 chunk written."
     )
-    Reporter().report("a", SaveResult(SaveOutcome(1, refused=("0/1 is damaged.",))))
+    SaveReporter().report_save(
+        "a", SaveResult(SaveOutcome(1, refused=("0/1 is damaged.",)))
+    )
     assert told[-1][1].startswith("Not saved: 1 chunk.\n")
 
 
 def test_new_problems_are_told_with_code_and_consequence(told):
-    note = Reporter().report("nuclei", SaveResult(SaveOutcome(3, problems=(PROBLEM,))))
+    note = SaveReporter().report_save(
+        "nuclei", SaveResult(SaveOutcome(3, problems=(PROBLEM,)))
+    )
     ((kind, text),) = told
     assert kind == "show_warning"
     check_first_line(text)
@@ -68,7 +73,7 @@ def test_failures_begin_with_the_result(told, name):
         SaveResult(SaveOutcome(1), unsaid=OSError(13, "Permission denied", path)),
     )
     for result in results:
-        Reporter().report(name, result)
+        SaveReporter().report_save(name, result)
         _, text = told.pop()
         check_first_line(text)
         assert text.startswith("Not saved: ")
@@ -77,30 +82,34 @@ def test_failures_begin_with_the_result(told, name):
 
 
 def test_many_problems_are_no_flood(told):
-    Reporter().report("nuclei", SaveResult(SaveOutcome(3, problems=(PROBLEM,) * 40)))
+    SaveReporter().report_save(
+        "nuclei", SaveResult(SaveOutcome(3, problems=(PROBLEM,) * 40))
+    )
     assert told[0][1].count("axis-missing") == 5
     assert "... and 35 more" in told[0][1]
 
 
 def test_conflicts_and_other_refusals_say_what_to_do(told):
     refused = tuple(f"0/{i} was changed by another program." for i in range(9))
-    note = Reporter().report(
+    note = SaveReporter().report_save(
         "a", SaveResult(SaveOutcome(1, refused=refused, conflict=True))
     )
     assert "read again, with your edits on top" in told[0][1]
     assert note.text.endswith(" except 9 chunks")
-    Reporter().report("a", SaveResult(SaveOutcome(1, refused=refused)))
+    SaveReporter().report_save("a", SaveResult(SaveOutcome(1, refused=refused)))
     assert "Fix the problem and save again." in told[1][1]
 
 
 def test_colours_that_were_not_saved_are_told(told):
-    Reporter().report("a", SaveResult(SaveOutcome(1), unsaid=OSError("Disk is full.")))
+    SaveReporter().report_save(
+        "a", SaveResult(SaveOutcome(1), unsaid=OSError("Disk is full."))
+    )
     assert told[0][1].startswith("Not saved: colours, properties.\na: Disk is full. ")
 
 
 def test_a_taken_name_is_told_with_what_to_do(told):
     error = NameTakenError("There is a already. a-2 is free.", "a", "a-2")
-    note = Reporter().report("a", SaveResult(error=error))
+    note = SaveReporter().report_save("a", SaveResult(error=error))
     kind, text = told[0]
     assert kind == "show_error"
     assert "a-2 is free. Rename the layer and save again." in text
@@ -108,13 +117,13 @@ def test_a_taken_name_is_told_with_what_to_do(told):
 
 
 def test_what_nobody_asked_for_is_told_once_and_only_if_it_fails(told):
-    reporter = Reporter()
+    reporter = SaveReporter()
     failed = SaveResult(error=OSError("Disk is full."))
     for result in (SaveResult(SaveOutcome(3)), failed, failed):
-        reporter.report("a", result, quiet=True)
+        reporter.report_save("a", result, quiet=True)
     assert len(told) == 1
-    reporter.report("a", failed)  # who asks is told
+    reporter.report_save("a", failed)  # who asks is told
     assert len(told) == 2
-    reporter.report("a", SaveResult(SaveOutcome(3)), quiet=True)
-    reporter.report("a", failed, quiet=True)
+    reporter.report_save("a", SaveResult(SaveOutcome(3)), quiet=True)
+    reporter.report_save("a", failed, quiet=True)
     assert len(told) == 3

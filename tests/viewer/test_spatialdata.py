@@ -17,7 +17,7 @@ SHEAR = [[1, 0, 0, 0], [0, 1, 0.5, 5], [0, 0, 1, 7]]
 
 def opened(folder):
     viewer = ViewerModel()
-    for data in reader.read(str(folder)):
+    for data in reader.read_paths(str(folder)):
         viewer.add_layer(Layer.create(*data))
     return viewer
 
@@ -93,9 +93,9 @@ def test_transformations_of_spatialdata_are_not_overwritten(tmp_path):
 def test_the_images_of_a_store_are_named(tmp_path):
     store = write_store(tmp_path / "a.zarr")
     with pytest.raises(NotOMEZarrError, match=r"in it: images/im, labels/cells\.$"):
-        reader.read(str(store))
+        reader.read_paths(str(store))
     with pytest.raises(NotOMEZarrError, match=r"in it: im\.$"):
-        reader.read(str(store / "images"))
+        reader.read_paths(str(store / "images"))
 
 
 def test_labels_of_an_element_go_beside_the_store(tmp_path):

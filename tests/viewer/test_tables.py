@@ -14,7 +14,7 @@ from napari.layers import Labels
 from napari_ngff import open_node
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.plate.tables.measure_labels import measure
-from napari_ngff.plate.tables.table import tabulate
+from napari_ngff.plate.tables.table import make_table
 from napari_ngff.viewer.browsing.joined_tables import TableColumn, color_categories
 from napari_ngff.viewer.browsing.table_offers import (
     MeasureScope,
@@ -227,10 +227,10 @@ def test_joined_features_are_not_saved(tables):
     layer = labels_of(tables)
     layer.features = pd.DataFrame({"index": [3, 7], "kind": ["a", "b"]})
     before = layer.saver.description.said().info(layer.saver.description.info)
-    layer.saver.description.overlook()
+    layer.saver.description.ignore_change()
     frame = pd.DataFrame({"well": ["A1"] * 3, "label": [7, 9, 9], "area": [1.5, 2, 3]})
     frame["kind"] = "z"
-    join_features(layer, tabulate(frame, "mine"))
+    join_features(layer, make_table(frame, "mine"))
     joined = layer.features.set_index("index")
     assert joined.loc[7].to_dict() == {"kind": "b", "area": 1.5, "kind (mine)": "z"}
     assert joined.loc[9, "area"] == 2
@@ -247,7 +247,7 @@ def test_rows_of_the_largest_ids_are_joined(tables):
     layer.features = pd.DataFrame({"index": [3, 7], "kind": ["a", "b"]})
     ids = np.array([7, 2**63 + 5], "u8")
     frame = pd.DataFrame({"well": ["A1"] * 2, "label": ids, "area": [1.5, 2]})
-    join_features(layer, tabulate(frame, "mine"))
+    join_features(layer, make_table(frame, "mine"))
     assert layer.features["index"].tolist() == [3, 7, 2**63 + 5]
     assert layer.features["kind"].tolist()[:2] == ["a", "b"]
     assert layer.features["area"].tolist()[1:] == [1.5, 2]

@@ -9,7 +9,7 @@ from napari.layers import Image, Labels
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.bridge import view_volume
-from napari_ngff.viewer.bridge.handover import results, sources
+from napari_ngff.viewer.bridge.handover import list_results, list_sources
 from napari_ngff.viewer.bridge.view_volume import plan_volume, view_in_3d
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
@@ -53,8 +53,8 @@ def test_the_whole_depth_of_a_region_is_shown_at_the_level(viewer):
 def test_the_copies_are_for_looking_only(viewer):
     shown = view_in_3d(viewer, list(viewer.layers), REGION)
     assert not shown[1].editable
-    assert results(viewer) == []
-    assert not set(shown) & set(sources(viewer))
+    assert list_results(viewer) == []
+    assert not set(shown) & set(list_sources(viewer))
 
 
 def test_what_is_not_shown_is_not_read_and_comes_back_in_2d(viewer):

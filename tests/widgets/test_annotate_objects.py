@@ -224,7 +224,7 @@ def test_closing_leaves_nothing_behind(viewer):
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     pump(50)
     layer.selected_label = 7
-    classes_of_layer(layer).add("nucleus")
+    classes_of_layer(layer).add_class("nucleus")
     viewer.layers.remove(layer)
     viewer.add_labels(np.zeros((3, 3), int))
     pump(50)

@@ -12,7 +12,7 @@ from qtpy.QtTest import QTest
 from mouse import camera, drag, pump
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.label_colors import recolored
+from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.label_layers import label_colormap
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
@@ -88,7 +88,7 @@ def drawn(viewer, ids, colormap):
     layer.show_selected_label = True
     pictures.append(picture(viewer))
     layer.show_selected_label = False
-    layer.colormap = recolored(layer.colormap, {2: np.array((1, 0, 0, 1))})
+    layer.colormap = recolor_labels(layer.colormap, {2: np.array((1, 0, 0, 1))})
     pictures.append(picture(viewer))
     viewer.layers.remove(layer)
     return pictures

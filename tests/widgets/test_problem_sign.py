@@ -17,7 +17,7 @@ from qtpy.QtTest import QTest
 from mouse import drop_on_canvas, pump, until
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import use_workers
-from napari_ngff.viewer.notices import counted
+from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.docking import full_name
 from napari_ngff.widgets.inspector.dock import PROBLEMS
@@ -127,16 +127,16 @@ def test_a_problem_below_a_plate_is_shown_where_it_is(viewer, tmp_path, gone):
     inspector = click_sign(viewer)
     place = gone.removesuffix("/zarr.json")
     until(lambda: any(place in text for text in errors(inspector)))
-    assert sign.text() == counted(len(errors(inspector)), "problem")
+    assert sign.text() == count_noun(len(errors(inspector)), "problem")
     # Of a field that is there, its own row is chosen; the whole plate lists it, too.
     assert inspector._details.path.endswith("B/2/1") == (gone != place)
     inspector.tree.setCurrentIndex(inspector.model.index(0, 0))
     until(lambda: inspector._details.path == str(path))
     assert any(place in text for text in errors(inspector))
-    assert sign.text() == counted(len(errors(inspector)), "problem")
+    assert sign.text() == count_noun(len(errors(inspector)), "problem")
     inspector.checkAll()
     until(lambda: "here and below" in inspector.status.text())
-    assert sign.text() == counted(len(errors(inspector)), "problem")
+    assert sign.text() == count_noun(len(errors(inspector)), "problem")
     notification_manager.records.clear()
 
 

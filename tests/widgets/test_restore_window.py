@@ -158,7 +158,7 @@ def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):
     browser.show_field("A/2", "0")
     until(lambda: browser.position is not None)
     pixels = paint_new(viewer, "mitosis", 5)
-    tool = viewer.layers["mitosis"].tool()
+    tool = viewer.layers["mitosis"].describe_tool()
     until(lambda: settings.last_tool() == tool)
     leave(viewer)
     session_of(viewer).browser.close()
@@ -176,7 +176,7 @@ def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):
     assert layer.visible
     assert layer.mode == "paint", "the tool is in hand again"
     assert layer.brush_on_screen
-    assert layer.tool()["size"] == pytest.approx(tool["size"], abs=0.5)
+    assert layer.describe_tool()["size"] == pytest.approx(tool["size"], abs=0.5)
     assert (np.asarray(layer.data[0]) == pixels).all()
     layer.saver.discard()
 

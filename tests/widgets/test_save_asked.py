@@ -129,10 +129,10 @@ def test_kept_for_later_it_is_offered_when_opened_and_recovered(viewer, folder):
 def test_before_what_a_layer_shows_goes_the_user_decides(viewer, folder, answer):
     layer = opened(viewer, folder)
     before = stored(folder)
-    assert window_services.settle(viewer, viewer.layers)  # nothing to ask
+    assert window_services.resolve_unsaved(viewer, viewer.layers)  # nothing to ask
     paint(viewer, layer)
     user = Answer(answer)
-    assert window_services.settle(viewer, viewer.layers) == (answer != CANCEL)
+    assert window_services.resolve_unsaved(viewer, viewer.layers) == (answer != CANCEL)
     assert len(user.asked) == 1
     assert (stored(folder) == 77).any() == (answer == SAVE)
     if answer != SAVE:

@@ -23,7 +23,7 @@ from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import save_report as save_report
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, LATER, RESTORE, SAVE
-from napari_ngff.widgets.saving.unsaved import Guard
+from napari_ngff.widgets.saving.unsaved import WindowGuard
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 
@@ -152,7 +152,7 @@ def test_removing_asks_and_discards(viewer, painted, folder, monkeypatch):
 def test_closing_the_window_asks(viewer, painted, monkeypatch):
     asked = answer(monkeypatch, CANCEL)
     window = viewer.window._qt_window
-    assert len(window.findChildren(Guard)) == 1
+    assert len(window.findChildren(WindowGuard)) == 1
     window.close(quit_app=False, confirm_need=True)
     assert len(asked) == 1
     assert window.isVisible()

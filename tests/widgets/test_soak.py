@@ -48,7 +48,14 @@ SLACK = {"widgets": 4, "threads": 2, "files": 2, "layers": 0}
 """Between the fewest of the first laps and the fewest of the last ones: what may still
 be on its way out whenever a lap ends."""
 
-OURS = ("Browser", "BrowserDock", "Display", "Screen", "PreviewReader", "LayerSaver")
+OURS = (
+    "Browser",
+    "BrowserDock",
+    "Display",
+    "PlateContents",
+    "PreviewReader",
+    "LayerSaver",
+)
 """Classes of which there is one for what is walked, or for each layer."""
 
 LEFT = Qt.MouseButton.LeftButton

@@ -28,7 +28,7 @@ def test_nobody_goes_on_calling_what_is_closed(viewer):
 
 @pytest.mark.long
 def test_few_callbacks_of_closed_docks_are_kept(viewer):
-    emitters = viewer.events.theme, settings.letters()
+    emitters = viewer.events.theme, settings.letter_event()
     before = [len(emitter.callbacks) for emitter in emitters]
     for _ in range(3):
         closed(viewer, [])

@@ -232,7 +232,7 @@ class Canvas:
             raise OverflowError(msg)
 
     def begin_step(self) -> None:
-        """Let the edits from now on be one step of undo, until `close` or `undo`."""
+        """Let the edits from now on be one step of undo, until `close_step`."""
         with self.lock:
             self.log.begin_step()
 

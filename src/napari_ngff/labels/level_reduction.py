@@ -220,7 +220,7 @@ class LevelReduction:
         Parameters
         ----------
         block
-            What stands in `sources` of the box.
+            What stands in `source_box` of the box.
         box
             Of the coarser level.
         """

@@ -16,10 +16,10 @@ from napari_ngff.store.arrays.lazy_array import BlankArray
 if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = ["deepened"]
+__all__ = ["add_coarse_levels"]
 
 
-def deepened(
+def add_coarse_levels(
     model: Pyramid, far: tuple[int, int], size: tuple[int, int], itemsize: int
 ) -> Pyramid:
     """Add levels to the pyramid of an image until a plate of such images is small.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.plate_contents import FieldImage
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = ["widened"]
+__all__ = ["add_missing_axes"]
 
 ORDER = ("t", "c", "z", "y", "x")
 """Of axes in an image: "time" first, then "channel", then "space" (0.4, axes)."""
@@ -25,7 +25,7 @@ ORDER = ("t", "c", "z", "y", "x")
 Item = TypeVar("Item")
 
 
-def widened(model: Pyramid, images: Iterable[FieldImage]) -> Pyramid:
+def add_missing_axes(model: Pyramid, images: Iterable[FieldImage]) -> Pyramid:
     """Add the axes t, c and z that other images have, and this one has not.
 
     Parameters
@@ -39,7 +39,7 @@ def widened(model: Pyramid, images: Iterable[FieldImage]) -> Pyramid:
     if any(level.transformation for level in model.multiscale.levels):
         return model
     for image in images:
-        array, names = image.opened, image.multiscale.axis_names
+        array, names = image.opened_level, image.multiscale.axis_names
         if array is None or len(names) != array.ndim:
             continue
         for number, name in enumerate(names):
@@ -65,22 +65,22 @@ def _with_axis(model: Pyramid, image: FieldImage, number: int, size: int) -> Pyr
         other = own.levels[min(i, len(own.levels) - 1)]
         coarser = other.scale[number] / own.levels[0].scale[number]
         voxels = max(1, math.ceil(size / abs(coarser)))
-        shape = _inserted(source.shape, position, voxels)
-        chunks = _inserted(source.chunks, position, 1)
+        shape = _insert_value(source.shape, position, voxels)
+        chunks = _insert_value(source.chunks, position, 1)
         levels.append(BlankArray(shape, chunks, source.dtype))
         scales.append(
             replace(
                 level,
-                scale=_inserted(level.scale, position, other.scale[number]),
-                translation=_inserted(
+                scale=_insert_value(level.scale, position, other.scale[number]),
+                translation=_insert_value(
                     level.translation, position, other.translation[number]
                 ),
             )
         )
-    axes = _inserted(described.axes, position, own.axes[number])
+    axes = _insert_value(described.axes, position, own.axes[number])
     multiscale = replace(described, axes=axes, levels=tuple(scales))
     return replace(model, multiscale=multiscale, levels=tuple(levels))
 
 
-def _inserted(values: Sequence[Item], at: int, value: Item) -> tuple[Item, ...]:
+def _insert_value(values: Sequence[Item], at: int, value: Item) -> tuple[Item, ...]:
     return (*values[:at], value, *values[at:])

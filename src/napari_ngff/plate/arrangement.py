@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.metadata.model import Field
-    from napari_ngff.plate.plate_contents import FieldImage, Screen
+    from napari_ngff.plate.plate_contents import FieldImage, PlateContents
     from napari_ngff.plate.plate_layout import Offset
 
 __all__ = ["PlacedField", "ScreenArrangements", "WellArrangement"]
@@ -83,7 +83,7 @@ class WellArrangement:
     passing: bool = False
     remedy: str = ""
 
-    def at(self, y: float, x: float) -> PlacedField | None:
+    def field_at(self, y: float, x: float) -> PlacedField | None:
         """Find the field at a place; the last of several, which is drawn on top."""
         for placed in reversed(self.fields):
             inside = [
@@ -115,7 +115,7 @@ class ScreenArrangements:
         How often wells were asked for again.
     """
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: PlateContents) -> None:
         self.screen = screen
         self.problems: dict[str | None, str] = {}
         self.passing: set[str | None] = set()
@@ -123,19 +123,19 @@ class ScreenArrangements:
         self._made: dict[tuple[str | None, int | None], WellArrangement] = {}
         self._lock = threading.Lock()
 
-    def known(
+    def read_before(
         self, well: str | None, acquisition: int | None
     ) -> WellArrangement | None:
         """Give what was made before; reads nothing."""
         return self._made.get((well, acquisition))
 
-    def of(self, well: str | None, acquisition: int | None) -> WellArrangement:
+    def read_well(self, well: str | None, acquisition: int | None) -> WellArrangement:
         """Read the documents of a well and of its images, where not done before.
 
         Parameters
         ----------
         well
-            As for `Screen.fields`.
+            As for `PlateContents.list_fields`.
         acquisition
             Only its fields; None for all.
 
@@ -147,25 +147,29 @@ class ScreenArrangements:
         key = well, acquisition
         arrangement = self._made.get(key)
         if arrangement is None:
-            arrangement = self._made.setdefault(key, self._arranged(well, acquisition))
+            arrangement = self._made.setdefault(
+                key, self._arrange_well(well, acquisition)
+            )
             if arrangement.problems:
                 text = "; ".join(
                     f"field {path}: {reason}" if path else reason
                     for path, reason in arrangement.problems
                 )
-                self.note(well, text, passing=arrangement.passing)
+                self.note_reason(well, text, passing=arrangement.passing)
             if arrangement.scattered:
-                self.note(well, SCATTERED)
+                self.note_reason(well, SCATTERED)
         return arrangement
 
-    def note(self, well: str | None, text: str, *, passing: bool = False) -> None:
+    def note_reason(
+        self, well: str | None, text: str, *, passing: bool = False
+    ) -> None:
         """Keep why something of a well is not shown; the first reason counts."""
         with self._lock:
             self.problems.setdefault(well, text)
             if passing:
                 self.passing.add(well)
 
-    def retry(self, wells: Iterable[str | None] | None = None) -> bool:
+    def retry_wells(self, wells: Iterable[str | None] | None = None) -> bool:
         """Let wells, or all, be read again that may be there now; tell whether any."""
         with self._lock:
             again = self.passing if wells is None else self.passing.intersection(wells)
@@ -180,9 +184,11 @@ class ScreenArrangements:
             self.attempt += 1
         return True
 
-    def _arranged(self, well: str | None, acquisition: int | None) -> WellArrangement:
+    def _arrange_well(
+        self, well: str | None, acquisition: int | None
+    ) -> WellArrangement:
         try:
-            listed = self.screen.fields(well)
+            listed = self.screen.list_fields(well)
         except (OMEZarrError, OSError) as error:
             gone = isinstance(error, NodeNotFoundError)
             return WellArrangement(
@@ -200,20 +206,20 @@ class ScreenArrangements:
 
         def open_field(index: int) -> None:
             try:
-                image = self.screen.image(well, listed[index].path)
-                image.array(0)
+                image = self.screen.open_image(well, listed[index].path)
+                image.open_level(0)
                 opened[index] = image
             except (OMEZarrError, OSError) as error:
                 failed[index] = error
 
         concurrency = self.screen.node.location.source.concurrency
         concurrency = concurrency if concurrency > LOCAL_CONCURRENCY else 1
-        share_work(iter(range(len(listed))), open_field, len(listed), concurrency)
-        return _placed(listed, opened, failed)
+        share(iter(range(len(listed))), open_field, len(listed), concurrency)
+        return _place_fields(listed, opened, failed)
 
 
-def _placed(
-    listed: tuple[WellField, ...],
+def _place_fields(
+    listed: tuple[Field, ...],
     opened: dict[int, FieldImage],
     failed: dict[int, Exception],
 ) -> WellArrangement:

@@ -58,15 +58,15 @@ class KeptPlane:
     locks: dict[int, threading.Lock] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, box: Box, dtype: np.dtype[Any]) -> KeptPlane:
+    def of_box(cls, box: Box, dtype: np.dtype[Any]) -> KeptPlane:
         """Make room for a rectangle."""
         return cls(box, np.zeros(box_shape(box), dtype))
 
-    def holds(self, box: Box) -> bool:
+    def holds_box(self, box: Box) -> bool:
         """Tell whether a rectangle lies inside."""
         return intersect_boxes(self.box, box) == box
 
-    def left(self, numbers: Iterable[int], attempt: int) -> list[int]:
+    def tiles_left(self, numbers: Iterable[int], attempt: int) -> list[int]:
         """List the tiles that have to be drawn; what fails but once in an attempt."""
         return [
             number
@@ -74,11 +74,11 @@ class KeptPlane:
             if number not in self.drawn and self.failed.get(number) != attempt
         ]
 
-    def part(self, box: Box) -> Pixels:
+    def view_box(self, box: Box) -> Pixels:
         """View the pixels of a rectangle that lies inside."""
         return self.pixels[slice_inside(box, self.box)]
 
-    def moved(self, box: Box, meeting: Callable[[Box], Iterable[int]]) -> KeptPlane:
+    def move_to(self, box: Box, meeting: Callable[[Box], Iterable[int]]) -> KeptPlane:
         """Make room for another rectangle; what both have in common is there.
 
         Parameters
@@ -86,13 +86,13 @@ class KeptPlane:
         meeting
             Lists the tiles that a rectangle meets.
         """
-        new = KeptPlane.empty(box, self.pixels.dtype)
-        common = intersect_boxes(self.box, box)
+        new = KeptPlane.of_box(box, self.pixels.dtype)
+        common = overlap(self.box, box)
         if any(stop <= start for start, stop in common):
             return new
         # Before the pixels: what is just being drawn is copied, but does not count.
         drawn = self.drawn.copy()
-        new.part(common)[...] = self.part(common)
+        new.view_box(common)[...] = self.view_box(common)
         rows, columns = box
         for axis, (start, stop) in enumerate(common):
             low, high = box[axis]
@@ -139,22 +139,22 @@ class LevelPlanes:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def whole(self) -> bool:
+    def keeps_whole(self) -> bool:
         """Whether planes are kept whole."""
-        return self._nbytes(self.shape) <= PLANE_BYTES
+        return self._plane_bytes(self.shape) <= PLANE_BYTES
 
-    def suits(self, box: Box) -> bool:
+    def is_small_enough(self, box: Box) -> bool:
         """Whether a rectangle is small enough to be kept."""
-        return self._nbytes(box_shape(box)) <= PART_BYTES
+        return self._plane_bytes(box_shape(box)) <= PART_BYTES
 
-    def _nbytes(self, shape: Sequence[int]) -> int:
+    def _plane_bytes(self, shape: Sequence[int]) -> int:
         return math.prod(shape[-2:]) * self.dtype.itemsize
 
-    def known(self, lead: Lead) -> KeptPlane | None:
+    def known_plane(self, lead: Lead) -> KeptPlane | None:
         """Give what is kept of a plane."""
         return kept.get((self._token, lead))
 
-    def at(
+    def plane_at(
         self, lead: Lead, area: Box, meeting: Callable[[Box], Iterable[int]]
     ) -> KeptPlane:
         """Find what is kept of a plane, or make room for a rectangle of it.
@@ -162,19 +162,19 @@ class LevelPlanes:
         Parameters
         ----------
         meeting
-            See `KeptPlane.moved`.
+            See `KeptPlane.move_to`.
         """
         with self._lock:
-            plane = self.known(lead)
-            if plane is not None and plane.holds(area):
+            plane = self.known_plane(lead)
+            if plane is not None and plane.holds_box(area):
                 return plane
-            if self.whole:
+            if self.keeps_whole:
                 height, width = self.shape[-2:]
                 area = (0, height), (0, width)
             if plane is None:
-                plane = KeptPlane.empty(area, self.dtype)
+                plane = KeptPlane.of_box(area, self.dtype)
             else:
-                plane = plane.moved(area, meeting)
+                plane = plane.move_to(area, meeting)
             make_room(self.channels, plane.pixels.nbytes)
             kept.put((self._token, lead), plane, plane.pixels.nbytes)
             return plane
@@ -184,7 +184,7 @@ class LevelPlanes:
         level = self.coarser
         while level is not None:
             sizes = zip(lead, level.shape, self.shape, strict=False)
-            plane = level.known(tuple(i * n // full for i, n, full in sizes))
+            plane = level.known_plane(tuple(i * n // full for i, n, full in sizes))
             if plane is not None and number in plane.drawn:
                 rows, columns = (
                     np.minimum((np.arange(*span) + 0.5) * fine / coarse, n - 1)
@@ -194,8 +194,8 @@ class LevelPlanes:
                 )
                 y, x = rows.astype(int), columns.astype(int)
                 box = (int(y[0]), int(y[-1]) + 1), (int(x[0]), int(x[-1]) + 1)
-                if plane.holds(box):
-                    part: Pixels = plane.part(box).take(x - x[0], 1)
+                if plane.holds_box(box):
+                    part: Pixels = plane.view_box(box).take(x - x[0], 1)
                     enlarged: Pixels = part.take(y - y[0], 0)
                     return enlarged
             level = level.coarser

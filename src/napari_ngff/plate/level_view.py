@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from napari_ngff.plate.plate_contents import FieldImage
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
-__all__ = ["WantedLevel", "can_hold", "cast", "view_of"]
+__all__ = ["WantedLevel", "can_hold", "cast_pixels", "view_of"]
 
 ALIKE = 1.5
 """Voxels so many times larger or smaller than wanted are taken as they are."""
@@ -66,16 +66,16 @@ def view_of(
     names = wanted.model.multiscale.axis_names
     if path in paths and image.multiscale.axis_names == names:
         number = paths.index(path)
-        array = image.lent(number) if lent else image.array(number)
+        array = image.like_opened(number) if lent else image.open_level(number)
         shape, factors = array.shape, wanted.factors
         height, width = size[0] / factors[0], size[1] / factors[1]
         fits = abs(height - shape[-2]) <= 1 and abs(width - shape[-1]) <= 1
         if fits and len(shape) == len(names):
-            return ArrayWindow.whole_source(array)
-    return _nearest(image, size, wanted)
+            return ArrayWindow.whole(array)
+    return _nearest_level(image, size, wanted)
 
 
-def _nearest(
+def _nearest_level(
     image: FieldImage, size: tuple[int, int], wanted: WantedLevel
 ) -> ArrayWindow:
     pyramid = open_pyramid(read_node(image.location, image.zarr_format))
@@ -115,7 +115,9 @@ def can_hold(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
     return dtype == other or np.can_cast(other, dtype, "safe")
 
 
-def cast(pixels: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def cast_pixels(
+    pixels: np.ndarray[Any, Any], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
     """Change the type of pixels; values beyond its range become the nearest in it."""
     if can_hold(dtype, pixels.dtype):
         return pixels

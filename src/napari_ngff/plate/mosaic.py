@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.plate.add_coarse_levels import deepened
-from napari_ngff.plate.add_missing_axes import widened
+from napari_ngff.plate.add_coarse_levels import add_coarse_levels
+from napari_ngff.plate.add_missing_axes import add_missing_axes
 from napari_ngff.plate.kept_planes import make_room
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.plate.well_cells import MosaicBounds, WellCell, WellCells
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 
-__all__ = ["Mosaic", "WellChoice", "open_mosaic"]
+__all__ = ["MosaicPyramid", "WellChoice", "open_mosaic"]
 
 MOST_REASONS = 3
 """So many are told where nothing can be read."""
@@ -71,7 +71,7 @@ class WellChoice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mosaic:
+class MosaicPyramid:
     """Wells, or the images of one well, as one pyramid.
 
     Attributes
@@ -92,9 +92,9 @@ class Mosaic:
     tiles: WellCells
 
     @property
-    def known(self) -> tuple[WellArrangement, ...]:
+    def known_fields(self) -> tuple[WellArrangement, ...]:
         """The fields of the wells that were read by now."""
-        arrangements = (self.tiles.known(tile) for tile in self.tiles.tiles)
+        arrangements = (self.tiles.known_fields(tile) for tile in self.tiles.tiles)
         return tuple(
             arrangement for arrangement in arrangements if arrangement is not None
         )
@@ -105,7 +105,7 @@ def open_mosaic(
     wells: Sequence[MapWell] | None = None,
     choice: WellChoice | None = None,
     on_error: OnError | None = None,
-) -> Mosaic:
+) -> MosaicPyramid:
     """Join wells into one picture.
 
     Reads the plate's first readable well: its document, two documents of each of its
@@ -130,12 +130,12 @@ def open_mosaic(
         Where no well can be read, or none has the labels; the message says why.
     """
     choice = choice or WellChoice()
-    cells = _cells(wells)
+    cells = _make_cells(wells)
     paths = [path for path, _, _ in cells]
     if len(paths) <= ALL_READ:
         _read_all(arrangements, paths, choice)
-    template = _template(arrangements, paths, choice, on_error)
-    known = [a for p in paths if (a := arrangements.known(p, choice.acquisition))]
+    template = _find_template(arrangements, paths, choice, on_error)
+    known = [a for p in paths if (a := arrangements.read_before(p, choice.acquisition))]
     cell = (
         max(math.ceil(a.size[0]) for a in known),
         max(math.ceil(a.size[1]) for a in known),
@@ -152,29 +152,29 @@ def open_mosaic(
         choice.acquisition,
         choice.inside,
     )
-    images = list(_images(arrangements, known, choice))
-    shown = widened(template.pyramid, images)
-    bounds = _bounds(shown, images)
+    images = list(_list_images(arrangements, known, choice))
+    shown = add_missing_axes(template.pyramid, images)
+    bounds = _find_bounds(shown, images)
     size = template.placed.size
     far = (
         max(tile.corner[0] for tile in tiles.tiles) + cell[0],
         max(tile.corner[1] for tile in tiles.tiles) + cell[1],
     )
-    model = deepened(shown, far, size, bounds.dtype.itemsize)
+    model = add_coarse_levels(shown, far, size, bounds.dtype.itemsize)
     levels: list[MosaicLevel] = []
     for number in reversed(range(len(model.levels))):
         coarser = levels[-1] if levels else None
         levels.append(
-            MosaicLevel.of(tiles, bounds, model, number, size, on_error, coarser)
+            MosaicLevel.lay_out(tiles, bounds, model, number, size, on_error, coarser)
         )
-    make_room(bounds.channels)
+    make_room(bounds.channel_count)
     corner = (float(top * cell[0]), float(first_column * cell[1]))
     if wells is None or len(wells) == 1:
-        arrangement = arrangements.of(template.well, choice.acquisition)
+        arrangement = arrangements.read_well(template.well, choice.acquisition)
         corner = arrangement.corner
-    multiscale = _moved(model.multiscale, template.placed.image, corner)
+    multiscale = _move_corner(model.multiscale, template.placed.image, corner)
     pyramid = Pyramid(multiscale, tuple(reversed(levels)), template.pyramid.problems)
-    return Mosaic(
+    return MosaicPyramid(
         template.node, (template.well, template.placed.field.path), pyramid, tiles
     )
 
@@ -186,10 +186,10 @@ def _read_all(
 
     def read(number: int) -> None:
         path = paths[number]
-        for placed in arrangements.of(path, choice.acquisition).fields:
+        for placed in arrangements.read_well(path, choice.acquisition).fields:
             if choice.inside and _is_remote(arrangements):
                 with suppress(OMEZarrError, OSError):  # told by who needs it
-                    _shown(arrangements, path, placed, choice)
+                    _open_image(arrangements, path, placed, choice)
 
     concurrency = AHEAD if _is_remote(arrangements) else 1
     share_work(iter(range(len(paths))), read, len(paths), concurrency)
@@ -200,7 +200,7 @@ def _is_remote(arrangements: ScreenArrangements) -> bool:
     return source.concurrency > LOCAL_CONCURRENCY
 
 
-def _shown(
+def _open_image(
     arrangements: ScreenArrangements,
     path: str | None,
     placed: PlacedField,
@@ -209,7 +209,7 @@ def _shown(
     """Open what a mosaic shows of an image: its labels, or the image itself."""
     if not choice.inside:
         return placed.image
-    return arrangements.screen.image(path, placed.field.path, choice.inside)
+    return arrangements.screen.open_image(path, placed.field.path, choice.inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +222,13 @@ class MosaicTemplate:
     pyramid: Pyramid
 
 
-def _cells(wells: Sequence[MapWell] | None) -> list[tuple[str | None, int, int]]:
+def _make_cells(wells: Sequence[MapWell] | None) -> list[tuple[str | None, int, int]]:
     if wells is None:
         return [(None, 0, 0)]
     return [(well.path, well.row, well.column) for well in wells]
 
 
-def _template(
+def _find_template(
     arrangements: ScreenArrangements,
     paths: Sequence[str | None],
     choice: WellChoice,
@@ -241,10 +241,10 @@ def _template(
         # The first has them, mostly; if not, many are looked at together.
         if choice.inside and number % AHEAD == 1 and _is_remote(arrangements):
             _read_all(arrangements, paths[number : number + AHEAD], choice)
-        arrangement = arrangements.of(path, choice.acquisition)
+        arrangement = arrangements.read_well(path, choice.acquisition)
         for placed in arrangement.fields:
             try:
-                image = _shown(arrangements, path, placed, choice)
+                image = _open_image(arrangements, path, placed, choice)
                 node = image.node or read_node(image.location, image.zarr_format)
                 pyramid = open_pyramid(node, on_error=on_error)
             except (OMEZarrError, OSError) as error:
@@ -264,7 +264,7 @@ def _template(
     raise UnsupportedError(msg.strip() + more)
 
 
-def _images(
+def _list_images(
     arrangements: ScreenArrangements,
     known: Sequence[WellArrangement],
     choice: WellChoice,
@@ -275,19 +275,19 @@ def _images(
             if not choice.inside:
                 yield placed.image
                 continue
-            location = placed.image.location.join_path(choice.inside)
-            label = arrangements.screen.known(location.path)
+            location = placed.image.location.joined(choice.inside)
+            label = arrangements.screen.opened_before(location.path)
             if label is not None:
                 yield label
 
 
-def _bounds(template: Pyramid, images: Sequence[FieldImage]) -> MosaicBounds:
+def _find_bounds(template: Pyramid, images: Sequence[FieldImage]) -> MosaicBounds:
     """Make room for all planes, channels and values of images that are known."""
     names = template.multiscale.axis_names
     lead = list(template.levels[0].shape[:-2])
     dtype = template.levels[0].dtype
     for image in images:
-        array = image.opened
+        array = image.opened_level
         if array is None:
             continue
         for i, name in enumerate(names[:-2]):
@@ -301,7 +301,7 @@ def _bounds(template: Pyramid, images: Sequence[FieldImage]) -> MosaicBounds:
     return MosaicBounds(names, tuple(lead), dtype)
 
 
-def _moved(
+def _move_corner(
     multiscale: Multiscale, image: FieldImage, corner: tuple[float, float]
 ) -> Multiscale:
     """Let the mosaic begin where its first cell does instead of its model."""

@@ -19,7 +19,7 @@ from napari_ngff.errors import (
     may_pass,
 )
 from napari_ngff.plate.kept_planes import LevelPlanes
-from napari_ngff.plate.level_view import can_hold, cast, view_of
+from napari_ngff.plate.level_view import can_hold, cast_pixels, view_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -78,7 +78,7 @@ class MosaicLevel:
     _views: dict[str, ArrayWindow | None] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def lay_out(
         cls,
         tiles: WellCells,
         bounds: MosaicBounds,
@@ -114,7 +114,7 @@ class MosaicLevel:
         shape = (*lead, *plane)
         chunks = (*source.chunks[:-2], *map(min, source.chunks[-2:], plane))
         rows, columns = (
-            [_rounded(at / factor) for at in range(0, most + cell, cell)]
+            [_round_half_up(at / factor) for at in range(0, most + cell, cell)]
             for most, cell, factor in zip(far, tiles.cell, factors, strict=True)
         )
         below = coarser.planes if coarser is not None else None
@@ -128,35 +128,39 @@ class MosaicLevel:
             (rows, columns),
             number,
             model,
-            LevelPlanes(shape, bounds.dtype, bounds.channels, factors, below),
+            LevelPlanes(shape, bounds.dtype, bounds.channel_count, factors, below),
             on_error,
         )
 
     def read(self, box: Box) -> Pixels:
         """Read a rectangle; only the wells that it meets are opened."""
-        met = self.meeting(box)
+        met = self.tiles_meeting(box)
         if self._by_planes(box, met):
             return self._read_planes(box, met)
         out = np.zeros(box_shape(box), self.dtype)
-        self._each(met, lambda number: self._paste(number, box, out))
+        self._for_each(met, lambda number: self._paste_well(number, box, out))
         return out
 
     def _by_planes(self, box: Box, met: list[int]) -> bool:
         """Whether to keep what is drawn: what is quick is read again."""
         if len(self.tiles.tiles) <= FEW and self.tiles.concurrency == 1:
             return False
-        quick = self._quick(met)
-        if self.planes.whole:
-            return not quick or any(map(self.planes.known, self._leads(box)))
+        quick = self._is_quick(met)
+        if self.planes.keeps_whole:
+            return not quick or any(
+                map(self.planes.known_plane, self._plane_indices(box))
+            )
         # Who needs more than a window shows, or all at once, reads it.
-        return self.planes.suits(box) and not quick and self._defer is not None
+        return (
+            self.planes.is_small_enough(box) and not quick and self._defer is not None
+        )
 
-    def _quick(self, numbers: list[int]) -> bool:
+    def _is_quick(self, numbers: list[int]) -> bool:
         """Whether wells are few, local, and have arrays of this level."""
         has_array = bool(self.model.multiscale.levels[self.number].path)
         return has_array and len(numbers) <= FEW and self.tiles.concurrency == 1
 
-    def draw(self, box: Box, stop: Callable[[], bool] = lambda: False) -> bool:
+    def draw_box(self, box: Box, stop: Callable[[], bool] = lambda: False) -> bool:
         """Draw what a rectangle needs, so that reading it costs nothing.
 
         Parameters
@@ -169,13 +173,13 @@ class MosaicLevel:
         bool
             Whether all is drawn.
         """
-        met = self.meeting(box)
-        for lead in self._leads(box):
-            plane = self.planes.at(lead, box[-2:], self.meeting)
-            self._draw(plane, lead, met, stop)
+        met = self.tiles_meeting(box)
+        for lead in self._plane_indices(box):
+            plane = self.planes.plane_at(lead, box[-2:], self.tiles_meeting)
+            self._draw_plane(plane, lead, met, stop)
         return not stop()
 
-    def meeting(self, box: Box) -> list[int]:
+    def tiles_meeting(self, box: Box) -> list[int]:
         """List the tiles that a rectangle meets, by number."""
         rows, columns = (
             range(bisect_right(edges, start) - 1, bisect_left(edges, stop))
@@ -185,19 +189,19 @@ class MosaicLevel:
         numbers = [grid.get((row, column), ()) for row in rows for column in columns]
         return sorted(itertools.chain.from_iterable(numbers))
 
-    def _leads(self, box: Box) -> Iterable[tuple[int, ...]]:
+    def _plane_indices(self, box: Box) -> Iterable[tuple[int, ...]]:
         return itertools.product(*(range(*span) for span in box[:-2]))
 
     def _read_planes(self, box: Box, met: list[int]) -> Pixels:
         out = np.empty(box_shape(box), self.dtype)
-        for lead in self._leads(box):
-            plane = self.planes.at(lead, box[-2:], self.meeting)
-            undrawn = plane.left(met, self.tiles.arrangements.attempt)
-            deferred = undrawn and self._deferred(undrawn, box)
+        for lead in self._plane_indices(box):
+            plane = self.planes.plane_at(lead, box[-2:], self.tiles_meeting)
+            undrawn = plane.tiles_left(met, self.tiles.arrangements.attempt)
+            deferred = undrawn and self._read_deferred(undrawn, box)
             if not deferred:
-                self._draw(plane, lead, undrawn)
+                self._draw_plane(plane, lead, undrawn)
             index = tuple(i - span[0] for i, span in zip(lead, box, strict=False))
-            out[index] = plane.part(box[-2:])
+            out[index] = plane.view_box(box[-2:])
             if deferred:
                 self._stand_in(lead, undrawn, box[-2:], out[index])
         return out
@@ -225,12 +229,12 @@ class MosaicLevel:
         main = threading.current_thread() is threading.main_thread()
         return self.tiles.defer if main else None
 
-    def _deferred(self, left: list[int], box: Box) -> bool:
+    def _read_deferred(self, left: list[int], box: Box) -> bool:
         defer = self._defer
-        quick = self.planes.whole and self._quick(left)
+        quick = self.planes.keeps_whole and self._is_quick(left)
         return defer is not None and not quick and defer(self, box)
 
-    def _draw(
+    def _draw_plane(
         self,
         plane: KeptPlane,
         lead: tuple[int, ...],
@@ -241,45 +245,47 @@ class MosaicLevel:
         out = plane.pixels.reshape((1,) * len(lead) + plane.pixels.shape)
         arrangements = self.tiles.arrangements
 
-        def draw(number: int) -> None:
+        def draw_tile(number: int) -> None:
             # Who else draws now, for the contrast or the thumbnail, waits and is done.
             with plane.locks.setdefault(number, threading.Lock()):
                 attempt = arrangements.attempt
-                if not plane.left([number], attempt) or stop():
+                if not plane.tiles_left([number], attempt) or stop():
                     return
-                self._paste(number, box, out)
+                self._paste_well(number, box, out)
                 if self.tiles.tiles[number].well in arrangements.passing:
                     plane.failed[number] = attempt
                 else:
                     plane.drawn.add(number)
 
-        self._each(plane.left(numbers, arrangements.attempt), draw)
+        self._for_each(plane.tiles_left(numbers, arrangements.attempt), draw_tile)
 
-    def _each(self, numbers: list[int], step: Callable[[int], None]) -> None:
-        share_work(iter(numbers), step, len(numbers), self.tiles.concurrency)
+    def _for_each(self, numbers: list[int], step: Callable[[int], None]) -> None:
+        share(iter(numbers), step, len(numbers), self.tiles.concurrency)
 
-    def _paste(self, number: int, box: Box, out: Pixels) -> None:
+    def _paste_well(self, number: int, box: Box, out: Pixels) -> None:
         """Draw one well, field over field in the order of the file."""
         tile = self.tiles.tiles[number]
-        arrangement = self.tiles.read(tile, self.on_error)
+        arrangement = self.tiles.read_fields(tile, self.on_error)
         (y, x), cell, size = tile.corner, self.tiles.cell, arrangement.size
         limits = self.edges[0][y // cell[0] + 1], self.edges[1][x // cell[1] + 1]
         if size[0] > cell[0] + 0.5 or size[1] > cell[1] + 0.5:
             size_text = " x ".join(str(math.ceil(n)) for n in size)
-            self.tiles.cut(tile, f"It is larger ({size_text}) than the first well.")
+            self.tiles.note_cut(
+                tile, f"It is larger ({size_text}) than the first well."
+            )
         (top, bottom), (left, right) = box[-2:]
         met: list[tuple[PlacedField, Box]] = []
         for placed in arrangement.fields:
-            rows, columns = spans = self._spans(tile, placed, limits)
+            rows, columns = spans = self._field_spans(tile, placed, limits)
             outside = rows[0] >= bottom or columns[0] >= right
             if not (outside or rows[1] <= top or columns[1] <= left):
                 met.append((placed, spans))
-        for piece in self._pieces(tile, met, box, out):
+        for piece in self._read_pieces(tile, met, box, out):
             if piece is not None:
                 target, pixels = piece
                 out[target] = pixels
 
-    def _pieces(
+    def _read_pieces(
         self, tile: WellCell, met: list[tuple[PlacedField, Box]], box: Box, out: Pixels
     ) -> Iterable[Piece | None]:
         """Read fields, and tell in their order what to put where in a rectangle.
@@ -287,16 +293,16 @@ class MosaicLevel:
         One by one they are put there at once where that is possible.
         """
         if self.tiles.concurrency == 1:
-            return (self._piece(tile, *one, box, out) for one in met)
+            return (self._read_piece(tile, *one, box, out) for one in met)
         pieces: dict[int, Piece | None] = {}
 
         def read(index: int) -> None:
-            pieces[index] = self._piece(tile, *met[index], box)
+            pieces[index] = self._read_piece(tile, *met[index], box)
 
         share_work(iter(range(len(met))), read, len(met), self.tiles.concurrency)
         return (pieces[index] for index in sorted(pieces))
 
-    def _piece(
+    def _read_piece(
         self,
         tile: WellCell,
         placed: PlacedField,
@@ -310,23 +316,23 @@ class MosaicLevel:
         """
         try:
             try:
-                return self._cut(tile, placed, spans, box, out)
+                return self._read_cut(tile, placed, spans, box, out)
             except ChunkError as error:
                 if may_pass(error):
                     raise
                 # It may be stored in another way than the image that it is like.
-                return self._cut(tile, placed, spans, box, out, lent=False)
+                return self._read_cut(tile, placed, spans, box, out, lent=False)
         except (OMEZarrError, OSError) as error:
             if self.on_error is None and not isinstance(error, NodeNotFoundError):
                 raise
             if not isinstance(error, NodeNotFoundError):
                 field_error = OMEZarrError.of(error, f"field {placed.field.path}")
-                self.tiles.tell(
+                self.tiles.report_once(
                     tile, field_error, self.on_error, passing=may_pass(error)
                 )
             return None
 
-    def _cut(
+    def _read_cut(
         self,
         tile: WellCell,
         placed: PlacedField,
@@ -336,8 +342,8 @@ class MosaicLevel:
         *,
         lent: bool = True,
     ) -> Piece | None:
-        """Read where a field and a rectangle meet; see `FieldImage.lent`."""
-        view = self._view(tile, placed, lent=lent)
+        """Read where a field and a rectangle meet; see `FieldImage.like_opened`."""
+        view = self._choose_view(tile, placed, lent=lent)
         if view is None:
             return None
         room = *((0, n) for n in self.shape[:-2]), *spans
@@ -352,27 +358,27 @@ class MosaicLevel:
         assert isinstance(array, ChunkedArray)
         if array.has_lent_layout:
             # What cannot be read so leaves no trace.
-            return place, cast(view.read(inside), self.dtype)
-        on_error = self.tiles.noting(tile, self.on_error)
+            return place, cast_pixels(view.read(inside), self.dtype)
+        on_error = self.tiles.note_and_report(tile, self.on_error)
         if out is not None and view.is_plain and view.dtype == self.dtype:
             array.read(inside, on_error, out=out[place])
             return None
         view = replace(view, source=LevelSource(array, on_error))
-        return place, cast(view.read(inside), self.dtype)
+        return place, cast_pixels(view.read(inside), self.dtype)
 
-    def _spans(
+    def _field_spans(
         self, tile: WellCell, placed: PlacedField, limits: tuple[int, int]
     ) -> Box:
         """Start and stop of a field along y and x, in voxels of this level."""
         spans = []
         for axis, factor in enumerate(self.factors):
             corner = tile.corner[axis] + placed.offset[axis]
-            start = _rounded(corner / factor)
-            stop = max(start + 1, _rounded((corner + placed.size[axis]) / factor))
+            start = _round_half_up(corner / factor)
+            stop = max(start + 1, _round_half_up((corner + placed.size[axis]) / factor))
             spans.append((start, min(stop, limits[axis], self.shape[axis - 2])))
         return tuple(spans)
 
-    def _view(
+    def _choose_view(
         self, tile: WellCell, placed: PlacedField, *, lent: bool = True
     ) -> ArrayWindow | None:
         """Find the array of a field that suits this level; None where there is none."""
@@ -383,7 +389,9 @@ class MosaicLevel:
         try:
             if self.tiles.inside:
                 screen = self.tiles.arrangements.screen
-                image = screen.image(tile.well, placed.field.path, self.tiles.inside)
+                image = screen.open_image(
+                    tile.well, placed.field.path, self.tiles.inside
+                )
             view = view_of(image, placed.size, self, lent=lent)
         except (OMEZarrError, OSError) as error:
             # Asking again at every redraw would tell it again.
@@ -391,20 +399,22 @@ class MosaicLevel:
                 self._views[path] = None
             raise
         self._views[path] = view
-        self._check(tile, placed, view)
+        self._check_view(tile, placed, view)
         self.tiles.check_voxels(tile, placed, self.model)
         return view
 
-    def _check(self, tile: WellCell, placed: PlacedField, view: ArrayWindow) -> None:
+    def _check_view(
+        self, tile: WellCell, placed: PlacedField, view: ArrayWindow
+    ) -> None:
         hidden = set(range(len(view.box))) - set(view.order)
         hides = any(view.source.shape[axis] > 1 for axis in hidden)
         if hides or any(map(operator.gt, view.shape, self.shape[:-2])):
             text = f"Field {placed.field.path} has more planes or channels, which"
-            self.tiles.cut(tile, f"{text} are not shown here.")
+            self.tiles.note_cut(tile, f"{text} are not shown here.")
         if not can_hold(self.dtype, view.dtype):
             text = f"Field {placed.field.path} has values of type {view.dtype}"
-            self.tiles.cut(tile, f"{text}, those beyond {self.dtype} are cut off.")
+            self.tiles.note_cut(tile, f"{text}, those beyond {self.dtype} are cut off.")
 
 
-def _rounded(value: float) -> int:
+def _round_half_up(value: float) -> int:
     return math.floor(value + 0.5)

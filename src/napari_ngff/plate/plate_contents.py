@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
     from napari_ngff.store.hierarchy.node import Node
 
-__all__ = ["FieldImage", "Screen"]
+__all__ = ["FieldImage", "PlateContents"]
 
 DOCUMENTS = {2: ".zattrs", 3: "zarr.json"}
 """Name of the document with a group's attributes, by zarr format."""
@@ -64,7 +64,7 @@ class FieldImage:
     _arrays: dict[int, ChunkedArray | Exception] = field(default_factory=dict)
     _kin: Kin = field(default_factory=dict)
 
-    def lent(self, level: int) -> ChunkedArray:
+    def like_opened(self, level: int) -> ChunkedArray:
         """Open one level, or take it to be stored like that of an image that is alike.
 
         Images are alike if their documents say the same and the documents of their
@@ -76,21 +76,21 @@ class FieldImage:
         OMEZarrError, OSError
             As `array`.
         """
-        opened = self.opened
-        if opened is None or self.has(level):
-            return self.array(level)
+        opened = self.opened_level
+        if opened is None or self.is_opened(level):
+            return self.open_level(level)
         # Equal documents of arrays give the same layout, see `parse_array`.
         first = opened.layout
         known = self._kin.get((level, id(first)))
         if known is not None:
             path = self.location.object_key(self.multiscale.levels[level].path)
             return ChunkedArray(self.location.source, path, known[1], lent=True)
-        found = self.array(level)
+        found = self.open_level(level)
         if found.direct and len(self._kin) < KNOWN_DOCUMENTS:
             self._kin[level, id(first)] = first, found.layout
         return found
 
-    def array(self, level: int) -> ChunkedArray:
+    def open_level(self, level: int) -> ChunkedArray:
         """Open one level, by its index in `multiscale`; once.
 
         Raises
@@ -106,18 +106,18 @@ class FieldImage:
             except (OMEZarrError, OSError) as error:
                 if may_pass(error):
                     raise
-                found = _bare(error)
+                found = _copy_error(error)
             found = self._arrays.setdefault(level, found)
         if isinstance(found, Exception):
-            raise _bare(found)
+            raise _copy_error(found)
         return found
 
-    def has(self, level: int) -> bool:
+    def is_opened(self, level: int) -> bool:
         """Tell whether a level was opened."""
         return level in self._arrays
 
     @property
-    def opened(self) -> ChunkedArray | None:
+    def opened_level(self) -> ChunkedArray | None:
         """Level 0, where it was opened already."""
         found = self._arrays.get(0)
         return None if isinstance(found, Exception) else found
@@ -125,7 +125,7 @@ class FieldImage:
     @property
     def size(self) -> tuple[int, int]:
         """Height and width in voxels of level 0; opens it."""
-        height, width = self.array(0).shape[-2:]
+        height, width = self.open_level(0).shape[-2:]
         return height, width
 
     @property
@@ -136,7 +136,7 @@ class FieldImage:
         return y, x
 
 
-def _bare(error: Exception) -> Exception:
+def _copy_error(error: Exception) -> Exception:
     """Copy an error without what it would keep alive."""
     new = copy(error)
     # Where distributed is imported, tblib lets copies of errors have all of these.
@@ -144,7 +144,7 @@ def _bare(error: Exception) -> Exception:
     return new
 
 
-class Screen:
+class PlateContents:
     """What is in a plate, in a well, or in a collection of images.
 
     Safe to use from several threads. What cannot be opened raises, each time, a copy of
@@ -166,7 +166,7 @@ class Screen:
         self._places: dict[bytes, tuple[Multiscale, Kin]] = {}
         self._wells: dict[bytes, tuple[WellField, ...]] = {}
 
-    def fields(self, well: str | None) -> tuple[WellField, ...]:
+    def list_fields(self, well: str | None) -> tuple[Field, ...]:
         """Read which images a well has: one document.
 
         Parameters
@@ -186,13 +186,13 @@ class Screen:
             except (OMEZarrError, OSError) as error:
                 if may_pass(error):
                     raise
-                found = _bare(error)
+                found = _copy_error(error)
             found = self._fields.setdefault(well, found)
         if isinstance(found, Exception):
-            raise _bare(found)
+            raise _copy_error(found)
         return found
 
-    def known(self, place: str) -> FieldImage | None:
+    def opened_before(self, place: str) -> FieldImage | None:
         """Give an image that was opened before, by its inner path; reads nothing."""
         found = self._images.get(place)
         return None if isinstance(found, Exception) else found
@@ -225,12 +225,12 @@ class Screen:
         msg = f"{node} is not a well: its metadata has no usable 'well'."
         raise UnsupportedError(msg)
 
-    def place(self, well: str | None, field: str, inside: str = "") -> Location:
+    def location_of(self, well: str | None, field: str, inside: str = "") -> Location:
         """Say where an image, or something inside it ("labels/nuclei"), is."""
         parts = (part for part in (well or "", field, inside) if part)
         return self.node.location.join_path("/".join(parts))
 
-    def image(self, well: str | None, field: str, inside: str = "") -> FieldImage:
+    def open_image(self, well: str | None, field: str, inside: str = "") -> FieldImage:
         """Open an image by its document alone.
 
         Parameters
@@ -247,21 +247,21 @@ class Screen:
         OMEZarrError, OSError
             Where it cannot be read; NodeNotFoundError where there is none.
         """
-        place = self.place(well, field, inside)
+        place = self.location_of(well, field, inside)
         found = self._images.get(place.path)
         if found is None:
             try:
-                found = self._open(place, self._formats(well, field, inside))
+                found = self._open_at(place, self._choose_formats(well, field, inside))
             except (OMEZarrError, OSError) as error:
                 if may_pass(error):
                     raise
-                found = _bare(error)
+                found = _copy_error(error)
             found = self._images.setdefault(place.path, found)
         if isinstance(found, Exception):
-            raise _bare(found)
+            raise _copy_error(found)
         return found
 
-    def forget(self, image: str) -> None:
+    def forget_image(self, image: str) -> None:
         """Open an image and its labels anew next time: they were written to.
 
         Parameters
@@ -274,16 +274,20 @@ class Screen:
             if path == place or path.startswith(f"{place}/labels/"):
                 self._images.pop(path, None)
 
-    def _formats(self, well: str | None, field: str, inside: str) -> tuple[int, ...]:
+    def _choose_formats(
+        self, well: str | None, field: str, inside: str
+    ) -> tuple[int, ...]:
         """Choose the Zarr formats to ask for: of labels that of their image."""
         if inside:
             try:
-                return (self.image(well, field).zarr_format,)
+                return (self.open_image(well, field).zarr_format,)
             except (OMEZarrError, OSError):
                 pass  # labels may be there all the same
         return self.node.zarr_format, 5 - self.node.zarr_format
 
-    def _document(self, place: Location, formats: tuple[int, ...]) -> tuple[int, bytes]:
+    def _read_document(
+        self, place: Location, formats: tuple[int, ...]
+    ) -> tuple[int, bytes]:
         """Read the document of an image; one of 0.4 may be in a plate of 0.5."""
         for zarr_format in formats:
             raw = place.source.get(place.object_key(DOCUMENTS[zarr_format]))
@@ -292,16 +296,16 @@ class Screen:
         msg = f"There is no image at {place}."
         raise NodeNotFoundError(msg)
 
-    def _open(self, place: Location, formats: tuple[int, ...]) -> FieldImage:
-        zarr_format, raw = self._document(place, formats)
+    def _open_at(self, place: Location, formats: tuple[int, ...]) -> FieldImage:
+        zarr_format, raw = self._read_document(place, formats)
         same = self._places.get(raw)
         if same is not None:
             return FieldImage(place, zarr_format, same[0], _kin=same[1])
-        parted = _parted(raw)
+        parted = _split_document(raw)
         if parted is not None:
             for rest, multiscale, kin in self._known:
                 if rest == parted[0]:
-                    moved = _moved(multiscale, parted[1])
+                    moved = _move_levels(multiscale, parted[1])
                     if len(self._places) < KNOWN_PLACES:
                         self._places[raw] = moved, kin
                     return FieldImage(place, zarr_format, moved, _kin=kin)
@@ -313,7 +317,7 @@ class Screen:
         found = FieldImage(place, node.zarr_format, multiscale, node)
         if parted is not None and len(self._known) < KNOWN_DOCUMENTS:
             rest, translations = parted
-            if _moved(multiscale, translations) == multiscale:
+            if _move_levels(multiscale, translations) == multiscale:
                 self._known.append((rest, multiscale, found._kin))
         return found
 
@@ -321,7 +325,7 @@ class Screen:
 Translations = list[tuple[float, ...] | None]
 
 
-def _parted(raw: bytes) -> tuple[JSON, Translations] | None:
+def _split_document(raw: bytes) -> tuple[JSON, Translations] | None:
     """Part a document into what images of a plate have in common, and their places.
 
     To parse a document in full takes twenty times as long as to compare it.
@@ -342,7 +346,7 @@ def _parted(raw: bytes) -> tuple[JSON, Translations] | None:
         translations: Translations = []
         for dataset in multiscale["datasets"]:
             steps = dataset.get("coordinateTransformations", ())
-            translations.append(_taken(steps))
+            translations.append(_take_translation(steps))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     if "coordinateTransformations" in multiscale and any(translations):
@@ -350,7 +354,7 @@ def _parted(raw: bytes) -> tuple[JSON, Translations] | None:
     return document, translations
 
 
-def _taken(steps: Any) -> tuple[float, ...] | None:
+def _take_translation(steps: Any) -> tuple[float, ...] | None:
     """Take the translation out of a scale followed by a translation."""
     if len(steps) != 2 or [set(step) for step in steps] != PLAIN:
         return None
@@ -364,7 +368,7 @@ def _taken(steps: Any) -> tuple[float, ...] | None:
 PLAIN = [{"type", "scale"}, {"type", "translation"}]
 
 
-def _moved(multiscale: Multiscale, translations: Translations) -> Multiscale:
+def _move_levels(multiscale: Multiscale, translations: Translations) -> Multiscale:
     """Put the levels of a multiscale at other places."""
     if not any(translations) or len(translations) != len(multiscale.levels):
         return multiscale

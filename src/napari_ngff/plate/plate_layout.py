@@ -79,7 +79,7 @@ class PlateMap:
         """Number of rows and columns."""
         return len(self.rows), len(self.columns)
 
-    def neighbour(self, well: MapWell, rows: int, columns: int) -> MapWell | None:
+    def find_neighbour(self, well: MapWell, rows: int, columns: int) -> MapWell | None:
         """Find the next well in a direction, over gaps.
 
         Parameters

@@ -61,9 +61,8 @@ class WellCells:
     acquisition, inside
         See `napari_ngff.plate.mosaic.Choice`.
     defer
-        Asked in the main thread whether it will have a rectangle of many wells that
-        were not read yet drawn (by `MosaicLevel.draw`) elsewhere: what is missing is 0
-        then.
+        Asked in the main thread, for a rectangle of many unread wells, whether it lets
+        `MosaicLevel.draw_box` draw them elsewhere; missing pixels are 0 until then.
     misfits
         Wells that were cut, or whose values were: larger, deeper, of another type; and
         why. Once they are known, another mosaic has room for them.
@@ -93,11 +92,11 @@ class WellCells:
         found = self.arrangements.screen.node.location.source.concurrency
         return found if found > LOCAL_CONCURRENCY else 1
 
-    def known(self, tile: WellCell) -> WellArrangement | None:
+    def known_fields(self, tile: WellCell) -> WellArrangement | None:
         """Give the fields of a well that was read before."""
-        return self.arrangements.known(tile.well, self.acquisition)
+        return self.arrangements.read_before(tile.well, self.acquisition)
 
-    def at(self, y: float, x: float) -> tuple[str | None, WellField | None] | None:
+    def image_at(self, y: float, x: float) -> tuple[str | None, Field | None] | None:
         """Tell which well, and which image in it, lie at a place; reads nothing.
 
         Parameters
@@ -117,33 +116,33 @@ class WellCells:
                 for here, size in zip(at, self.cell, strict=True)
             ]
             if all(inside):
-                known = self.known(tile)
-                placed = known.at(*at) if known is not None else None
+                known = self.known_fields(tile)
+                placed = known.field_at(*at) if known is not None else None
                 return tile.well, placed.field if placed is not None else None
         return None
 
-    def box(self, well: str | None) -> tuple[Place, Place] | None:
+    def corners_of(self, well: str | None) -> tuple[Place, Place] | None:
         """Give the corners of a well, in voxels as `at`; None where it is not here."""
         for tile in self.tiles:
             if tile.well == well:
-                known = self.known(tile)
+                known = self.known_fields(tile)
                 size = known.size if known is not None and known.fields else self.cell
                 y, x = tile.corner
                 ends = [min(n, most) for n, most in zip(size, self.cell, strict=True)]
                 return (y - 0.5, x - 0.5), (y + ends[0] - 0.5, x + ends[1] - 0.5)
         return None
 
-    def read(self, tile: WellCell, on_error: OnError | None) -> WellArrangement:
+    def read_fields(self, tile: WellCell, on_error: OnError | None) -> WellArrangement:
         """Read where the fields of a well are; tells once what is broken."""
-        arrangement = self.arrangements.of(tile.well, self.acquisition)
+        arrangement = self.arrangements.read_well(tile.well, self.acquisition)
         if arrangement.problems and not arrangement.missing:
             reasons = (f"field {p}: {r}" if p else r for p, r in arrangement.problems)
             text = "; ".join(reasons).removesuffix(arrangement.remedy).rstrip()
             error = OMEZarrError(text, remedy=arrangement.remedy)
-            self.tell(tile, error, on_error, passing=arrangement.passing)
+            self.report_once(tile, error, on_error, passing=arrangement.passing)
         return arrangement
 
-    def tell(
+    def report_once(
         self,
         tile: WellCell,
         error: OMEZarrError,
@@ -152,7 +151,7 @@ class WellCells:
         passing: bool = False,
     ) -> None:
         """Tell, once for each well, that something of it cannot be read."""
-        self.arrangements.note(tile.well, str(error), passing=passing)
+        self.arrangements.note_reason(tile.well, str(error), passing=passing)
         with self._lock:
             new = tile.well not in self._told
             self._told.add(tile.well)
@@ -161,17 +160,19 @@ class WellCells:
             key = node.location.object_key(tile.well or "").rstrip("/")
             on_error(ChunkError(node.location.source.name, key, error))
 
-    def noting(self, tile: WellCell, on_error: OnError | None) -> OnError | None:
+    def note_and_report(
+        self, tile: WellCell, on_error: OnError | None
+    ) -> OnError | None:
         """Note, too, where chunks did not come that may come later."""
         if on_error is None:
             return None
 
-        def tell(error: ChunkError) -> None:
+        def report_error(error: ChunkError) -> None:
             if may_pass(error):
-                self.arrangements.note(tile.well, str(error), passing=True)
+                self.arrangements.note_reason(tile.well, str(error), passing=True)
             on_error(error)
 
-        return tell
+        return report_error
 
     def check_voxels(self, tile: WellCell, placed: PlacedField, model: Pyramid) -> None:
         """Note where voxels have another size than those of the model."""
@@ -183,9 +184,9 @@ class WellCells:
             sizes = [" x ".join(f"{abs(n):g}" for n in scale) for scale in (own, usual)]
             text = f"Field {placed.field.path} has voxels of {sizes[0]}, others of"
             text += f" {sizes[1]}. It is drawn voxel for voxel, so not to scale."
-            self.arrangements.note(tile.well, text)
+            self.arrangements.note_reason(tile.well, text)
 
-    def cut(self, tile: WellCell, reason: str) -> None:
+    def note_cut(self, tile: WellCell, reason: str) -> None:
         """Note that a well does not fit."""
         self.misfits.setdefault(tile.well, reason)
 
@@ -207,6 +208,6 @@ class MosaicBounds:
     dtype: np.dtype[Any]
 
     @property
-    def channels(self) -> int:
+    def channel_count(self) -> int:
         """How many there are."""
         return dict(zip(self.axes, self.lead, strict=False)).get("c", 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.hierarchy.coordinate_systems import level_transformation
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
-from napari_ngff.viewer.describe_transformation import TIMES, sentence
+from napari_ngff.viewer.describe_transformation import TIMES, describe_transformation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,14 +47,14 @@ def facts_of(node: Node) -> Iterator[tuple[str, str]]:
         names = (system.name for system in metadata.scene.systems)
         yield "Coordinate systems", ", ".join(names) or "none of its own"
     if metadata.image is not None:
-        yield from _image(node)
+        yield from _describe_image(node)
 
 
 def _times_of(runs: Sequence[Acquisition]) -> Iterator[tuple[str, str]]:
     """Tell when the acquisitions of a plate began and ended."""
     texts = []
     for run in runs:
-        times = [_date(at) for at in (run.start, run.end) if at is not None]
+        times = [_date_text(at) for at in (run.start, run.end) if at is not None]
         name = f"{run.name or run.id}: " if len(runs) > 1 else ""
         if any(times):
             texts.append(name + " to ".join(filter(None, times)))
@@ -62,7 +62,7 @@ def _times_of(runs: Sequence[Acquisition]) -> Iterator[tuple[str, str]]:
         yield "Acquired", ", ".join(texts)
 
 
-def _date(seconds: int) -> str:
+def _date_text(seconds: int) -> str:
     """Write a time; some writers state milliseconds. "" where it is none."""
     if seconds > MOST_SECONDS:
         seconds //= 1000
@@ -73,7 +73,7 @@ def _date(seconds: int) -> str:
     return f"{then:%Y-%m-%d %H:%M} UTC"
 
 
-def _image(node: Node) -> Iterator[tuple[str, str]]:
+def _describe_image(node: Node) -> Iterator[tuple[str, str]]:
     try:
         pyramid = open_pyramid(node)
     except OMEZarrError as error:
@@ -112,27 +112,27 @@ def facts_of_array(array: ChunkedArray) -> list[tuple[str, str]]:
     """Tell what an array is; the last fact is its size."""
     shards = array.shards
     facts = [
-        ("Shape", f"{_times(array.shape)} {array.dtype}"),
-        ("Chunks", _times(array.chunks)),
+        ("Shape", f"{_sizes_text(array.shape)} {array.dtype}"),
+        ("Chunks", _sizes_text(array.chunks)),
     ]
     if shards is not None:
-        facts.append(("Shards", _times(shards)))
+        facts.append(("Shards", _sizes_text(shards)))
     facts.append(("Codecs", ", ".join(array.codecs) or "none"))
     facts.append(("Size", _on_disk([array])))
     return facts
 
 
-def _times(sizes: Sequence[int]) -> str:
+def _sizes_text(sizes: Sequence[int]) -> str:
     return f" {TIMES} ".join(map(str, sizes))
 
 
 def _on_disk(arrays: Sequence[ChunkedArray]) -> str:
     """Estimate from shapes alone: only listing would tell what is stored."""
     size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
-    return f"{_bytes(size)} uncompressed, less on disk (estimate)"
+    return f"{_bytes_text(size)} uncompressed, less on disk (estimate)"
 
 
-def _bytes(size: float) -> str:
+def _bytes_text(size: float) -> str:
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"
@@ -148,7 +148,9 @@ def sentences_of(node: Node) -> Iterator[str]:
         multiscale = metadata.image.multiscales[0]
         goal = multiscale.intrinsic or "intrinsic"
         for level in multiscale.levels:
-            text = sentence(level_transformation(level), multiscale.axis_names)
+            text = describe_transformation(
+                level_transformation(level), multiscale.axis_names
+            )
             yield f"Level {level.path} → {goal}: {text}"
         links += multiscale.links
     if metadata.scene is not None:
@@ -156,16 +158,16 @@ def sentences_of(node: Node) -> Iterator[str]:
     axes: dict[Reference, Sequence[str]] = {}
     for link in links:
         if link.input not in axes:
-            axes[link.input] = _axes(node, link.input)
+            axes[link.input] = _axis_names(node, link.input)
         ends = (
             " in ".join(part for part in (end.name, end.path) if part) or "intrinsic"
             for end in (link.input, link.output)
         )
-        text = sentence(link.transformation, axes[link.input])
+        text = describe_transformation(link.transformation, axes[link.input])
         yield f"{' → '.join(ends)}: {text}"
 
 
-def _axes(node: Node, end: Reference) -> Sequence[str]:
+def _axis_names(node: Node, end: Reference) -> Sequence[str]:
     """Name the axes of a system that a group refers to; () where it is not found."""
     try:
         metadata = (node.child(end.path) if end.path else node).metadata

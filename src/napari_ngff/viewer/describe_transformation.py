@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.transform import Rows
 
-__all__ = ["TIMES", "sentence"]
+__all__ = ["TIMES", "describe_transformation"]
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
 UNCHANGED = "unchanged"
 
 
-def sentence(transformation: Transformation, names: Items[str]) -> str:
+def describe_transformation(transformation: Transformation, names: Items[str]) -> str:
     """Describe a transformation.
 
     Parameters
@@ -53,50 +53,52 @@ def sentence(transformation: Transformation, names: Items[str]) -> str:
         Such as "y times 0.5, x times 0.5, then y + 10", with signs for times and minus.
     """
     if isinstance(transformation, Sequence):
-        return _steps(transformation.steps, names)
+        return _join_steps(transformation.steps, names)
     if isinstance(transformation, ByDimension):
         parts = (
-            f"of ({', '.join(_name(names, i) for i in part.inputs)}): "
-            + sentence(part.transformation, [_name(names, i) for i in part.inputs])
+            f"of ({', '.join(_axis_name(names, i) for i in part.inputs)}): "
+            + describe_transformation(
+                part.transformation, [_axis_name(names, i) for i in part.inputs]
+            )
             for part in transformation.parts
         )
         return "; ".join(parts)
     if isinstance(transformation, Bijection):
-        forward = sentence(transformation.forward, names)
+        forward = describe_transformation(transformation.forward, names)
         return f"{forward} (its inverse is given as well)"
     if isinstance(transformation, Inverse):
-        return f"the inverse of: {sentence(transformation.of, ())}"
-    return _plain(transformation, names)
+        return f"the inverse of: {describe_transformation(transformation.of, ())}"
+    return _describe_plain(transformation, names)
 
 
-def _steps(steps: Items[Transformation], names: Items[str]) -> str:
+def _join_steps(steps: Items[Transformation], names: Items[str]) -> str:
     """Join steps, leaving out those that change nothing."""
     texts = []
     for step in steps:
-        text = sentence(step, names)
+        text = describe_transformation(step, names)
         if text != UNCHANGED:
             texts.append(text)
         if isinstance(step, MapAxis):
-            names = [_name(names, i) for i in step.order]
+            names = [_axis_name(names, i) for i in step.order]
         elif not isinstance(step, Identity | Scale | Translation | Rotation):
             names = ()  # what comes out has no names before the end
     return ", then ".join(texts) or UNCHANGED
 
 
-def _plain(transformation: Transformation, names: Items[str]) -> str:
+def _describe_plain(transformation: Transformation, names: Items[str]) -> str:
     match transformation:
         case Scale(factors):
             changes = [(i, f"{TIMES} {f:g}") for i, f in enumerate(factors) if f != 1]
-            return _listed(changes, names)
+            return _list_names(changes, names)
         case Translation(offsets):
-            changes = [(i, _shift(o)) for i, o in enumerate(offsets) if o]
-            return _listed(changes, names)
+            changes = [(i, _describe_shift(o)) for i, o in enumerate(offsets) if o]
+            return _list_names(changes, names)
         case MapAxis(order):
-            return f"axes in the order {', '.join(_name(names, i) for i in order)}"
+            return f"axes in the order {', '.join(_axis_name(names, i) for i in order)}"
         case ProjectAxis(dropped, created):
-            return _projection(dropped, created, names)
+            return _describe_projection(dropped, created, names)
         case Affine(rows) | Rotation(rows):
-            return _matrix(rows, isinstance(transformation, Rotation))
+            return _describe_matrix(rows, isinstance(transformation, Rotation))
         case Stored(kind, path):
             return f'{kind} by the numbers at "{path}"'
         case FieldTransformation(path, interpolation):
@@ -106,29 +108,31 @@ def _plain(transformation: Transformation, names: Items[str]) -> str:
     return UNCHANGED
 
 
-def _listed(found: list[tuple[int, str]], names: Items[str]) -> str:
-    texts = (f"{_name(names, i)} {change}" for i, change in found)
+def _list_names(found: list[tuple[int, str]], names: Items[str]) -> str:
+    texts = (f"{_axis_name(names, i)} {change}" for i, change in found)
     return ", ".join(texts) or UNCHANGED
 
 
-def _shift(offset: float) -> str:
+def _describe_shift(offset: float) -> str:
     return f"{'+' if offset > 0 else MINUS} {abs(offset):g}"
 
 
-def _name(names: Items[str], index: int) -> str:
+def _axis_name(names: Items[str], index: int) -> str:
     return names[index] if index < len(names) else f"axis {index}"
 
 
-def _projection(dropped: Items[int], created: Items[int], names: Items[str]) -> str:
+def _describe_projection(
+    dropped: Items[int], created: Items[int], names: Items[str]
+) -> str:
     texts = []
     if dropped:
-        texts.append(f"without {', '.join(_name(names, i) for i in dropped)}")
+        texts.append(f"without {', '.join(_axis_name(names, i) for i in dropped)}")
     if created:
         texts.append(f"with new axes at {', '.join(map(str, created))}")
     return ", ".join(texts) or UNCHANGED
 
 
-def _matrix(rows: Rows, rotation: bool) -> str:
+def _describe_matrix(rows: Rows, rotation: bool) -> str:
     if rotation and len(rows) == 2:
         angle = math.degrees(math.atan2(rows[1][0], rows[0][0]))
         return f"turned by {angle:.4g}°"

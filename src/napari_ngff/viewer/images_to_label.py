@@ -115,7 +115,7 @@ def field_choices(
         choices = [(one.title, one.position) for one in fields if not one.problem]
         return choices or "No field of this well can be read."
 
-    window_services.run(partial(window_services.attempt, work), done)
+    window_services.run_work(partial(window_services.attempt_work, work), done)
 
 
 def open_field(

@@ -23,7 +23,7 @@ from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_no
 from napari_ngff.store.hierarchy.summary import branches
 from napari_ngff.viewer.describe_node import facts_of, facts_of_array, sentences_of
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
-from napari_ngff.viewer.notices import counted
+from napari_ngff.viewer.notices import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
     from napari_ngff.store.check.visit_groups import Finding
 
 __all__ = [
-    "Details",
-    "Entry",
     "FileProblems",
-    "children",
+    "PlaceDetails",
+    "TreeEntry",
+    "check_group",
     "count_text",
-    "describe",
+    "describe_entry",
+    "describe_unreadable",
     "errors_of",
     "find_problems",
-    "fix",
     "homes_of",
     "is_named",
-    "judge",
-    "line",
+    "list_children",
+    "list_repairs",
     "node_of",
-    "repairs",
-    "report",
+    "problem_line",
+    "repair_all",
     "root_of",
-    "shortened",
-    "undo",
-    "unreadable",
+    "shorten_document",
+    "undo_repair",
+    "write_report",
 ]
 
 SMALL = (GroupKind.IMAGE, GroupKind.LABEL, GroupKind.LABELS)
@@ -72,7 +72,7 @@ WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """A row of the tree: a group or an array, which nobody has looked at yet.
 
     Attributes
@@ -97,7 +97,7 @@ class Entry:
         """Whether it is an array: then nothing is below it."""
         return self.kind == "array"
 
-    def read(self) -> Node:
+    def read_node(self) -> Node:
         """Read the group, or that of an array; errors as of `read_node`."""
         place = self.location
         if self.is_array:
@@ -106,7 +106,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Details:
+class PlaceDetails:
     """All that is told of one place.
 
     Attributes
@@ -120,7 +120,7 @@ class Details:
     document
         The attributes as they are written; of an array nothing.
     findings
-        What is wrong there, as of `judge`.
+        What is wrong there, as of `check_group`.
     error
         Why nothing more can be told, or "".
     kept
@@ -147,16 +147,18 @@ def node_of(layer: Layer | None) -> Node | None:
     return origin.node
 
 
-def root_of(node: Node) -> Entry:
+def root_of(node: Node) -> TreeEntry:
     """Return the top of a node's hierarchy; the node itself where that says nothing."""
     if node.location.path:
         with suppress(OMEZarrError, OSError):
             above = read_node(Location(node.location.source), node.zarr_format)
-            node = above if above.claims_ome_zarr else node
-    return Entry(node.location, node.zarr_format, node.name, str(node.kind or "group"))
+            node = above if above.claimed else node
+    return TreeEntry(
+        node.location, node.zarr_format, node.name, str(node.kind or "group")
+    )
 
 
-def children(entry: Entry) -> tuple[Entry, ...]:
+def list_children(entry: TreeEntry) -> tuple[TreeEntry, ...]:
     """List what the metadata of a group names, without looking at it.
 
     Raises
@@ -166,14 +168,14 @@ def children(entry: Entry) -> tuple[Entry, ...]:
     """
     if entry.is_array:
         return ()
-    node = entry.read()
+    node = entry.read_node()
     return tuple(
-        Entry(node.location.join_path(path), node.zarr_format, path, kind)
-        for path, kind in _named(node)
+        TreeEntry(node.location.joined(path), node.zarr_format, path, kind)
+        for path, kind in _list_named(node)
     )
 
 
-def _named(node: Node) -> Iterator[tuple[str, str]]:
+def _list_named(node: Node) -> Iterator[tuple[str, str]]:
     metadata = node.metadata
     is_image = metadata.kind in (GroupKind.IMAGE, GroupKind.LABEL)
     if metadata.image is not None:
@@ -192,10 +194,10 @@ def _named(node: Node) -> Iterator[tuple[str, str]]:
         yield path, word
 
 
-def describe(entry: Entry, known: Sequence[Problem] = ()) -> Details:
+def describe_entry(entry: TreeEntry, known: Sequence[Problem] = ()) -> PlaceDetails:
     """Tell all of one place; what cannot be read is told, not raised.
 
-    `known` are problems that opening found; see `judge`.
+    `known` are problems that opening found; see `check_group`.
     """
     path = str(entry.location)
     try:
@@ -207,31 +209,31 @@ def describe(entry: Entry, known: Sequence[Problem] = ()) -> Details:
                 ("Kind", f"array, Zarr {array.zarr_format}"),
                 *facts_of_array(array),
             ]
-            return Details(path, tuple(facts))
-        node = entry.read()
-        return Details(
+            return PlaceDetails(path, tuple(facts))
+        node = entry.read_node()
+        return PlaceDetails(
             path,
             tuple(facts_of(node)),
             tuple(sentences_of(node)),
             node.attributes,
-            judge(node, known=known),
+            check_group(node, known=known),
         )
     except Exception as error:  # noqa: BLE001
         # The inspector is for what is broken; it tells of whatever fails.
         text = error_text(error)
-        return Details(
-            path, findings=(unreadable(entry.location.path, text),), error=text
+        return PlaceDetails(
+            path, findings=(describe_unreadable(entry.location.path, text),), error=text
         )
 
 
-def unreadable(path: str, text: str) -> Finding:
+def describe_unreadable(path: str, text: str) -> Finding:
     """Describe a place that cannot be read."""
     return path, Problem(
         "node-unreadable", Severity.ERROR, "", text, Consequence.LEFT_OUT
     )
 
 
-def judge(
+def check_group(
     node: Node,
     cancel: Callable[[], bool] | None = None,
     known: Sequence[Problem] = (),
@@ -277,12 +279,12 @@ def judge_below(
             continue
         group = _group_at(node, place)
         if group is None:
-            yield "", [unreadable(place, problem.text)]
+            yield "", [describe_unreadable(place, problem.text)]
         elif group.location.path not in judged | {start}:
             judged.add(group.location.path)
             # That fields of a well have impossible places, no rule says.
             told = [] if group.kind in SMALL else [(place, problem)]
-            yield str(group.location), judge(group) or told
+            yield str(group.location), check_group(group) or told
 
 
 def _group_at(node: Node, place: str) -> Node | None:
@@ -312,7 +314,7 @@ class FileProblems:
     place: str
 
     @property
-    def count(self) -> int:
+    def error_count(self) -> int:
         """How many errors there are; warnings keep nothing from being shown."""
         return len(errors_of(self.findings))
 
@@ -326,19 +328,19 @@ def count_text(findings: Sequence[Finding]) -> str:
     """Count errors and warnings: "2 problems, 1 warning"; "no problems"."""
     errors = len(errors_of(findings))
     warnings = len(findings) - errors
-    texts = [counted(errors, "problem")] if errors else ["no problems"]
-    return ", ".join(texts + [counted(warnings, "warning")] * bool(warnings))
+    texts = [count_noun(errors, "problem")] if errors else ["no problems"]
+    return ", ".join(texts + [count_noun(warnings, "warning")] * bool(warnings))
 
 
 def find_problems(path: str, known: Sequence[Problem]) -> FileProblems:
     """Judge a file that was opened, and the groups below it with known problems."""
     try:
         node = open_node(path)
-        findings = judge(node, known=known)
+        findings = check_group(node, known=known)
         groups = [] if node.kind in SMALL else [*judge_below(node, known)]
     except Exception as error:  # noqa: BLE001
         # Whatever fails is what is wrong with the file.
-        return FileProblems((unreadable("", error_text(error)),), path)
+        return FileProblems((describe_unreadable("", error_text(error)),), path)
     errors = errors_of(findings)
     for place, below in groups:
         if place and errors == errors_of(below):
@@ -346,7 +348,7 @@ def find_problems(path: str, known: Sequence[Problem]) -> FileProblems:
     return FileProblems(findings, path)
 
 
-def fix(entry: Entry, code: str) -> Details:
+def repair_all(entry: TreeEntry, code: str) -> PlaceDetails:
     """Repair all problems of a code in a group and below it, and look at it again.
 
     Returns
@@ -360,17 +362,17 @@ def fix(entry: Entry, code: str) -> Details:
     OMEZarrError, OSError
         As of `napari_ngff.store.check.repair.repair`.
     """
-    repaired = repair_problems(entry.read(), code)
-    findings = tuple(check_hierarchy(entry.read()))
+    repaired = repair(entry.read_node(), code)
+    findings = tuple(check_hierarchy(entry.read_node()))
     invalid = any(problem.severity is Severity.ERROR for _, problem in findings)
     if not invalid:
         for one in repaired:
             one.delete_old()
     kept = tuple(one.kept for one in repaired) if invalid else ()
-    return replace(describe(entry), findings=findings, kept=kept)
+    return replace(describe_entry(entry), findings=findings, kept=kept)
 
 
-def undo(entry: Entry, kept: Iterable[str]) -> None:
+def undo_repair(entry: TreeEntry, kept: Iterable[str]) -> None:
     """Put back what a repair of a group replaced.
 
     Parameters
@@ -383,7 +385,7 @@ def undo(entry: Entry, kept: Iterable[str]) -> None:
     OMEZarrError, OSError
         Where the folder cannot be read or written any more.
     """
-    node = entry.read()
+    node = entry.read_node()
     for path in kept:
         put_back(node, path)
 
@@ -418,21 +420,21 @@ def is_named(layer: Layer) -> bool:
 # --- to show and to copy
 
 
-def shortened(value: Any) -> Any:
+def shorten_document(value: Any) -> Any:
     """Leave out what is beyond `MOST_ITEMS` entries of a list or an object."""
     if isinstance(value, dict):
         kept = dict(itertools.islice(value.items(), MOST_ITEMS))
-        result = {key: shortened(entry) for key, entry in kept.items()}
+        result = {key: shorten_document(entry) for key, entry in kept.items()}
         if len(value) > MOST_ITEMS:
             result["…"] = f"{len(value) - MOST_ITEMS} more"
         return result
     if isinstance(value, list):
         rest = [f"… {len(value) - MOST_ITEMS} more"] if len(value) > MOST_ITEMS else []
-        return [shortened(entry) for entry in value[:MOST_ITEMS]] + rest
+        return [shorten_document(entry) for entry in value[:MOST_ITEMS]] + rest
     return value
 
 
-def report(details: Details) -> str:
+def write_report(details: PlaceDetails) -> str:
     """Write all that is told of a place as text."""
     lines = [details.path, *(f"{name}: {value}" for name, value in details.facts)]
     if details.error:
@@ -441,19 +443,19 @@ def report(details: Details) -> str:
         lines += ["", "Transformations", *details.transformations]
     if not details.error:
         lines += ["", f"Problems: {len(details.findings) or 'none'}"]
-    lines += [line(path, problem) for path, problem in details.findings]
+    lines += [problem_line(path, problem) for path, problem in details.findings]
     if details.document is not None:
         lines += ["", json.dumps(details.document, indent=2, ensure_ascii=False)]
     return "\n".join(lines) + "\n"
 
 
-def line(path: str, problem: Problem) -> str:
+def problem_line(path: str, problem: Problem) -> str:
     """Write a problem as one line."""
     where = " at ".join(part for part in (path or "(root)", problem.where) if part)
     text = f"{problem.text} {problem.consequence}".rstrip()
     return f"{problem.severity} {problem.code}, {where}: {text}"
 
 
-def repairs(findings: Sequence[Finding]) -> dict[str, str]:
+def list_repairs(findings: Sequence[Finding]) -> dict[str, str]:
     """Say for each code that has a repair what that does."""
     return {p.code: REPAIRS[p.code] for _, p in findings if p.code in REPAIRS}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-__all__ = ["LabelColors", "recolored"]
+__all__ = ["LabelColors", "recolor_labels"]
 
 NEAR = 1 << 20
 """Labels from 0 to below this find their colour by one look into a table."""
@@ -57,7 +57,9 @@ class ColorTable:
     far_rows: np.ndarray
 
     @classmethod
-    def of(cls, usual: np.ndarray, values: np.ndarray, own: np.ndarray) -> Self:
+    def from_colors(
+        cls, usual: np.ndarray, values: np.ndarray, own: np.ndarray
+    ) -> Self:
         """Make a table.
 
         Parameters
@@ -79,7 +81,7 @@ class ColorTable:
         colors = np.concatenate([usual, own]).astype(np.float32)
         return cls(cycle, values, colors, near, far, far_rows)
 
-    def rows(self, values: np.ndarray) -> Any:
+    def rows_of(self, values: np.ndarray) -> Any:
         """Find the row of `colors` of each label, in the type of the texture."""
         outside = values >= NEAR
         if values.dtype.kind == "i":
@@ -98,18 +100,18 @@ class ColorTable:
         numbers[outside] = rows
         return numbers
 
-    def row(self, value: int) -> int:
+    def row_of(self, value: int) -> int:
         """Return the row of `colors` of one label."""
         if not INT64.min <= value <= INT64.max:
             return (value - 1) % self.cycle + 1
-        return int(self.rows(np.array([value]))[0])
+        return int(self.rows_of(np.array([value]))[0])
 
-    def changed(self, changes: Mapping[int, Any]) -> Self:
+    def with_changes(self, changes: Mapping[int, Any]) -> Self:
         """Make the table in which some labels have other colours, or the usual one."""
         kept = ~np.isin(self.values, list(changes))
         new = {value: color for value, color in changes.items() if color is not None}
         usual, own = np.split(self.colors, [self.cycle + 1])
-        return self.of(
+        return self.from_colors(
             usual,
             np.concatenate([self.values[kept], np.array(list(new), np.int64)]),
             np.concatenate([own[kept], np.array([*new.values()]).reshape(-1, 4)]),
@@ -138,14 +140,14 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
     """Own colours of listed labels, and of all others napari's usual ones.
 
     ``color_dict`` holds those that are listed, as in napari's; make another colormap
-    by `recolored` rather than changing it.
+    by `recolor_labels` rather than changing it.
     """
 
     _usual: np.ndarray | None = None
     _table: ColorTable | None = None
 
     @classmethod
-    def of(
+    def from_listed(
         cls,
         listed: Mapping[int | None, Any],
         usual: np.ndarray | None = None,
@@ -159,7 +161,7 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
             Label value -> red, green, blue, alpha, each 0-1. Values beyond those of 64
             signed bits are shown as if they were not listed.
         usual
-            See `ColorTable.of`; by default all others have the colour of None.
+            See `ColorTable.from_colors`; by default all others have the colour of None.
         table
             Of the same colours, where it is there already.
         """
@@ -186,7 +188,7 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
                 if v is not None and INT64.min <= v <= INT64.max
             ]
             listed = np.array([self.color_dict[v] for v in values], np.float32)
-            self._table = ColorTable.of(
+            self._table = ColorTable.from_colors(
                 self.usual, np.array(values, np.int64), listed.reshape(-1, 4)
             )
         return self._table
@@ -196,7 +198,7 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
         if isinstance(values, int | np.integer):
             if self.use_selection and values != self.selection:
                 return np.zeros(4)
-            return self.table.colors[self.table.row(int(values))]
+            return self.table.colors[self.table.row_of(int(values))]
         values = np.asarray(values)
         if values.dtype.kind not in "iu":
             raise TypeError("DirectLabelColormap can only be used with int")
@@ -217,13 +219,13 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
         self._table = None
 
     def _map_without_cache(self, values: Any) -> Any:
-        return self.table.colors[self.table.rows(values).astype(np.intp)]
+        return self.table.colors[self.table.rows_of(values).astype(np.intp)]
 
     def _data_to_texture(self, values: Any) -> Any:
         if values.dtype.itemsize <= 2:
             return super()._data_to_texture(values)
         if not self.use_selection:
-            found = self.table.rows(np.atleast_1d(values))
+            found = self.table.rows_of(np.atleast_1d(values))
         else:
             kind = self.table.near.dtype
             found = np.atleast_1d(values == self.selection).astype(kind)
@@ -233,12 +235,12 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
         self, apply_selection: bool = True
     ) -> tuple[dict[int | None, int], dict[int, Any]]:
         if self.use_selection and apply_selection:
-            color = self.table.colors[self.table.row(self.selection)]
+            color = self.table.colors[self.table.row_of(self.selection)]
             return {self.selection: 1, None: 0}, {0: np.zeros(4), 1: color}
         return {}, ColorRows(self.table.colors)
 
 
-def recolored(colormap: Any, changes: Mapping[int, Any]) -> Any:
+def recolor_labels(colormap: Any, changes: Mapping[int, Any]) -> Any:
     """Make a colormap in which some labels have other colours.
 
     Parameters
@@ -272,11 +274,11 @@ def recolored(colormap: Any, changes: Mapping[int, Any]) -> Any:
     if isinstance(colormap, LabelColors):
         usual = colormap._usual
         inside = all(INT64.min <= value <= INT64.max for value in changed)
-        table = colormap.table.changed(changed) if inside else None
+        table = colormap.table.with_changes(changed) if inside else None
     elif cyclic:
         usual = colormap.colors.astype(np.float32)
         usual[0] = 0
-    made = LabelColors.of(listed, usual, table)
+    made = LabelColors.from_listed(listed, usual, table)
     made.selection, made.use_selection = colormap.selection, colormap.use_selection
     return made
 

@@ -19,8 +19,8 @@ from napari_ngff.viewer.layer_plan import (
     layer_arrays,
     start_of,
 )
-from napari_ngff.viewer.placing.system_views import linked
-from napari_ngff.viewer.placing.units import conversion
+from napari_ngff.viewer.placing.system_views import place_linked
+from napari_ngff.viewer.placing.units import unit_factor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Axis
     from napari_ngff.store.pyramids.pyramid import Pyramid
     from napari_ngff.store.pyramids.resampled import BentImage
-    from napari_ngff.viewer.layer_plan import LayerData, Picture
+    from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
 
 __all__ = [
     "FIRST_COLORS",
@@ -52,7 +52,7 @@ LEFT_LEVELS = ("level-grows", "chunks-tiny", "chunks-large")
 """Codes of levels that are there and not shown."""
 
 
-def label_layer(picture: Picture, frame: SharedAxes | None = None) -> LayerData:
+def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerData:
     """Make the layer of a label image.
 
     Parameters
@@ -75,22 +75,24 @@ def label_layer(picture: Picture, frame: SharedAxes | None = None) -> LayerData:
     if dtype.kind not in "iubf":
         msg = f"{picture.node}: label images hold integers, this one holds {dtype}."
         raise UnsupportedError(msg)
-    placed = linked(picture)
+    placed = place_linked(picture)
     pyramid = placed.pyramid
     if placed.view is not None:
-        frame = SharedAxes.of(pyramid, placed.view)
+        frame = SharedAxes.from_pyramid(pyramid, placed.view)
     elif frame is not None and frame.bent is not None:
-        pyramid = _bent(pyramid, frame, frame.bent)
-        frame = SharedAxes.of(pyramid)
-    frame = frame or SharedAxes.of(pyramid)
-    order, axes = _matched(pyramid, frame)
-    places = [_place(pyramid, i, a, frame) for i, a in zip(order, axes, strict=True)]
-    layer_axes = _shown(frame, axes, places)
+        pyramid = _resample_bent(pyramid, frame, frame.bent)
+        frame = SharedAxes.from_pyramid(pyramid)
+    frame = frame or SharedAxes.from_pyramid(pyramid)
+    order, axes = _match_axes(pyramid, frame)
+    places = [
+        _place_axis(pyramid, i, a, frame) for i, a in zip(order, axes, strict=True)
+    ]
+    layer_axes = _place_layer(frame, axes, places)
     data, multiscale = layer_arrays(
-        [_arranged(drawable_labels(s), order) for s in pyramid.levels]
+        [_reorder_axes(shown_labels(s), order) for s in pyramid.levels]
     )
     keywords: dict[str, Any] = {
-        **layer_axes.keywords(),
+        **layer_axes.layer_keywords(),
         "name": picture.name,
         "multiscale": multiscale,
         "metadata": {
@@ -109,7 +111,7 @@ def label_layer(picture: Picture, frame: SharedAxes | None = None) -> LayerData:
     return data, keywords, "labels"
 
 
-def rounded_note(picture: Picture) -> str:
+def rounded_note(picture: LayerPlan) -> str:
     """Say that labels are no integers in their file; "" where they are."""
     dtype = picture.pyramid.levels[0].dtype
     if dtype.kind != "f":
@@ -120,7 +122,7 @@ def rounded_note(picture: Picture) -> str:
     )
 
 
-def left_levels_note(picture: Picture) -> str:
+def left_levels_note(picture: LayerPlan) -> str:
     """Say which levels of labels saving does not change; "" where there is none."""
     left = [
         problem.where.rstrip(":").rpartition("/")[2]
@@ -137,14 +139,14 @@ def left_levels_note(picture: Picture) -> str:
 
 
 def _start_as_image(
-    picture: Picture, frame: SharedAxes
+    picture: LayerPlan, frame: SharedAxes
 ) -> tuple[tuple[int, float], ...]:
     """Find where the sliders start for the image of labels that are opened alone."""
     source = picture.image.node.metadata.image if picture.image is not None else None
     return () if source is None else start_of(frame, source.omero)
 
 
-def _matched(
+def _match_axes(
     pyramid: Pyramid, frame: SharedAxes
 ) -> tuple[tuple[int | None, ...], tuple[Axis, ...]]:
     """Find the label's axis for each axis of the image.
@@ -170,16 +172,16 @@ def _matched(
     return (*extra, *matched), (*(label_axes[i] for i in extra), *frame.axes)
 
 
-def _place(
+def _place_axis(
     pyramid: Pyramid, index: int | None, axis: Axis, frame: SharedAxes
 ) -> tuple[float, float]:
     """Scale and translate of the layer on one axis, in the unit of `axis`."""
     frame_index = frame.axes.index(axis) if axis in frame.axes else None
     if index is None:
         assert frame_index is not None
-        return _stretched(frame, frame_index)
+        return _stretch_axis(frame, frame_index)
     level = pyramid.multiscale.levels[0]
-    factor = conversion(pyramid.multiscale.axes[index].unit, axis.unit)
+    factor = unit_factor(pyramid.multiscale.axes[index].unit, axis.unit)
     place = level.scale[index] * factor, level.translation[index] * factor
     single = pyramid.levels[0].shape[index] == 1
     if (
@@ -187,11 +189,11 @@ def _place(
         and single
         and place[1] == frame.translation[frame_index]
     ):
-        return _stretched(frame, frame_index)
+        return _stretch_axis(frame, frame_index)
     return place
 
 
-def _shown(
+def _place_layer(
     frame: SharedAxes, axes: tuple[Axis, ...], places: Sequence[tuple[float, float]]
 ) -> SharedAxes:
     """Place the layer as its image, behind the axes that only the label has."""
@@ -205,7 +207,7 @@ def _shown(
     return SharedAxes(axes, (), scale, translation, shown=shown_axes, affine=affine)
 
 
-def _bent(pyramid: Pyramid, frame: SharedAxes, bent: BentImage) -> Pyramid:
+def _resample_bent(pyramid: Pyramid, frame: SharedAxes, bent: BentImage) -> Pyramid:
     """Resample a label image as its image is, to the nearest label.
 
     Parameters
@@ -222,7 +224,7 @@ def _bent(pyramid: Pyramid, frame: SharedAxes, bent: BentImage) -> Pyramid:
     UnsupportedError
         Where the label has axes that its image has not.
     """
-    matched, axes = _matched(pyramid, frame)
+    matched, axes = _match_axes(pyramid, frame)
     if len(axes) > len(frame.axes):
         msg = "The label image has axes that its image lacks, and cannot follow it."
         raise UnsupportedError(msg)
@@ -230,20 +232,22 @@ def _bent(pyramid: Pyramid, frame: SharedAxes, bent: BentImage) -> Pyramid:
     for at, own in enumerate(matched):
         target = frame.order[at]
         if own is not None and target is not None:
-            places[own] = PlacedAxis(target, *_place(pyramid, own, axes[at], frame))
+            places[own] = PlacedAxis(
+                target, *_place_axis(pyramid, own, axes[at], frame)
+            )
     # An axis of one voxel that matters nowhere: every point is in that voxel.
     ignored = PlacedAxis(0, float("inf"), 0.0)
     listed = tuple(places.get(i, ignored) for i in range(len(pyramid.levels[0].shape)))
     return resample_pyramid(pyramid, bent, listed)
 
 
-def _stretched(frame: SharedAxes, axis: int) -> tuple[float, float]:
+def _stretch_axis(frame: SharedAxes, axis: int) -> tuple[float, float]:
     """Scale and translate of one voxel that covers the image along an axis."""
     size, scale = frame.sizes[axis], frame.scale[axis]
     return size * scale, frame.translation[axis] + (size - 1) / 2 * scale
 
 
-def _arranged(source: Any, order: Sequence[int | None]) -> ArrayWindow:
+def _reorder_axes(source: Any, order: Sequence[int | None]) -> ArrayWindow:
     """Put the axes of a level in the layer's order; drop those not in it."""
     box = tuple((0, n if i in order else 1) for i, n in enumerate(source.shape))
     return ArrayWindow(source, tuple(order), box)
@@ -269,7 +273,7 @@ def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
 
     parts = np.array(list(colors.values()), np.float32).reshape(-1, 4) / 255
     listed: dict[int | None, Any] = dict(zip(colors, parts, strict=True))
-    return LabelColors.of({**listed, None: np.array(OTHER)}, usual_colors())
+    return LabelColors.from_listed({**listed, None: np.array(OTHER)}, usual_colors())
 
 
 @functools.cache

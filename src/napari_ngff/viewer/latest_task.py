@@ -117,7 +117,7 @@ class LatestTask:
             if task is not None and turn.is_newest():
                 task._answer(*outcome)
 
-        window_services.run(attempt, answer)
+        window_services.run_work(attempt, answer)
 
     def _answer(self, result: Any, reason: str | None) -> None:
         answers = self._answers
@@ -245,7 +245,7 @@ class LayerTask:
             if ended:
                 self._end_steps(turn, steps)
         if not ended:
-            window_services.run(
+            window_services.run_work(
                 lambda: None, lambda _: self._continue_steps(turn, steps)
             )
 

@@ -10,7 +10,7 @@ from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import drawable_pixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.pyramids.resampled import BentImage, resampled
-from napari_ngff.viewer.placing.placement import SystemView, arranged
+from napari_ngff.viewer.placing.placement import SystemView, arrange_axes
 from napari_ngff.viewer.placing.units import layer_units
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ __all__ = [
     "KEY",
     "LayerData",
     "LayerOrigin",
-    "Picture",
+    "LayerPlan",
     "SharedAxes",
-    "displayed",
     "frame_of",
     "is_joined",
     "layer_arrays",
+    "place_in_system",
     "start_of",
 ]
 
@@ -48,7 +48,7 @@ napari then keeps the whole plane, and does not read again at every move."""
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class LayerPlan:
     """An image, or a label image, that is ready to become layers.
 
     Attributes
@@ -79,12 +79,12 @@ class Picture:
     label: LabelInfo | None = None
     view: SystemView | None = None
     systems: OpenedSystems | None = None
-    image: Picture | None = None
+    image: LayerPlan | None = None
     link: Matrix | None = None
     multiscale: int = 0
 
 
-def is_joined(picture: Picture) -> bool:
+def is_joined(picture: LayerPlan) -> bool:
     """Tell whether a picture joins the images of a plate or a well."""
     return isinstance(picture.pyramid.levels[0], MosaicLevel)
 
@@ -116,7 +116,7 @@ class LayerOrigin:
     contrast: Contrast | None = None
     estimate: bool = False
     start: tuple[tuple[int, float], ...] = ()
-    picture: Picture | None = None
+    picture: LayerPlan | None = None
     is_compared: bool = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LayerOrigin:
@@ -165,7 +165,9 @@ class SharedAxes:
     bent: BentImage | None = None
 
     @classmethod
-    def of(cls, pyramid: Pyramid, view: SystemView | None = None) -> SharedAxes:
+    def from_pyramid(
+        cls, pyramid: Pyramid, view: SystemView | None = None
+    ) -> SharedAxes:
         """Take the frame of an image."""
         axes = pyramid.multiscale.axes
         channel = pyramid.multiscale.channel_axis
@@ -174,7 +176,7 @@ class SharedAxes:
             order = tuple(i for i in range(len(axes)) if i != channel)
             shown, affine = tuple(axes[i] for i in order if i is not None), None
         else:
-            order, shown, affine = arranged(axes, view.axes, view.matrix, channel)
+            order, shown, affine = arrange_axes(axes, view.axes, view.matrix, channel)
         level = pyramid.multiscale.levels[0]
         sizes = pyramid.levels[0].shape
         return cls(
@@ -187,7 +189,7 @@ class SharedAxes:
             affine,
         )
 
-    def keywords(self) -> dict[str, Any]:
+    def layer_keywords(self) -> dict[str, Any]:
         """Give the keywords that place a layer with these axes."""
         shown_axes = self.shown or self.axes
         keywords: dict[str, Any] = {
@@ -202,7 +204,7 @@ class SharedAxes:
             keywords["units"] = units
         return keywords
 
-    def world(self, axis: int, index: int) -> float:
+    def world_coordinate(self, axis: int, index: int) -> float:
         """Return the world coordinate of a voxel along one axis of the layer."""
         coordinate = self.scale[axis] * index + self.translation[axis]
         if self.affine is None:
@@ -210,7 +212,7 @@ class SharedAxes:
         return float(self.affine[axis, axis] * coordinate + self.affine[axis, -1])
 
 
-def displayed(picture: Picture) -> tuple[Pyramid, SharedAxes]:
+def place_in_system(picture: LayerPlan) -> tuple[Pyramid, SharedAxes]:
     """Bring an image into the system in which it is shown.
 
     Returns
@@ -222,17 +224,17 @@ def displayed(picture: Picture) -> tuple[Pyramid, SharedAxes]:
     """
     view = picture.view
     if view is None or view.bent is None:
-        return picture.pyramid, SharedAxes.of(picture.pyramid, view)
-    pyramid = resample_pyramid(picture.pyramid, view.bent)
-    return pyramid, SharedAxes.of(pyramid)
+        return picture.pyramid, SharedAxes.from_pyramid(picture.pyramid, view)
+    pyramid = resampled(picture.pyramid, view.bent)
+    return pyramid, SharedAxes.from_pyramid(pyramid)
 
 
-def frame_of(picture: Picture) -> SharedAxes:
+def frame_of(picture: LayerPlan) -> SharedAxes:
     """Return what the labels of an image need to follow it."""
     view = picture.view
     if view is None or view.bent is None:
-        return SharedAxes.of(picture.pyramid, view)
-    return replace(SharedAxes.of(picture.pyramid), bent=view.bent)
+        return SharedAxes.from_pyramid(picture.pyramid, view)
+    return replace(SharedAxes.from_pyramid(picture.pyramid), bent=view.bent)
 
 
 def start_of(frame: SharedAxes, omero: Omero | None) -> tuple[tuple[int, float], ...]:
@@ -244,7 +246,7 @@ def start_of(frame: SharedAxes, omero: Omero | None) -> tuple[tuple[int, float],
     for i, axis in enumerate(frame.axes):
         index = wanted.get(axis.name.lower())
         if index is not None and 0 <= index < frame.sizes[i]:
-            start.append((i, frame.world(i, index)))
+            start.append((i, frame.world_coordinate(i, index)))
     return tuple(start)
 
 

@@ -13,8 +13,8 @@ from napari_ngff.viewer.label_layers import label_layer, left_levels_note, round
 from napari_ngff.viewer.layer_plan import (
     KEY,
     LayerOrigin,
-    displayed,
     layer_arrays,
+    place_in_system,
     start_of,
 )
 from napari_ngff.viewer.opened_layers import newest_labels
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Omero
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.layer_plan import LayerData, Picture
-    from napari_ngff.viewer.placing.layer_groups import Group
+    from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
+    from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
 __all__ = ["MOST_CHANNELS", "channel_count", "image_layers", "layers_of"]
 
@@ -48,7 +48,7 @@ SIX_COLORS = ("cyan", "yellow", "magenta", "red", "green", "blue")
 
 
 def layers_of(
-    group: Group, *, estimate: bool = True
+    group: LayerGroup, *, estimate: bool = True
 ) -> tuple[list[LayerData], list[LayerData], list[str]]:
     """Make the layers of an image and of its labels.
 
@@ -83,13 +83,13 @@ def layers_of(
     return images, labels, messages
 
 
-def channel_count(picture: Picture) -> int:
+def channel_count(picture: LayerPlan) -> int:
     """Count the channels of an image; 1 where it has no axis of them."""
     axis = picture.pyramid.multiscale.channel_axis
     return 1 if axis is None else int(picture.pyramid.levels[0].shape[axis])
 
 
-def left_channels(picture: Picture) -> list[str]:
+def left_channels(picture: LayerPlan) -> list[str]:
     """Say that not all channels are shown, where that is so."""
     count = channel_count(picture)
     if count <= MOST_CHANNELS:
@@ -100,7 +100,7 @@ def left_channels(picture: Picture) -> list[str]:
 
 
 def image_layers(
-    picture: Picture, *, estimate: bool = True, shown: Sequence[int] | None = None
+    picture: LayerPlan, *, estimate: bool = True, shown: Sequence[int] | None = None
 ) -> list[LayerData]:
     """Make one layer per channel, or one where there is no channel axis.
 
@@ -119,22 +119,22 @@ def image_layers(
     list
         Data is a list of lazy dask arrays, one per level, without the channel axis.
     """
-    pyramid, frame = displayed(picture)
+    pyramid, frame = place_in_system(picture)
     axis = pyramid.multiscale.channel_axis
     if axis in frame.order:
         axis = None  # the displayed system mixes it with others
     count = 1 if axis is None else pyramid.levels[0].shape[axis]
-    channels = _channels(picture.omero, count)
-    visible = _visible(channels)
-    placement = frame.keywords()
+    channels = _channel_settings(picture.omero, count)
+    visible = _count_visible(channels)
+    placement = frame.layer_keywords()
     layers: list[LayerData] = []
     for i in range(count)[:MOST_CHANNELS] if shown is None else shown:
         if i >= count:
             break  # fewer in this system
         channel = channels[i]
         levels = stream_levels(pyramid.levels)
-        windows = [_window(source, frame.order, axis, i) for source in levels]
-        limits = _limits(channel)
+        windows = [_channel_window(source, frame.order, axis, i) for source in levels]
+        limits = _stated_limits(channel)
         origin = LayerOrigin(
             picture.node,
             None if axis is None else i,
@@ -146,7 +146,7 @@ def image_layers(
         data, multiscale = layer_arrays(windows)
         keywords = {
             **placement,
-            "name": _name(picture.name, channel, i, count),
+            "name": _layer_name(picture.name, channel, i, count),
             "visible": visible[i] and not picture.multiscale,
             "multiscale": multiscale,
             "rgb": False,  # or napari guesses it where the last axis is short
@@ -154,18 +154,18 @@ def image_layers(
         }
         if count > 1:
             keywords["blending"] = "additive"
-        colormap = _colormap(channel, i, count, picture.omero)
+        colormap = _choose_colormap(channel, i, count, picture.omero)
         if colormap is not None:
             keywords["colormap"] = colormap
         if origin.estimate:
-            limits = _provisional(windows[0].dtype)
+            limits = _provisional_limits(windows[0].dtype)
         if limits is not None:
             keywords["contrast_limits"] = limits
         layers.append((data, keywords, "image"))
     return layers
 
 
-def _window(
+def _channel_window(
     source: ArraySource, order: tuple[int | None, ...], axis: int | None, index: int
 ) -> ArrayWindow:
     """Take one channel of a level, its axes in the layer's order."""
@@ -175,13 +175,13 @@ def _window(
     return ArrayWindow(source, order, tuple(box))
 
 
-def _channels(omero: Omero | None, count: int) -> list[Channel]:
+def _channel_settings(omero: Omero | None, count: int) -> list[Channel]:
     """Give the settings of each channel, defaults where the file has too few."""
     given = list(omero.channels) if omero is not None else []
     return (given + [Channel()] * count)[:count]
 
 
-def _visible(channels: Sequence[Channel]) -> list[bool]:
+def _count_visible(channels: Sequence[Channel]) -> list[bool]:
     if any(channel.active is not None for channel in channels):
         active = [channel.active is not False for channel in channels]
         if any(active):
@@ -190,34 +190,36 @@ def _visible(channels: Sequence[Channel]) -> list[bool]:
     return [few or i < FEW_SHOWN for i in range(len(channels))]
 
 
-def _limits(channel: Channel) -> tuple[float, float] | None:
+def _stated_limits(channel: Channel) -> tuple[float, float] | None:
     window = channel.window
     if window is None or window.start is None or window.end is None:
         return None
     return window.start, window.end
 
 
-def _provisional(dtype: np.dtype[Any]) -> tuple[float, float]:
+def _provisional_limits(dtype: np.dtype[Any]) -> tuple[float, float]:
     """Choose limits to start from until the pixels have been looked at."""
     if dtype.kind in "iu":
         return float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
     return 0.0, 1.0
 
 
-def _colormap(channel: Channel, index: int, count: int, omero: Omero | None) -> Any:
+def _choose_colormap(
+    channel: Channel, index: int, count: int, omero: Omero | None
+) -> Any:
     """Choose a colormap; None for napari's own grey."""
     color = channel.color
     if omero is not None and omero.greyscale:
         color = (255, 255, 255)
     if color is not None:
-        return _ramp(color, channel.inverted)
+        return _color_ramp(color, channel.inverted)
     if count == 1:
         return None
     cycle = TWO_COLORS if count == 2 else SIX_COLORS
     return cycle[index % len(cycle)]
 
 
-def _ramp(color: tuple[int, int, int], inverted: bool) -> Any:
+def _color_ramp(color: tuple[int, int, int], inverted: bool) -> Any:
     """Make the colormap from black to a colour, or back."""
     from napari.utils import Colormap
 
@@ -231,6 +233,6 @@ def _ramp(color: tuple[int, int, int], inverted: bool) -> Any:
     return Colormap(np.array(ends), name=name, display_name=name)
 
 
-def _name(name: str, channel: Channel, index: int, count: int) -> str:
+def _layer_name(name: str, channel: Channel, index: int, count: int) -> str:
     label = channel.label or ("" if count == 1 else f"channel {index}")
     return f"{name}: {label}" if label and label != name else name

@@ -9,18 +9,18 @@ from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import GroupKind, Problem, Severity
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import WellChoice, open_mosaic
-from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.viewer.layer_plan import Picture
+from napari_ngff.viewer.layer_plan import LayerPlan
 from napari_ngff.viewer.placing.layer_groups import (
-    Group,
-    Reading,
-    alone,
+    LayerGroup,
+    ReadingNotes,
     in_place,
     in_scene,
     mosaic_group,
+    place_alone,
 )
 from napari_ngff.viewer.saving.sidecars import with_sidecars
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 
-__all__ = ["Group", "NodeContents", "contents", "plate_above"]
+__all__ = ["LayerGroup", "NodeContents", "open_contents", "plate_above"]
 
 MAX_IMAGES = 10
 """So many images of a collection are opened at once; the rest is named."""
@@ -54,13 +54,13 @@ class NodeContents:
         For the user, where nothing is wrong: a first line, and where to find the rest.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[LayerGroup, ...]
     problems: tuple[Problem, ...] = ()
     messages: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
 
 
-def contents(
+def open_contents(
     node: Node, on_error: OnError | None = None, *, first_image: bool = False
 ) -> NodeContents:
     """Open all that a node shows.
@@ -81,24 +81,24 @@ def contents(
     UnsupportedError
         Where nothing of it can be shown; the message says why.
     """
-    reading = Reading(on_error)
+    reading = ReadingNotes(on_error)
     metadata = node.metadata
     if metadata.plate is not None:
-        groups = _plate(node, metadata.plate, None, reading)
+        groups = _open_plate(node, metadata.plate, None, reading)
     elif metadata.collection is not None:
-        groups = (_first_image if first_image else _collection)(node, reading)
+        groups = (_first_image if first_image else _open_collection)(node, reading)
     elif metadata.scene is not None:
-        groups = _scene(node, reading)
+        groups = _open_scene(node, reading)
     elif metadata.image is not None:
         others = metadata.image.label is None
-        groups = _image(node, reading, others=others)
+        groups = _open_image(node, reading, others=others)
         groups += _other_multiscales(node, reading) if others else []
     elif metadata.well is not None:
-        groups = _well(node, reading)
+        groups = _open_well(node, reading)
     elif metadata.labels is not None:
-        groups = _labels(node, reading)
+        groups = _open_labels(node, reading)
     else:
-        groups = _part(node, reading)
+        groups = _open_part(node, reading)
     if not groups:
         reasons = " ".join(reading.messages) or " ".join(
             problem.text for problem in reading.problems or node.problems
@@ -109,29 +109,31 @@ def contents(
     return NodeContents(tuple(groups), tuple(reading.problems), messages, notes)
 
 
-def _image(
-    node: Node, reading: Reading, name: str | None = None, *, others: bool = False
-) -> list[Group]:
-    group = _opened(node, reading, name, others=others)
+def _open_image(
+    node: Node, reading: ReadingNotes, name: str | None = None, *, others: bool = False
+) -> list[LayerGroup]:
+    group = _open_plain(node, reading, name, others=others)
     if group is None:
         return []
     if group.image is not None:
         return [in_place(group, reading)]
-    source = _source(node, reading)
+    source = _find_source(node, reading)
     if source is None:
-        return [replace(group, labels=tuple(alone(p, reading) for p in group.labels))]
+        return [
+            replace(group, labels=tuple(place_alone(p, reading) for p in group.labels))
+        ]
     whole = in_place(replace(group, image=source), reading)
     return [replace(whole, image=None)]
 
 
-def _opened(
-    node: Node, reading: Reading, name: str | None = None, *, others: bool = False
-) -> Group | None:
+def _open_plain(
+    node: Node, reading: ReadingNotes, name: str | None = None, *, others: bool = False
+) -> LayerGroup | None:
     """Open an image and its labels, or a label image, as they are.
 
     `others` tells whether its other multiscales are shown, too.
     """
-    pyramid = reading.pyramid(node)
+    pyramid = reading.open_pyramid(node)
     image = node.metadata.image
     if pyramid is None or image is None:
         return None
@@ -143,16 +145,16 @@ def _opened(
             f"{node} holds {len(image.multiscales)} multiscales; the first is shown."
             f" {where} the others: {names}."
         )
-    picture = Picture(title, node, pyramid, image.omero, image.label)
+    picture = LayerPlan(title, node, pyramid, image.omero, image.label)
     if image.label is not None:
-        return Group(None, (picture,))
+        return LayerGroup(None, (picture,))
     found = node.labels()
-    reading.note(found.problems)
-    labels = with_sidecars(node, _pictures(found.nodes, reading), reading)
-    return Group(picture, tuple(labels))
+    reading.note_problems(found.problems)
+    labels = with_sidecars(node, _open_pictures(found.nodes, reading), reading)
+    return LayerGroup(picture, tuple(labels))
 
 
-def _other_multiscales(node: Node, reading: Reading) -> list[Group]:
+def _other_multiscales(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     """Open the multiscales of an image after the first, as hidden layers."""
     image = node.metadata.image
     groups = []
@@ -161,16 +163,16 @@ def _other_multiscales(node: Node, reading: Reading) -> list[Group]:
         first = image.multiscales[index]
         others = (*image.multiscales[:index], *image.multiscales[index + 1 :])
         own = replace(image, multiscales=(first, *others))
-        pyramid = reading.pyramid(node, index)
+        pyramid = reading.open_pyramid(node, index)
         if pyramid is not None:
             again = replace(node, metadata=replace(node.metadata, image=own))
             title = f"{node.name}: {first.name or f'multiscale {index + 1}'}"
-            picture = Picture(title, again, pyramid, image.omero, multiscale=index)
-            groups.append(in_place(Group(picture), reading))
+            picture = LayerPlan(title, again, pyramid, image.omero, multiscale=index)
+            groups.append(in_place(LayerGroup(picture), reading))
     return groups
 
 
-def _source(node: Node, reading: Reading) -> Picture | None:
+def _find_source(node: Node, reading: ReadingNotes) -> LayerPlan | None:
     """Find the image of a label that was opened alone: for its axes and units."""
     image = node.metadata.image
     if image is None or image.label is None:
@@ -179,7 +181,7 @@ def _source(node: Node, reading: Reading) -> Picture | None:
         source = node.child(image.label.source)
         if source.metadata.image is None or source.metadata.image.label is not None:
             return None
-        picture = Picture(source.name, source, open_pyramid(source))
+        picture = LayerPlan(source.name, source, open_pyramid(source))
     except (OMEZarrError, OSError):
         return None
     text = f"These labels belong to {source}. Open it to see image and labels."
@@ -187,38 +189,40 @@ def _source(node: Node, reading: Reading) -> Picture | None:
     return picture
 
 
-def _pictures(nodes: Iterable[Node], reading: Reading) -> list[Picture]:
+def _open_pictures(nodes: Iterable[Node], reading: ReadingNotes) -> list[LayerPlan]:
     pictures = []
     for node in nodes:
-        pyramid = reading.pyramid(node)
+        pyramid = reading.open_pyramid(node)
         image = node.metadata.image
         if pyramid is not None and image is not None:
-            pictures.append(Picture(node.name, node, pyramid, None, image.label))
+            pictures.append(LayerPlan(node.name, node, pyramid, None, image.label))
     return pictures
 
 
-def _labels(node: Node, reading: Reading) -> list[Group]:
+def _open_labels(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     """Open a ``labels`` group: its labels on the axes of the image above."""
     above = node.parent()
     version = above.metadata.version if above is not None else None
     children = node.children(node.label_paths(version))
-    reading.note(node.problems)
-    reading.note(children.problems)
-    labels = _pictures([n for n in children.nodes if n.metadata.image], reading)
+    reading.note_problems(node.problems)
+    reading.note_problems(children.problems)
+    labels = _open_pictures([n for n in children.nodes if n.metadata.image], reading)
     if not labels:
         return []
     if above is not None and above.metadata.image is not None:
         try:
-            image = Picture(above.name, above, open_pyramid(above))
+            image = LayerPlan(above.name, above, open_pyramid(above))
         except (OMEZarrError, OSError):
-            return [Group(None, tuple(labels))]
-        return [replace(in_place(Group(image, tuple(labels)), reading), image=None)]
-    return [Group(None, tuple(labels))]
+            return [LayerGroup(None, tuple(labels))]
+        return [
+            replace(in_place(LayerGroup(image, tuple(labels)), reading), image=None)
+        ]
+    return [LayerGroup(None, tuple(labels))]
 
 
-def _well(node: Node, reading: Reading) -> list[Group]:
+def _open_well(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     """Join all fields of a well, at their places."""
-    reading.note(node.problems)
+    reading.note_problems(node.problems)
     names = node.location.path.split("/")
     name = "".join(names[-2:]) or node.name
     well, run = node.metadata.well, None
@@ -231,20 +235,20 @@ def _well(node: Node, reading: Reading) -> list[Group]:
             title = first.name or f"acquisition {first.id}"
             text = f"{name}: {title}. Choose others in the browser."
             reading.add_note("One of several acquisitions is shown.", text)
-    return _mosaic(name, node, None, reading, run)
+    return _open_mosaic(name, node, None, reading, run)
 
 
-def _plate(
-    node: Node, plate: PlateMetadata, row: str | None, reading: Reading
-) -> list[Group]:
+def _open_plate(
+    node: Node, plate: PlateMetadata, row: str | None, reading: ReadingNotes
+) -> list[LayerGroup]:
     """Join all fields of every well, or of every well of a row."""
-    reading.note(node.problems)
+    reading.note_problems(node.problems)
     title = plate.name or node.name
     wells = map_plate(plate).wells
     if row is not None:
         title = f"{title} {row}"
         wells = tuple(well for well in wells if well.path.startswith(f"{row}/"))
-    return _mosaic(title, node, wells, reading, _first_run(plate)) if wells else []
+    return _open_mosaic(title, node, wells, reading, _first_run(plate)) if wells else []
 
 
 def plate_above(node: Node) -> Node | None:
@@ -268,26 +272,26 @@ def _first_run(plate: PlateMetadata | None) -> int | None:
     return runs[0].id if len(runs) > 1 else None
 
 
-def _mosaic(
+def _open_mosaic(
     name: str,
     node: Node,
     wells: Sequence[MapWell] | None,
-    reading: Reading,
+    reading: ReadingNotes,
     run: int | None,
-) -> list[Group]:
+) -> list[LayerGroup]:
     """Join wells, and the labels that the first of their images has."""
-    arrangements = ScreenArrangements(Screen(node))
+    arrangements = ScreenArrangements(PlateContents(node))
     try:
         mosaic = open_mosaic(arrangements, wells, WellChoice(run), reading.on_error)
     except UnsupportedError as error:
         if run is not None:  # the fields may name none of the plate's acquisitions
-            return _mosaic(name, node, wells, reading, None)
+            return _open_mosaic(name, node, wells, reading, None)
         reading.messages.append(str(error))
         return []
-    reading.note(_unread(node, arrangements, run))
-    reading.note(mosaic.node.problems + mosaic.pyramid.problems)
+    reading.note_problems(_describe_unread(node, arrangements, run))
+    reading.note_problems(mosaic.node.problems + mosaic.pyramid.problems)
     found = mosaic.node.labels()
-    reading.note(found.problems)
+    reading.note_problems(found.problems)
     labels = []
     for label in found.nodes:
         inside = label.location.path[len(mosaic.node.location.path) :].strip("/")
@@ -297,13 +301,13 @@ def _mosaic(
     return [mosaic_group(name, mosaic, labels)]
 
 
-def _unread(
+def _describe_unread(
     node: Node, arrangements: ScreenArrangements, run: int | None
 ) -> list[Problem]:
     """Describe the wells and fields that were in the way."""
     found: list[tuple[str, str]] = []
     for well, text in arrangements.problems.items():
-        made = arrangements.known(well, run)
+        made = arrangements.read_before(well, run)
         failed = made.problems if made is not None else ()
         found += [
             ("/".join(part for part in (well, field) if part), reason)
@@ -321,24 +325,24 @@ def _unread(
     ]
 
 
-def _first_image(node: Node, reading: Reading) -> list[Group]:
+def _first_image(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     """Open the first image of a collection that can be read."""
-    reading.note(node.problems)
+    reading.note_problems(node.problems)
     names = node.series_names()
     for i, path in enumerate(node.series()):
         children = node.children([path])
-        reading.note(children.problems)
+        reading.note_problems(children.problems)
         name = names[i] if i < len(names) else None
         for image in children.nodes:
-            groups = _image(image, reading, name or path)
+            groups = _open_image(image, reading, name or path)
             if groups:
                 return groups
     return []
 
 
-def _collection(node: Node, reading: Reading) -> list[Group]:
+def _open_collection(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     """Open the images of a bioformats2raw group, the first `MAX_IMAGES` of them."""
-    reading.note(node.problems)
+    reading.note_problems(node.problems)
     paths = node.series()
     names = node.series_names()
     if len(paths) > MAX_IMAGES:
@@ -348,21 +352,21 @@ def _collection(node: Node, reading: Reading) -> list[Group]:
             f" Open the folders {rest} for the others."
         )
     children = node.children(paths[:MAX_IMAGES])
-    reading.note(children.problems)
+    reading.note_problems(children.problems)
     by_path = dict(zip(paths, names, strict=False))
     groups = []
     for image in children.nodes:
         inner = image.location.path[len(node.location.path) :].strip("/")
-        groups += _image(image, reading, by_path.get(inner) or inner)
+        groups += _open_image(image, reading, by_path.get(inner) or inner)
     return groups
 
 
-def _scene(node: Node, reading: Reading) -> list[Group]:
+def _open_scene(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     """Open the images that a scene names, in one system."""
-    reading.note(node.problems)
+    reading.note_problems(node.problems)
     children = node.children(scene_paths(node))
-    reading.note(children.problems)
-    nodes = [n for n in children.nodes if n.kind is GroupKind.IMAGE]
+    reading.note_problems(children.problems)
+    nodes = [n for n in children.nodes if n.kind is Kind.IMAGE]
     if len(nodes) > MAX_IMAGES:
         rest = ", ".join(n.location.path for n in nodes[MAX_IMAGES:])
         reading.messages.append(
@@ -373,20 +377,20 @@ def _scene(node: Node, reading: Reading) -> list[Group]:
     groups = [
         group
         for n in nodes[:MAX_IMAGES]
-        if (group := _opened(n, reading, n.location.path[start:].strip("/")))
+        if (group := _open_plain(n, reading, n.location.path[start:].strip("/")))
     ]
     return in_scene(node, groups, reading)
 
 
-def _part(node: Node, reading: Reading) -> list[Group]:
+def _open_part(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     """Open a group that says nothing itself: a row, a bare labels or OME group."""
     above = node.parent()
     if above is not None and above.metadata.plate is not None:
-        return _plate(above, above.metadata.plate, node.name, reading)
+        return _open_plate(above, above.metadata.plate, node.name, reading)
     if above is not None and node.metadata.series is not None:
-        return _collection(above, reading)
+        return _open_collection(above, reading)
     if above is not None and node.name == "labels":
-        return _labels(node, reading)
+        return _open_labels(node, reading)
     if node.problems:
         return []
     msg = f"There is no OME-Zarr metadata at {node}."

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_IN_LINE",
     "MOST_SHOWN",
-    "counted",
+    "count_noun",
     "last_part",
     "notice_text",
-    "shorten",
-    "shortened",
+    "shorten_message",
+    "shorten_name",
 ]
 
 MOST_IN_LINE = 40
@@ -44,7 +44,7 @@ def notice_text(messages: Sequence[str], result: str) -> str:
     result
         The first line, at most `MOST_IN_LINE` letters.
     """
-    shown = [shortened(message) for message in messages[:MOST_SHOWN]]
+    shown = [shorten_message(message) for message in messages[:MOST_SHOWN]]
     lines = [result, *shown]
     if len(messages) > MOST_SHOWN:
         lines.append(f"... and {len(messages) - MOST_SHOWN} more")
@@ -53,7 +53,7 @@ def notice_text(messages: Sequence[str], result: str) -> str:
     return "\n".join([*lines, *whole])
 
 
-def shortened(message: str) -> str:
+def shorten_message(message: str) -> str:
     """Put what a message begins with, if that is a path, behind what happened."""
     leading = LEADING.match(message)
     if leading is not None:
@@ -61,7 +61,7 @@ def shortened(message: str) -> str:
     return PATH.sub(lambda found: last_part(found[0]), message)
 
 
-def shorten(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Cut a name to what the first line of a notification has room for."""
     return name if len(name) <= SHORT else f"{name[: SHORT - 1]}…"
 
@@ -72,6 +72,6 @@ def last_part(path: str) -> str:
     return inside[0] if inside else re.split(r"[/\\]", path.rstrip("/\\"))[-1]
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """Write "1 problem" or "2 problems"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

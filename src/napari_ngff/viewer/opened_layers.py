@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.viewer.layer_plan import Picture
+    from napari_ngff.viewer.layer_plan import LayerPlan
 
 __all__ = [
     "keep_selected",
@@ -90,7 +90,7 @@ MOST_FILES = 200
 """So many files of the coarsest level are looked at: it rarely has more."""
 
 
-def newest_labels(labels: Sequence[Picture]) -> int:
+def newest_labels(labels: Sequence[LayerPlan]) -> int:
     """Find the labels that were changed last; the first where that is not known.
 
     Only local folders know. A save writes the coarsest level, too, so that its files
@@ -104,19 +104,19 @@ def newest_labels(labels: Sequence[Picture]) -> int:
     return 0 if newest - known[0] < TOGETHER else known.index(newest)
 
 
-def _changed_at(label: Picture) -> float | None:
+def _changed_at(label: LayerPlan) -> float | None:
     """Time of the newest file of the coarsest level; None where there is no folder."""
     location = label.node.location
     levels = label.pyramid.multiscale.levels
     root = local_folder(location.source)
     if root is None or not levels:
         return None
-    folder = Path(root, location.object_key(levels[-1].path))
-    times = [path.stat().st_mtime for path in islice(_files(folder), MOST_FILES)]
+    folder = Path(root, location.key(levels[-1].path))
+    times = [path.stat().st_mtime for path in islice(_list_files(folder), MOST_FILES)]
     return max(times, default=None)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _list_files(folder: Path) -> Iterator[Path]:
     for root, _, names in os.walk(folder):
         yield from (Path(root, name) for name in names)
 

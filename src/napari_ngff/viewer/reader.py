@@ -20,8 +20,8 @@ from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import is_joined
 from napari_ngff.viewer.layers import layers_of
-from napari_ngff.viewer.node_contents import contents, plate_above
-from napari_ngff.viewer.notices import counted, last_part, shorten
+from napari_ngff.viewer.node_contents import open_contents, plate_above
+from napari_ngff.viewer.notices import count_noun, last_part, shorten_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.window_services import ErrorReport, show_problems
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.layer_plan import LayerData
-    from napari_ngff.viewer.placing.layer_groups import Group
+    from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
 __all__ = [
     "browse_folder",
     "get_reader",
     "plain_reader",
-    "read",
     "read_layers",
     "read_node",
+    "read_paths",
 ]
 
 
@@ -60,11 +60,11 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
     except NotOMEZarrError:
         return folder_reader(paths)
     except (OMEZarrError, OSError):
-        return read
+        return read_paths
 
     def read_opened(given: str | Sequence[str]) -> list[LayerData]:
         if given != path:
-            return read(given)
+            return read_paths(given)
         # Opened once: the index of a large archive takes time, a request too.
         return [layer for node in nodes for layer in read_node(node)]
 
@@ -103,13 +103,15 @@ def browse_folder(viewer: Any, node: Node) -> Browser:
     def open_path(path: str) -> None:
         def done(found: list[LayerData] | str) -> None:
             if isinstance(found, str):
-                window_services.show(
-                    (found,), f"Not opened: {shorten(last_part(path))}"
+                window_services.show_messages(
+                    (found,), f"Not opened: {shorten_name(last_part(path))}"
                 )
             else:
                 session.add(found, path)
 
-        window_services.run(partial(window_services.attempt, partial(read, path)), done)
+        window_services.run_work(
+            partial(window_services.attempt_work, partial(read_paths, path)), done
+        )
 
     if not len(browser.path_opened):
         browser.path_opened.connect(open_path)
@@ -117,7 +119,7 @@ def browse_folder(viewer: Any, node: Node) -> Browser:
 
 
 @beyond_limits()
-def read(path: str | Sequence[str]) -> list[LayerData]:
+def read_paths(path: str | Sequence[str]) -> list[LayerData]:
     """Open one path or several; the layers of all.
 
     Raises
@@ -151,7 +153,7 @@ def read_layers(path: str | Path | Sequence[str]) -> list[Layer]:
 
     from napari_ngff.viewer.painting.painted_layers import as_layers
 
-    layers = as_layers(read(str(path) if isinstance(path, Path) else path))
+    layers = as_layers(read_paths(str(path) if isinstance(path, Path) else path))
     return [x if isinstance(x, Layer) else Layer.create(*x) for x in layers]
 
 
@@ -167,13 +169,13 @@ def read_node(node: Node) -> list[LayerData]:
     viewer = current_viewer()
     if viewer is not None:
         session_of(viewer)
-    browsed = browsable(node) if viewer is not None else None
+    browsed = find_browsable(node) if viewer is not None else None
     # The others of a collection are opened by the browser, one at a time.
-    node_contents = contents(node, ErrorReport(), first_image=browsed is not None)
+    node_contents = open_contents(node, ErrorReport(), first_image=browsed is not None)
     if browsed is not None:
         # Before the layers, also where this is a worker: what it asks for comes first.
         window_services.run_in_main(
-            lambda: _browse(viewer, *browsed, node_contents.groups)
+            lambda: _browse_node(viewer, *browsed, node_contents.groups)
         )
     layers: list[LayerData] = []
     messages = list(node_contents.messages)
@@ -188,27 +190,29 @@ def read_node(node: Node) -> list[LayerData]:
     if not layers:
         raise UnsupportedError(" ".join(messages))
     errors = tuple(p for p in node_contents.problems if p.severity is Severity.ERROR)
-    show(tuple(messages))
+    show_left_out(tuple(messages))
     for text, details in node_contents.notes:
-        window_services.show((details,), text)
+        window_services.show_messages((details,), text)
     if viewer is not None and errors:
         show_problems(viewer, str(node), errors)
     return layers
 
 
-def _browse(
-    viewer: Any, node: Node, wells: Sequence[str] | None, groups: Sequence[Group]
+def _browse_node(
+    viewer: Any, node: Node, wells: Sequence[str] | None, groups: Sequence[LayerGroup]
 ) -> None:
     if window_services.is_open(viewer):
         session_of(viewer).browse(node).adopt(groups, wells)
 
 
-def show(messages: tuple[str, ...]) -> None:
+def show_left_out(messages: tuple[str, ...]) -> None:
     """Show what was left out of a file that is opened."""
-    window_services.show(messages, f"Opened with {counted(len(messages), 'problem')}.")
+    window_services.show_messages(
+        messages, f"Opened with {count_noun(len(messages), 'problem')}."
+    )
 
 
-def browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
+def find_browsable(node: Node) -> tuple[Node, tuple[str, ...] | None] | None:
     """Find what can be walked from a node, without reading more than what is above.
 
     Returns
@@ -258,16 +262,16 @@ def plain_reader(
             try:
                 viewer.open(one, plugin="napari")
             except Exception as error:  # noqa: BLE001  whatever zarr raises
-                window_services.show(
+                window_services.show_messages(
                     (f"{one}: No array can be read. {error}",), "Not an OME-Zarr."
                 )
                 continue
-            window_services.show(
+            window_services.show_messages(
                 (f"{one}: Opened as a plain zarr array.",), "Not an OME-Zarr."
             )
         return []
 
-    return read
+    return read_paths
 
 
 def _is_zarr(path: str) -> bool:

@@ -29,17 +29,17 @@ from napari_ngff.viewer.opened_layers import (
 )
 from napari_ngff.viewer.painting.volumes import bring_back, fit_volumes
 from napari_ngff.viewer.placing.move_layers import (
-    host,
+    host_image,
     learn_systems,
-    move,
+    move_layers,
     place_on_sliders,
-    remade,
+    remake_labels,
     restore_place,
     shown_system,
 )
-from napari_ngff.viewer.placing.system_views import choices
+from napari_ngff.viewer.placing.system_views import list_choices
 from napari_ngff.viewer.placing.user_alignment import save_alignment
-from napari_ngff.viewer.saving.recovery import Recovery
+from napari_ngff.viewer.saving.recovery import EditRecovery
 from napari_ngff.viewer.settings import PLUGIN
 from napari_ngff.viewer.streamed_levels import stream_of, stream_signals
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.contrast import PixelContrast
-    from napari_ngff.viewer.layer_plan import LayerData, Picture
+    from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
     from napari_ngff.viewer.streamed_levels import ImageStream
 
 __all__ = ["Session", "session_of", "show_more_channels"]
@@ -75,7 +75,7 @@ class Session:
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = weakref.ref(viewer)
         self.browser: Browser | None = None
-        self.recovery = Recovery(viewer)
+        self.recovery = EditRecovery(viewer)
         self._is_hinted = False
         viewer.layers.events.inserting.connect(self._on_inserting)
         viewer.layers.events.inserted.connect(self._on_inserted)
@@ -117,18 +117,18 @@ class Session:
         layer = event.value
         viewer = self._viewer()
         if viewer is not None and hasattr(layer, "saver"):
-            window_services.welcome(viewer, layer)
+            window_services.watch_labels(viewer, layer)
         self.recovery.notice_layer(layer)
         if viewer is not None and not self._is_hinted:
             self._is_hinted = show_memory_hint(viewer, layer)
         origin = layer.metadata.get(KEY)
         if isinstance(origin, LayerOrigin):
-            self.adopt(layer, origin)
+            self.finish_layer(layer, origin)
             # Layers of samples have no reader.
             if viewer is not None and (layer.source.path or layer.source.sample):
                 keep_selected(viewer, layer)
 
-    def adopt(self, layer: Layer, origin: LayerOrigin) -> None:
+    def finish_layer(self, layer: Layer, origin: LayerOrigin) -> None:
         """Finish a layer that was just added."""
         viewer = self._viewer()
         if viewer is not None and len(viewer.layers) == 1:
@@ -151,7 +151,7 @@ class Session:
         # The coarsest level of an overview comes in well by well.
         joined = origin.picture is not None and is_joined(origin.picture)
         if origin.estimate or (stated is None and not joined):
-            self._measure(layer, keep_limits=not origin.estimate)
+            self._measure_contrast(layer, keep_limits=not origin.estimate)
 
     def browse(self, node: Node) -> Browser:
         """Browse a plate, well, collection or folder from now on; shows nothing yet.
@@ -181,16 +181,16 @@ class Session:
             wells, which join many images, have none to choose.
         """
         viewer = self._viewer()
-        images: dict[str, Picture] = {}
+        images: dict[str, LayerPlan] = {}
         for layer in viewer.layers if viewer is not None else ():
             origin = layer.metadata.get(KEY)
-            image = host(origin) if isinstance(origin, LayerOrigin) else None
+            image = host_image(origin) if isinstance(origin, LayerOrigin) else None
             if image is not None and not is_joined(image):
                 images.setdefault(str(image.node), image)
         names = [image.name for image in images.values()]
         return {
             system: tuple(n for n, ok in zip(names, reached, strict=True) if not ok)
-            for system, reached in choices(images.values()).items()
+            for system, reached in list_choices(images.values()).items()
         }
 
     def system_of(self, layer: Layer | None) -> Reference | None:
@@ -216,8 +216,8 @@ class Session:
             return ()
         place = place_on_sliders(viewer.layers, viewer.dims)
         left = []
-        for layer in move(viewer.layers, system):
-            new = remade(layer, system)
+        for layer in move_layers(viewer.layers, system):
+            new = remake_labels(layer, system)
             if new is None:
                 left.append(layer.name)
                 continue
@@ -256,7 +256,7 @@ class Session:
                 for layer in layers:
                     viewer.add_layer(as_layer(layer))
 
-    def _measure(self, layer: Image, *, keep_limits: bool) -> None:
+    def _measure_contrast(self, layer: Image, *, keep_limits: bool) -> None:
         """Find a layer's contrast in a worker; what the user set meanwhile stays."""
         reference = weakref.ref(layer)
         before = tuple(layer.contrast_limits)
@@ -272,7 +272,7 @@ class Session:
             layer.contrast_limits_range = slider_range(limits, layer.dtype, found.span)
             layer.contrast_limits = limits
 
-        window_services.run(lambda: measure_contrast(data), done)
+        window_services.run_work(lambda: measure_contrast(data), done)
 
 
 _sessions: weakref.WeakKeyDictionary[Any, Session] = weakref.WeakKeyDictionary()
@@ -294,7 +294,7 @@ def show_more_channels(viewer: ViewerModel) -> None:
     picture = origin.picture if isinstance(origin, LayerOrigin) else None
     if picture is None or picture.image is not None or picture.label is not None:
         text = "Select a channel of an OME-Zarr image first."
-        window_services.show((text,), "No channel is selected.")
+        window_services.show_messages((text,), "No channel is selected.")
         return
     origins = [one.metadata.get(KEY) for one in viewer.layers]
     known = {
@@ -308,6 +308,6 @@ def show_more_channels(viewer: ViewerModel) -> None:
     wanted = list(islice(left, MOST_CHANNELS))
     if not wanted:
         text = f"{picture.name} has no other channels."
-        window_services.show((text,), "All channels are shown.")
+        window_services.show_messages((text,), "All channels are shown.")
         return
     session_of(viewer).add(image_layers(picture, shown=wanted), str(picture.node))

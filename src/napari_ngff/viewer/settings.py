@@ -24,8 +24,8 @@ __all__ = [
     "is_default_offered",
     "is_default_reader",
     "last_tool",
+    "letter_event",
     "letter_size",
-    "letters",
     "make_default_reader",
     "note_default_offered",
     "note_tool",
@@ -118,7 +118,7 @@ def _tool_note() -> Path:
 
 def version_to_write() -> str:
     """Version of OME-Zarr of new files: "0.4", "0.5" or "0.6"."""
-    return str(_get("version"))
+    return str(_get_setting("version"))
 
 
 def set_version_to_write(version: str) -> None:
@@ -129,22 +129,22 @@ def set_version_to_write(version: str) -> None:
     ValueError
         Where it is none of the three.
     """
-    _set("version", version)
+    _set_setting("version", version)
 
 
 def shards_to_write() -> bool:
     """Whether new files of 0.5 or newer join chunks into shards."""
-    return bool(_get("shards"))
+    return bool(_get_setting("shards"))
 
 
 def set_shards_to_write(shards: bool) -> None:
     """Choose it."""
-    _set("shards", shards)
+    _set_setting("shards", shards)
 
 
 def autosave_minutes() -> int:
     """Minutes between two saves of labels with unsaved edits; 0 for never."""
-    return int(_get("autosave"))
+    return int(_get_setting("autosave"))
 
 
 def set_autosave_minutes(minutes: int) -> None:
@@ -155,17 +155,17 @@ def set_autosave_minutes(minutes: int) -> None:
     ValueError
         Where they are not 0 to 120.
     """
-    _set("autosave", minutes)
+    _set_setting("autosave", minutes)
 
 
 def saves_when_moving_on() -> bool:
     """Tell whether labels are saved in silence before another field is shown."""
-    return bool(_get("moving_on"))
+    return bool(_get_setting("moving_on"))
 
 
 def set_saves_when_moving_on(saves: bool) -> None:
     """Choose whether they are; else the user is asked each time."""
-    _set("moving_on", saves)
+    _set_setting("moving_on", saves)
 
 
 def letter_size() -> int:
@@ -175,27 +175,27 @@ def letter_size() -> int:
     return int(get_settings().appearance.font_size)
 
 
-def letters() -> Any:
+def letter_event() -> Any:
     """Event of napari that tells when their size is changed."""
     from napari.settings import get_settings
 
     return get_settings().appearance.events.font_size
 
 
-def _get(name: str) -> Any:
-    group = _group()
+def _get_setting(name: str) -> Any:
+    group = _settings_group()
     return DEFAULTS[name] if group is None else getattr(group, name)
 
 
-def _set(name: str, value: Any) -> None:
-    group = _group()
+def _set_setting(name: str, value: Any) -> None:
+    group = _settings_group()
     if group is None:
         msg = f"{PLUGIN} is disabled in napari: its preferences cannot be changed."
         raise ValueError(msg)
     setattr(group, name, value)
 
 
-def _group() -> Any:
+def _settings_group() -> Any:
     """Our group of settings, followed; None where napari does not know the plugin."""
     from napari.settings import get_plugin_settings
 
@@ -206,9 +206,9 @@ def _group() -> Any:
     # napari makes another one when plugins are enabled or disabled.
     if not _followed or _followed[0] is not group:
         _followed[:] = [group]
-        group.events.connect(_tell)
+        group.events.connect(_emit_change)
     return group
 
 
-def _tell(event: Any) -> None:
+def _emit_change(event: Any) -> None:
     changed.emit(event.type, event.value)

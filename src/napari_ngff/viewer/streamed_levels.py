@@ -131,16 +131,16 @@ class StreamedView:
             if cell not in absent and intersect_boxes(area, other.box) == area:
                 if cell in other.failed:
                     self.failed[cell] = other.failed[cell]
-                self.put(cell, other.pixels[slice_inside(area, other.box)])
+                self.put_chunk(cell, other.pixels[inside(area, other.box)])
 
-    def put(self, cell: Cell, pixels: Pixels) -> None:
+    def put_chunk(self, cell: Cell, pixels: Pixels) -> None:
         """Put the true pixels of a chunk."""
         area = self.missing.get(cell)
         if area is not None:
             self.pixels[slice_inside(area, self.box)] = pixels
             del self.missing[cell]  # last: another view copies what is not missing
 
-    def retry(self) -> None:
+    def retry_failed(self) -> None:
         """Let chunks be missing again that failed a while ago."""
         before = time.monotonic() - RETRY_AFTER
         again = [cell for cell, at in tuple(self.failed.items()) if at < before]
@@ -167,19 +167,19 @@ class ImageStream:
         )
         self._views: OrderedDict[tuple[int, Box], StreamedView] = OrderedDict()
 
-    def picture(self, level: StreamedLevel, box: Box) -> Pixels:
+    def get_view(self, level: StreamedLevel, box: Box) -> Pixels:
         """Give what can be shown of a rectangle now, and have the rest read."""
         key = level.number, box
-        view = self._views.pop(key, None) or self._begin(level, box)
+        view = self._views.pop(key, None) or self._begin_view(level, box)
         self._views[key] = view
         self._forget_old()
         if not fetcher.is_showing:
-            view.retry()
+            view.retry_failed()
         if view.missing:
-            fetcher.want(self, view)
+            fetcher.fetch_view(self, view)
         return view.pixels.copy() if view.missing else view.pixels
 
-    def _begin(self, level: StreamedLevel, box: Box) -> StreamedView:
+    def _begin_view(self, level: StreamedLevel, box: Box) -> StreamedView:
         view = StreamedView(level, box)
         others = sorted(self._views.values(), key=lambda other: other.level.number)
         coarser = (other for other in others if other.level.number > level.number)
@@ -217,7 +217,7 @@ class StreamedLevel(LevelSource):
     def read(self, box: Box) -> Pixels:
         """Read a rectangle; of what napari draws, what is there."""
         if self.stream is not None and is_drawn():
-            return self.stream.picture(self, box)
+            return self.stream.get_view(self, box)
         return self.array.read(box, self.on_error)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -247,7 +247,7 @@ class PixelFetcher:
         """Whether pixels are still to come."""
         return self._running
 
-    def want(self, stream: ImageStream, view: StreamedView) -> None:
+    def fetch_view(self, stream: ImageStream, view: StreamedView) -> None:
         """Have the missing pixels of a view read; called in the main thread."""
         number, coarsest = view.level.number, len(stream.levels) - 1
         whole = box_shape(view.box)[-2:] == view.level.shape[-2:]
@@ -264,12 +264,14 @@ class PixelFetcher:
             self._wanted[key] = stream, view
         if not self._running:
             self._running = True
-            self._run()
+            self._run_loop()
 
-    def _run(self) -> None:
-        window_services.run(lambda: window_services.attempt(self._fetch), self._ended)
+    def _run_loop(self) -> None:
+        window_services.run_work(
+            lambda: window_services.attempt_work(self._fetch_view), self._end_view
+        )
 
-    def _fetch(self) -> None:
+    def _fetch_view(self) -> None:
         concurrency = max(
             (v.level.array.source.concurrency for _, v in list(self._wanted.values())),
             default=1,
@@ -302,21 +304,23 @@ class PixelFetcher:
             on_error(error)
 
         try:
-            view.put(cell, view.level.array.read(area, report))
+            view.put_chunk(cell, view.level.array.read(area, report))
         except (OMEZarrError, OSError) as error:
             # Shown empty, and reported once; or it would be asked for without an end.
             view.failed[cell] = time.monotonic()
             view.missing.pop(cell, None)
             text = error_text(error)
             window_services.run_in_main(
-                lambda: window_services.show((text,), "Image incomplete.")
+                lambda: window_services.show_messages((text,), "Image incomplete.")
             )
         now = time.monotonic()
         if now - self._shown > REDRAW_INTERVAL:
             self._shown = now
-            window_services.tell_main((self, id(stream)), lambda: self._show(stream))
+            window_services.tell_main(
+                (self, id(stream)), lambda: self._show_pixels(stream)
+            )
 
-    def _show(self, stream: ImageStream) -> None:
+    def _show_pixels(self, stream: ImageStream) -> None:
         # Nobody looks anew: a server that is down would be asked without an end.
         self.is_showing = True
         try:
@@ -324,7 +328,7 @@ class PixelFetcher:
         finally:
             self.is_showing = False
 
-    def _ended(self, failed: str | None) -> None:
+    def _end_view(self, failed: str | None) -> None:
         with self._lock:
             ended = {id(stream): stream for stream, _ in self._wanted.values()}
             todo = any(view.todo for _, view in self._wanted.values())
@@ -334,12 +338,12 @@ class PixelFetcher:
                 self._wanted.clear()
                 self._running = False
         if failed is not None:
-            window_services.show((failed,), "Image incomplete.")
+            window_services.show_messages((failed,), "Image incomplete.")
             return
         if not ended:
-            self._run()
+            self._run_loop()
         for stream in ended.values():
-            self._show(stream)
+            self._show_pixels(stream)
 
 
 fetcher = PixelFetcher()

@@ -23,32 +23,32 @@ __all__ = [
     "DISCARD",
     "LATER",
     "RESTORE",
-    "Attendant",
     "ErrorReport",
     "Runner",
-    "attempt",
+    "WindowServices",
+    "attempt_work",
     "can_ask",
     "hold_drawing",
     "is_open",
     "name_taken",
     "offer_edits",
-    "run",
+    "resolve_unsaved",
     "run_here",
     "run_in_main",
     "run_later",
+    "run_work",
     "set_attendant",
     "set_browser_host",
     "set_drawing_hold",
     "set_problem_host",
     "set_runner",
     "set_window_check",
-    "settle",
-    "show",
     "show_browser",
+    "show_messages",
     "show_problems",
     "tell_main",
-    "watch",
-    "welcome",
+    "watch_labels",
+    "watch_save",
 ]
 
 Runner = Callable[[Callable[[], Any], Callable[[Any], None]], None]
@@ -105,12 +105,12 @@ def set_runner(
     _in_main[0], _teller[0] = in_main, teller
 
 
-def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+def run_work(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
     """Do some work there; what to do with its result is called in the main thread."""
     _runner[0](work, done)
 
 
-def attempt(work: Callable[[], Any]) -> Any:
+def attempt_work(work: Callable[[], Any]) -> Any:
     """Do some work; return what it gives, or in words why it failed.
 
     Whatever fails: who waits for the answer must get one, and tell the user.
@@ -140,19 +140,19 @@ def tell_main(key: object, call: Callable[[], Any]) -> None:
     _teller[0](key, call)
 
 
-class Attendant(Protocol):
+class WindowServices(Protocol):
     """What a window does for the labels that are painted in it; in the main thread."""
 
-    def welcome(self, viewer: Any, layer: Any) -> None:
+    def watch_labels(self, viewer: Any, layer: Any) -> None:
         """Look after labels that a viewer just got."""
 
     def can_ask(self, viewer: Any) -> bool:
         """Tell whether a viewer has a window in which the user can be asked."""
 
-    def settle(self, viewer: Any, layers: Iterable[Any]) -> bool:
+    def resolve_unsaved(self, viewer: Any, layers: Iterable[Any]) -> bool:
         """Ask what to do with unsaved edits of layers that are about to go."""
 
-    def watch(self, saver: Any) -> None:
+    def watch_save(self, saver: Any) -> None:
         """Show how a save goes on, which begins now in a worker."""
 
     def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
@@ -164,10 +164,10 @@ class Attendant(Protocol):
         """Ask what to do with edits that were not saved."""
 
 
-_attendant: list[Attendant] = []
+_attendant: list[WindowServices] = []
 
 
-def set_attendant(attendant: Attendant) -> None:
+def set_attendant(attendant: WindowServices) -> None:
     """Choose who looks after labels in the windows of all sessions."""
     _attendant[:] = [attendant]
 
@@ -221,7 +221,7 @@ def show_browser(viewer: ViewerModel) -> None:
         show_in(viewer)
 
 
-def settle(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
+def resolve_unsaved(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
     """Let the user decide on unsaved edits, before layers or what they show go away.
 
     Asks Save, Keep for later, Discard or Cancel where a layer of labels has unsaved
@@ -241,7 +241,7 @@ def settle(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
         False where they shall stay.
     """
     if _attendant:
-        return _attendant[0].settle(viewer, layers)
+        return _attendant[0].resolve_unsaved(viewer, layers)
     for layer in layers:
         saver = getattr(layer, "saver", None)
         if saver is not None and layer.unsaved:
@@ -254,16 +254,16 @@ def can_ask(viewer: ViewerModel) -> bool:
     return bool(_attendant) and _attendant[0].can_ask(viewer)
 
 
-def welcome(viewer: ViewerModel, layer: Any) -> None:
+def watch_labels(viewer: ViewerModel, layer: Any) -> None:
     """Let labels be looked after that a viewer just got, or that a layer shows now."""
     if _attendant:
-        _attendant[0].welcome(viewer, layer)
+        _attendant[0].watch_labels(viewer, layer)
 
 
-def watch(saver: Any) -> None:
+def watch_save(saver: Any) -> None:
     """Show how a save goes on, if there is a window."""
     if _attendant:
-        _attendant[0].watch(saver)
+        _attendant[0].watch_save(saver)
 
 
 def name_taken(layer: Any, error: NameTakenError) -> str | None:
@@ -297,14 +297,14 @@ def offer_edits(
     return _attendant[0].offer_edits(viewer, found) if _attendant else (LATER, ())
 
 
-def notify(text: str) -> None:
+def show_notification(text: str) -> None:
     """Show one text as a notification."""
     from napari.utils.notifications import show_warning
 
     show_warning(text)
 
 
-_notifier: list[Callable[[str], None]] = [notify]
+_notifier: list[Callable[[str], None]] = [show_notification]
 
 ProblemHost = Callable[[Any, str, "tuple[Problem, ...]"], None]
 """Called with the viewer, the path of a file and what opening found wrong with it."""
@@ -325,7 +325,7 @@ def set_problem_host(notifier: Callable[[str], None], host: ProblemHost) -> None
     _notifier[0], _problem_host[:] = notifier, [host]
 
 
-def show(messages: tuple[str, ...], result: str) -> None:
+def show_messages(messages: tuple[str, ...], result: str) -> None:
     """Show messages to the user as one notification; see `notice_text`."""
     if messages:
         _notifier[0](notice_text(messages, result))
@@ -354,6 +354,6 @@ class ErrorReport:
         count = len(self._keys)
         if count == 1:
             # napari shows the first line, and the rest on a click.
-            show((str(error),), "A part of the image cannot be read.")
+            show_messages((str(error),), "A part of the image cannot be read.")
         elif str(count).strip("0") == "1":
-            show((str(error),), f"{count:,} parts of it cannot be read.")
+            show_messages((str(error),), f"{count:,} parts of it cannot be read.")

@@ -22,8 +22,8 @@ from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.pyramids.pyramid_plan import PyramidPlan
 from napari_ngff.store.pyramids.pyramid_writer import MeanReducer, PyramidWriter
-from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
-from napari_ngff.viewer.composing.composition import compose
+from napari_ngff.store.write.new_hierarchy import SINGLE, Draft
+from napari_ngff.viewer.composing.composition import compose_layers
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.settings import shards_to_write, version_to_write
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 __all__ = [
     "VERSIONS",
     "Progress",
+    "complete_path",
     "layers_to_save",
-    "named",
     "with_ending",
-    "write",
+    "write_layers",
 ]
 
 VERSIONS = ("0.4", "0.5", "0.6")
@@ -57,7 +57,7 @@ Progress = Callable[[int, int], None]
 """Told how many voxels of level 0 are written, and of how many; from any thread."""
 
 
-def write(
+def write_layers(
     path: str | Path,
     layers: Iterable[Layer | LayerData],
     *,
@@ -109,13 +109,13 @@ def write(
         Where the system refuses. There is nothing at `path` then.
     """
     tuples = [_as_tuple(layer) for layer in layers]
-    target = named(path)
+    target = complete_path(path)
     _require_place(target, tuples)
-    version, sharded = _form(target, version, shards)
+    version, sharded = _choose_form(target, version, shards)
     name = re.sub(r"(\.ome)?\.\w+$", "", target.name, flags=re.IGNORECASE)
-    writing = _PlannedWrite(compose(tuples, name), version, sharded=sharded)
-    with NewHierarchy(target, overwrite=overwrite) as draft:
-        writing.write(draft, progress, cancel)
+    writing = _PlannedWrite(compose_layers(tuples, name), version, sharded=sharded)
+    with Draft(target, overwrite=overwrite) as draft:
+        writing.write_all(draft, progress, cancel)
     return target
 
 
@@ -151,7 +151,7 @@ def with_ending(path: str | Path, ending: str) -> Path:
     return Path(text if text.lower().endswith(ENDINGS) else f"{text}{ending}")
 
 
-def named(path: str | Path) -> Path:
+def complete_path(path: str | Path) -> Path:
     """Add the ending that is missing, and make a path absolute.
 
     Raises
@@ -167,7 +167,9 @@ def named(path: str | Path) -> Path:
     return with_ending(text, ".ome.zarr")
 
 
-def _form(target: Path, version: str | None, shards: bool | None) -> tuple[str, bool]:
+def _choose_form(
+    target: Path, version: str | None, shards: bool | None
+) -> tuple[str, bool]:
     """Choose version and shards; what was asked for is not changed silently."""
     single = target.suffix.lower() == SINGLE
     if version == "0.4" and (single or shards):
@@ -233,18 +235,20 @@ class _PlannedWrite:
         # A root that is a list of labels, as sidecars are: docs/design/006.
         folder = "" if image is None else "labels"
         try:
-            levels = None if image is None else self._plan("", image)
+            levels = None if image is None else self._plan_pyramid("", image)
             if composition.labels:
                 names = [label.name for label in composition.labels]
                 self.groups[folder] = dump_labels(names, version)
             for label in composition.labels:
-                self._plan(join_key(folder, label.name), label, levels)
+                self._plan_pyramid(join(folder, label.name), label, levels)
         except ValueError as error:
             # napari takes a ValueError for a missing writer (0.9).
             raise UnsupportedError(str(error)) from error
         self.total = sum(math.prod(part.source.shape) for _, part, _ in self.parts)
 
-    def _plan(self, path: str, part: LayerPart, levels: int | None = None) -> int:
+    def _plan_pyramid(
+        self, path: str, part: LayerPart, levels: int | None = None
+    ) -> int:
         """Plan one pyramid; return its number of levels."""
         placement = part.place
         outline = PyramidPlan.choose_shapes(
@@ -261,14 +265,14 @@ class _PlannedWrite:
             part.axes,
             outline.place_levels(placement.scale, placement.translation),
             METHOD if is_label else "mean",
-            **_turned(part),
+            **_world_transform(part),
         )
         image = ImageMetadata((multiscale,), part.omero, part.label)
         self.groups[path] = dump_image(image, self.version)
         self.parts.append((path, part, outline))
         return len(outline.shapes)
 
-    def write(
+    def write_all(
         self,
         draft: NewHierarchy,
         progress: Progress | None,
@@ -290,13 +294,13 @@ class _PlannedWrite:
             for name, text in group_documents(attributes, self.version).items():
                 draft.put(f"{path}/{name}".lstrip("/"), text)
         for path, part, outline in self.parts:
-            _cascade(draft, path, part, outline, self.version).write_levels(
+            _pyramid_writer(draft, path, part, outline, self.version).write(
                 part.source, step
             )
 
 
-def _cascade(
-    draft: NewHierarchy, path: str, part: LayerPart, outline: PyramidPlan, version: str
+def _pyramid_writer(
+    draft: Draft, path: str, part: LayerPart, outline: PyramidPlan, version: str
 ) -> PyramidWriter:
     is_label = part.label is not None
     names = tuple(axis.name for axis in part.axes)
@@ -318,7 +322,7 @@ def _cascade(
     return PyramidWriter(draft, arrays, reducers, version, outline.tile)
 
 
-def _turned(part: LayerPart) -> dict[str, Any]:
+def _world_transform(part: LayerPart) -> dict[str, Any]:
     """State what leads from the intrinsic system to the world, where there is more."""
     affine = part.place.affine
     if affine is None:

@@ -15,9 +15,9 @@ from qtpy.QtWidgets import QApplication, QMainWindow, QMenu, QPushButton
 from napari_ngff.viewer.inspection import FileProblems, find_problems
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.napari_private import qt_window_of
-from napari_ngff.viewer.notices import counted, last_part
+from napari_ngff.viewer.notices import count_noun, last_part
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window_services import run, run_in_main, set_problem_host
+from napari_ngff.viewer.window_services import run_in_main, run_work, set_problem_host
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class ProblemSign(QPushButton):
         for file, known in self._known.items():
             if place.startswith(f"{file}/"):
                 found = partial(self._on_judged, file, known)
-                run(partial(find_problems, file, known), found)
+                run_work(partial(find_problems, file, known), found)
 
     def knownBelow(self, path: str) -> tuple[Problem, ...]:
         """Return what opening found wrong with the file that has a place."""
@@ -228,13 +228,13 @@ class ProblemSign(QPushButton):
 
     def showProblems(self) -> None:
         """Open the inspector where the problems are; of several files, ask which."""
-        files = [path for path, found in self._found.items() if found.count]
+        files = [path for path, found in self._found.items() if found.error_count]
         if len(files) == 1:
             self.showFile(files[0])
             return
         self._files.clear()
         for path in files:
-            count = counted(self._found[path].count, "problem")
+            count = count_noun(self._found[path].error_count, "problem")
             action = self._files.addAction(f"{last_part(path)}: {count}")
             if action is not None:
                 action.setData(path)
@@ -267,6 +267,6 @@ class ProblemSign(QPushButton):
         self._refresh()
 
     def _refresh(self) -> None:
-        total = sum(found.count for found in self._found.values())
-        self.setText(counted(total, "problem"))
+        total = sum(found.error_count for found in self._found.values())
+        self.setText(count_noun(total, "problem"))
         self.setVisible(total > 0)

@@ -8,7 +8,7 @@ from napari.utils.notifications import show_error, show_info, show_warning
 from qtpy.QtWidgets import QFileDialog
 
 from napari_ngff.errors import OMEZarrError, error_text
-from napari_ngff.viewer.notices import shorten
+from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.write_layers import layers_to_save, with_ending
 from napari_ngff.widgets.form_dialog import main_window
 from napari_ngff.widgets.saving.writing import write_in_window
@@ -44,7 +44,7 @@ def save_as(viewer: Viewer) -> None:
     except (OMEZarrError, OSError) as error:
         show_error(f"Not saved.\n{error_text(error)}")
     else:
-        show_info(f"Saved {shorten(written.name)}")
+        show_info(f"Saved {shorten_name(written.name)}")
 
 
 def ask_target(viewer: Any, title: str, name: str) -> str:

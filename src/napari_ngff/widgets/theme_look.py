@@ -71,7 +71,7 @@ class Look(QObject):
     ) -> None:
         super().__init__(widget)
         self._widget, self._viewer, self._tell = widget, viewer, tell
-        for emitter in (viewer.events.theme, settings.letters()):
+        for emitter in (viewer.events.theme, settings.letter_event()):
             # Takes out who is gone as well, which only a change would do, and few are
             # made (napari 0.9).
             emitter.disconnect(self)

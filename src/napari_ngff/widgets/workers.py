@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.errors import error_text
 from napari_ngff.store.sources.remote_source import resume, stop
-from napari_ngff.viewer.window_services import set_runner, show
+from napari_ngff.viewer.window_services import set_runner, show_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,7 +150,7 @@ def run_in_worker(
 
 
 def _show_failure(error: Exception) -> None:
-    show((error_text(error),), "Something failed in the background.")
+    show_messages((error_text(error),), "Something failed in the background.")
 
 
 @functools.cache

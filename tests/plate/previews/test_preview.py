@@ -21,7 +21,7 @@ from napari_ngff.plate.previews.preview import (
     PreviewPixels,
     PreviewPlace,
     PreviewReader,
-    composite,
+    mix_channels,
 )
 from napari_ngff.plate.previews.preview_cache import PreviewCache, clear_previews
 from napari_ngff.plate.previews.queue import PlateContrast, PreviewQueue
@@ -155,7 +155,7 @@ def test_broken_wells_do_not_stop_the_others(plate):
     (plate / "A" / "3" / "zarr.json").write_text("{")
     shutil.rmtree(plate / "A" / "3" / "0")
     queue = PreviewQueue(reader(plate), lambda: None)
-    queue.want(spots())
+    queue.request_places(spots())
     found = drain(queue, len(WELLS))
     broken = {place.path: t.error for place, t in found.items() if t.pixels is None}
     assert set(broken) == {"A/1", "A/3", "B/3"}
@@ -170,7 +170,7 @@ def test_channels_are_mixed_in_their_colours():
         PreviewChannel(2, (0, 0, 255), True),
     )
     pixels = np.array([[[0, 50, 100]], [[100, 100, 0]], [[100, 100, 100]]], "u2")
-    mixed = composite(PreviewPixels(pixels, looks), [(0, 100)] * 3)
+    mixed = mix_channels(PreviewPixels(pixels, looks), [(0, 100)] * 3)
     np.testing.assert_array_equal(mixed[0], [[0, 255, 0], [127, 255, 0], [255, 0, 0]])
 
 
@@ -184,19 +184,21 @@ def test_contrast_is_one_for_the_plate():
     """A dim well looks dim beside a bright one."""
     contrast = PlateContrast()
     dim, bright = flat(100), flat(1000)
-    assert contrast.add(dim)
-    assert contrast.add(bright)
-    shown = [composite(p, contrast.limits(p)).max() for p in (dim, bright)]
+    assert contrast.add_preview(dim)
+    assert contrast.add_preview(bright)
+    shown = [mix_channels(p, contrast.limits_of(p)).max() for p in (dim, bright)]
     assert shown[1] > 240
     assert shown[0] < 40
-    assert not contrast.add(bright), "limits that hardly move are not drawn anew"
+    assert not contrast.add_preview(bright), (
+        "limits that hardly move are not drawn anew"
+    )
 
 
 def test_contrast_of_the_file_is_kept():
     contrast = PlateContrast()
     preview = PreviewPixels(flat(7).pixels, (PreviewChannel(0, limits=(3.0, 9.0)),))
-    assert not contrast.add(preview)
-    assert contrast.limits(preview) == [(3.0, 9.0)]
+    assert not contrast.add_preview(preview)
+    assert contrast.limits_of(preview) == [(3.0, 9.0)]
 
 
 class Scripted:
@@ -220,9 +222,9 @@ def test_what_is_scrolled_away_is_not_read():
     previews = Scripted()
     queue = PreviewQueue(previews, lambda: None)
     first = [PreviewPlace(f"old{i}") for i in range(20)]
-    queue.want(first)
+    queue.request_places(first)
     until(lambda: len(previews.order) >= 2)
-    queue.want([PreviewPlace("new1"), PreviewPlace("new2")])
+    queue.request_places([PreviewPlace("new1"), PreviewPlace("new2")])
     previews.gate.release(50)
     drain(queue, 4)
     assert sorted(previews.order[:2]) == ["old0", "old1"], "a few at a time, in order"
@@ -235,9 +237,9 @@ def test_all_are_drawn_anew_when_contrast_moves():
     previews = Scripted(values)
     queue = PreviewQueue(previews, lambda: None)
     previews.gate.release(50)
-    queue.want([PreviewPlace("a")])
+    queue.request_places([PreviewPlace("a")])
     before = drain(queue, 1)[PreviewPlace("a")].pixels.max()
-    queue.want([PreviewPlace("b")])
+    queue.request_places([PreviewPlace("b")])
     found = drain(queue, 2)
     assert before == 255
     assert found[PreviewPlace("a")].pixels.max() < 40
@@ -252,14 +254,14 @@ def test_contrast_stays_one_when_others_are_wanted_meanwhile():
     def ready():
         # As the map, when it is scrolled just now; in the thread that draws.
         if later:
-            queue.want(later.pop())
+            queue.request_places(later.pop())
 
     queue = PreviewQueue(previews, ready)
     previews.gate.release(50)
-    queue.want([PreviewPlace("a")])
+    queue.request_places([PreviewPlace("a")])
     drain(queue, 1)
     later.append([PreviewPlace("c")])
-    queue.want([PreviewPlace("b")])
+    queue.request_places([PreviewPlace("b")])
     found = drain(queue, 3)
     assert found[PreviewPlace("a")].pixels.max() < 40
     queue.close()
@@ -268,7 +270,7 @@ def test_contrast_stays_one_when_others_are_wanted_meanwhile():
 def test_threads_end_when_nothing_is_wanted(samples):
     before = threading.active_count()
     queue = PreviewQueue(reader(samples / "0.5.ome.zarr"), lambda: None)
-    queue.want(spots())
+    queue.request_places(spots())
     drain(queue, len(WELLS))
     until(lambda: threading.active_count() <= before)
 
@@ -276,12 +278,12 @@ def test_threads_end_when_nothing_is_wanted(samples):
 def test_a_closed_queue_gives_nothing():
     previews = Scripted()
     queue = PreviewQueue(previews, lambda: pytest.fail("told after the end"))
-    queue.want([PreviewPlace("a"), PreviewPlace("b"), PreviewPlace("c")])
+    queue.request_places([PreviewPlace("a"), PreviewPlace("b"), PreviewPlace("c")])
     until(lambda: len(previews.order) >= 2)
     queue.close()
     previews.gate.release(9)
     until(lambda: not queue._running)
-    assert not queue.take()
+    assert not queue.take_ready()
     assert len(previews.order) == 2
 
 
@@ -297,9 +299,9 @@ def test_no_error_ends_the_others(monkeypatch):
         drawn.append(preview)
         if len(drawn) == 1:
             raise TypeError("drawing")
-        return composite(preview, limits)
+        return mix_channels(preview, limits)
 
-    monkeypatch.setattr(module, "composite", draw)
+    monkeypatch.setattr(module, "mix_channels", draw)
 
     def ready():
         raise RuntimeError("the map")
@@ -307,9 +309,9 @@ def test_no_error_ends_the_others(monkeypatch):
     previews = Scripted()
     queue = PreviewQueue(previews, ready)
     previews.gate.release(50)
-    queue.want([PreviewPlace("a")])
+    queue.request_places([PreviewPlace("a")])
     assert drain(queue, 1)[PreviewPlace("a")].error == "Unexpected TypeError: drawing"
-    queue.want([PreviewPlace("b")])
+    queue.request_places([PreviewPlace("b")])
     assert drain(queue, 1)[PreviewPlace("b")].pixels.max() == 255
     until(lambda: not queue._running)
     assert {str(one.exc_value) for one in told} == {"the map"}
@@ -402,7 +404,7 @@ def test_images_of_a_collection_have_contrast_of_their_own(tmp_path):
     write_image(tmp_path / "b.ome.zarr", "0.4", shape=(1, 128, 64))
     previews = PreviewReader(FolderSource(str(tmp_path)), alike=False)
     queue = PreviewQueue(previews, lambda: None)
-    queue.want(
+    queue.request_places(
         [
             PreviewPlace("a.ome.zarr"),
             PreviewPlace("b.ome.zarr"),

@@ -102,7 +102,7 @@ def test_blocks_add_up_exactly(tmp_path, monkeypatch):
     chunked(where, pixels, (1, 3, 16, 16))
     chunked(where / "labels" / "nuclei", labels, (2, 10, 11))
     node = open_node(str(where))
-    boxes = list(open_labelled(node, "nuclei").blocks())
+    boxes = list(open_labelled(node, "nuclei").list_blocks())
     assert len(boxes) > 20
     assert all(np.prod([b - a for a, b in box]) <= 1000 for box in boxes)
     seen = []

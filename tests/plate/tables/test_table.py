@@ -23,12 +23,12 @@ from napari_ngff.plate.tables.files import (
     table_names,
     write_frame,
 )
-from napari_ngff.plate.tables.table import AGGREGATIONS, tabulate, well_key
+from napari_ngff.plate.tables.table import AGGREGATIONS, make_table, well_key
 from plates import write_plate
 
 
 def table(**columns):
-    return tabulate(pd.DataFrame(columns), "test")
+    return make_table(pd.DataFrame(columns), "test")
 
 
 @pytest.mark.parametrize("name", ["B3", "b03", "B/3", " B-03", "B_3", "b/03", "B 3"])
@@ -56,7 +56,7 @@ def test_wells_are_found_by_any_spelling():
 
 def test_rows_and_columns_make_wells():
     letters = table(row=["A", "B"], Column=[1.0, 3.0], dose=[1, 2])
-    assert letters.on(["A/1", "B/3"]) == {"A/1": "A/1", "B/3": "B/3"}
+    assert letters.wells_of(["A/1", "B/3"]) == {"A/1": "A/1", "B/3": "B/3"}
     numbers = table(Row=[1, 2], Col=["01", "03"], dose=[1, 2])
     assert numbers.values(["A/1", "B/3"], "dose", "sum") == {"A/1": 1, "B/3": 2}
 
@@ -119,7 +119,7 @@ def test_text_is_counted_and_nothing_else():
 )
 def test_true_and_false_are_numbers(hits):
     found = table(well=["A1", "A1", "B1", "C1"], hit=hits)
-    assert found.numeric == ("hit",)
+    assert found.numeric_columns == ("hit",)
     missing = {} if hits[3] is None else {"C/1": 0}
     assert found.by_well("hit", "mean") == {"A/1": 0.5, "B/1": 1, **missing}
     assert found.by_well("hit", "median") == {"A/1": 0.5, "B/1": 1, **missing}
@@ -188,7 +188,7 @@ def test_days_of_files(tmp_path):
     for name in ("a.csv", "a.parquet", "b.parquet"):
         found = read_table(tmp_path / name)
         for text, count in {"day >= 2026-11-22": 2, "day = 2026-11-22": 1}.items():
-            kept = found.where(parse_conditions(text, found.columns))
+            kept = found.rows_where(parse_conditions(text, found.columns))
             assert len(kept) == count, (name, text)
 
 
@@ -221,7 +221,7 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "rows"), CASES)
 def test_conditions(text, rows):
-    found = tabulate(
+    found = make_table(
         pd.DataFrame(
             {
                 "well": ["A1", "A2", "A3", "A4"],
@@ -234,7 +234,7 @@ def test_conditions(text, rows):
         ),
         "test",
     )
-    kept = found.where(parse_conditions(text, found.columns))
+    kept = found.rows_where(parse_conditions(text, found.columns))
     assert kept.frame["row number"].tolist() == rows
 
 
@@ -299,14 +299,17 @@ def test_files_of_any_spreadsheet(tmp_path, text):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     found = read_table(path)
     assert found.name == "conditions"
-    assert found.values(["A/1", "B/2"], "dose", "mean") == {"A/1": 0.5, "B/2": None}
+    assert found.value_by_well(["A/1", "B/2"], "dose", "mean") == {
+        "A/1": 0.5,
+        "B/2": None,
+    }
 
 
 def test_columns_of_one_name_are_told_apart(tmp_path):
     path = tmp_path / "twice.csv"
     path.write_text("well,dose,dose ,dose\nA1,1,2,3\n")
     found = read_table(path)
-    assert found.columns == found.numeric
+    assert found.columns == found.numeric_columns
     assert [found.by_well(c, "sum") for c in found.columns] == [
         {"A/1": 1},
         {"A/1": 2},
@@ -375,7 +378,10 @@ def test_tables_of_ngio(tmp_path, backend):
     assert table_names(node) == ("conditions",)
     found = read_found(node, "conditions")
     assert set(found.columns) == {"drug", "dose"}
-    assert found.values(["A/1", "A/2"], "dose", "mean") == {"A/1": 0.5, "A/2": None}
+    assert found.value_by_well(["A/1", "A/2"], "dose", "mean") == {
+        "A/1": 0.5,
+        "A/2": None,
+    }
     field = node.child("A/1/0")
     found = read_found(field, "objects", {"well": "A/1", "field": "0"})
     assert found.region == "nuclei"

@@ -14,7 +14,7 @@ from hostile.cases import group, image
 from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import NotOMEZarrError
-from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -173,6 +173,6 @@ def test_images_of_0_4_in_a_plate_of_0_5(tmp_path):
     old = write_plate(tmp_path / "old", 2, grid=(1, 1), fields=1)
     shutil.rmtree(new / "A/1/0")
     shutil.copytree(old / "A/1/0", new / "A/1/0")
-    found = Screen(open_node(str(new))).image("A/1", "0")
+    found = PlateContents(open_node(str(new))).open_image("A/1", "0")
     expected = open_array(FolderSource(str(old)), "A/1/0/0")[...]
-    np.testing.assert_array_equal(found.array(0)[...], expected)
+    np.testing.assert_array_equal(found.open_level(0)[...], expected)

@@ -8,14 +8,14 @@ from napari.layers import Image, Labels
 from napari.utils import DirectLabelColormap
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.viewer.composing.composition import compose
+from napari_ngff.viewer.composing.composition import compose_layers
 from napari_ngff.viewer.composing.layer_axes import layer_axes, place_of
 
 PLANE = np.arange(12, dtype=np.uint16).reshape(3, 4)
 
 
 def composed(*layers, name="stem"):
-    return compose([layer.as_layer_data_tuple() for layer in layers], name)
+    return compose_layers([layer.as_layer_data_tuple() for layer in layers], name)
 
 
 def axes_of(layer):
@@ -128,11 +128,11 @@ def test_what_is_no_single_image_is_refused_with_the_reason(layers, reason):
 
 def test_layers_that_are_no_pixels_are_refused():
     with pytest.raises(UnsupportedError, match="spots is points"):
-        compose([(np.zeros((3, 2)), {"name": "spots"}, "points")], "")
+        compose_layers([(np.zeros((3, 2)), {"name": "spots"}, "points")], "")
     with pytest.raises(UnsupportedError, match="not complex128"):
-        compose([(PLANE.astype(complex), {}, "image")], "")
+        compose_layers([(PLANE.astype(complex), {}, "image")], "")
     with pytest.raises(UnsupportedError, match="no pixels"):
-        compose([(PLANE[:0], {}, "image")], "")
+        compose_layers([(PLANE[:0], {}, "image")], "")
 
 
 def test_place_of_a_turned_layer_is_that_of_napari():

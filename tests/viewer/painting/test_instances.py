@@ -8,11 +8,11 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.bridge.regions import view_region
 from napari_ngff.viewer.painting.instances import (
-    absorb,
+    cut_object,
+    join_objects,
     label_at,
     look_at,
-    neighbour,
-    split,
+    neighbour_id,
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
@@ -35,14 +35,14 @@ def shown(layer):
 
 def test_touching_objects_are_cut_at_their_neck_and_joined_again():
     layer, pixels = two_discs()
-    assert split(layer, [(30, 20), (30, 70)]).apply() == (5, 10)
+    assert cut_object(layer, [(30, 20), (30, 70)]).apply_edits() == (5, 10)
     found = shown(layer)
     np.testing.assert_array_equal(found > 0, pixels > 0)
     left, right = (np.argwhere(found == value)[:, 1] for value in (5, 10))
     assert left.max() <= 45
     assert right.min() >= 43
     assert abs(len(left) - len(right)) < 60
-    assert absorb(layer, (30, 70), 5).apply() == (10,)
+    assert join_objects(layer, (30, 70), 5).apply_edits() == (10,)
     np.testing.assert_array_equal(shown(layer), pixels)
     layer.undo()
     layer.undo()
@@ -54,8 +54,8 @@ def test_three_parts_in_a_stack():
     pixels[1:4, 5:15, 5:55] = 3
     layer = OMEZarrLabels(Canvas(pyramid(pixels, [])))
     layer.n_edit_dimensions = 3
-    found = split(layer, [(2, 10, 8), (2, 10, 30), (2, 10, 52)])
-    assert found.apply() == (3, 4, 5)
+    found = cut_object(layer, [(2, 10, 8), (2, 10, 30), (2, 10, 52)])
+    assert found.apply_edits() == (3, 4, 5)
     assert set(np.unique(shown(layer))) == {0, 3, 4, 5}
     np.testing.assert_array_equal(shown(layer) > 0, pixels > 0)
 
@@ -64,13 +64,13 @@ def test_clicks_that_mean_nothing_are_refused_and_change_nothing():
     layer, pixels = two_discs()
     for seeds in ([(0, 0), (30, 30)], [(30, 30)], [(30, 30), (3, 3)], [(30, 30)] * 2):
         with pytest.raises(ValueError, match="Click"):
-            split(layer, seeds)
+            cut_object(layer, seeds)
     for at in ((0, 0), (30, 30), (-1, 4), (60, 0)):
         with pytest.raises(ValueError, match="Click"):
-            absorb(layer, at, 5)
+            join_objects(layer, at, 5)
     layer.spared = (9,)
     with pytest.raises(ValueError, match="locked"):
-        absorb(layer, (3, 3), 5)
+        join_objects(layer, (3, 3), 5)
     np.testing.assert_array_equal(shown(layer), pixels)
     assert label_at(layer, (3, 3)) == 9
 
@@ -79,9 +79,9 @@ def test_one_goes_from_object_to_object():
     layer, _ = two_discs()
     ids = known_ids(layer.canvas)
     assert ids.tolist() == [5, 9]
-    assert [neighbour(ids, value, 1) for value in (0, 5, 7, 9)] == [5, 9, 9, 5]
-    assert [neighbour(ids, value, -1) for value in (0, 5, 7, 9)] == [9, 9, 5, 5]
-    assert neighbour(ids[:0], 5, 1) is None
+    assert [neighbour_id(ids, value, 1) for value in (0, 5, 7, 9)] == [5, 9, 9, 5]
+    assert [neighbour_id(ids, value, -1) for value in (0, 5, 7, 9)] == [9, 9, 5, 5]
+    assert neighbour_id(ids[:0], 5, 1) is None
 
 
 def test_an_object_is_brought_into_view():

@@ -10,8 +10,8 @@ from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.placing.move_layers import move
-from napari_ngff.viewer.placing.system_views import choices
+from napari_ngff.viewer.placing.move_layers import move_layers
+from napari_ngff.viewer.placing.system_views import list_choices
 from napari_ngff.viewer.session import session_of
 from scenes import (
     NM,
@@ -41,7 +41,7 @@ def messages(monkeypatch):
 def opened(folder):
     """Show a folder in a viewer; returns its layers by name."""
     viewer = ViewerModel()
-    for data in reader.read(str(folder)):
+    for data in reader.read_paths(str(folder)):
         viewer.add_layer(Layer.create(*data))
     return viewer, {layer.name: layer for layer in viewer.layers}
 
@@ -338,7 +338,7 @@ def test_labels_follow_their_link_in_either_direction(tmp_path, messages, backwa
     for index in ((0, 0), (3, 1)):
         y, x = 2 * index[0] + 4, 2 * index[1] + 6
         assert value_at(layers["cells"], y, x) == ids[index]
-    left = move(layers.values(), Reference(name="atlas"))
+    left = move_layers(layers.values(), Reference(name="atlas"))
     assert left == ()
     for index in ((0, 0), (3, 1)):
         y, x = 2 * index[0] + 4, 2 * index[1] + 6
@@ -363,7 +363,7 @@ def test_labels_askew_on_their_image(tmp_path, messages):
     for index in ((0, 0), (3, 1)):
         at = np.array([[0.6, 0.8], [-0.8, 0.6]]) @ index
         assert value_at(layers["cells"], *at) == ids[index]
-    assert move(layers.values(), Reference(name="atlas")) == ()
+    assert move_layers(layers.values(), Reference(name="atlas")) == ()
     for index in ((0, 0), (3, 1)):
         at = np.array([[0.6, 0.8], [-0.8, 0.6]]) @ index
         assert value_at(layers["cells"], *np.array(SHEAR) @ (*at, 1)) == ids[index]
@@ -452,12 +452,12 @@ def test_permuted_volumes_are_sliced_along_the_sliders(tmp_path, messages):
     )
     viewer, layers = opened(tmp_path)
     (layer,) = layers.values()
-    assert move([layer], Reference(name="turned")) == ()
+    assert move_layers([layer], Reference(name="turned")) == ()
     assert layer.data.shape == (5, 3, 4)
     assert units(layer) == [NM] * 3
     viewer.dims.set_point(0, 4)
     np.testing.assert_array_equal(layer._slice.image.raw, pixels[:, :, 4])
-    assert move([layer], Reference(name="physical")) == ()
+    assert move_layers([layer], Reference(name="physical")) == ()
     assert layer.data.shape == (3, 4, 5)
     assert units(layer) == [UM] * 3
 
@@ -554,12 +554,12 @@ def test_a_bent_image_takes_its_labels_and_channels_along(tmp_path, messages):
     labelled(tmp_path, {"cells": ("yx", ids, {})})
     _, layers = opened(tmp_path)
     names = [name for name in layers if name != "cells"]
-    assert move(layers.values(), Reference(name="atlas")) == ()
+    assert move_layers(layers.values(), Reference(name="atlas")) == ()
     for i, name in enumerate(names):
         assert value_at(layers[name], 3, 4) == pixels[i, 3, 4]
         assert value_at(layers[name], 12, 4) == pixels[i, 12, 6]
     assert value_at(layers["cells"], 12, 4) == ids[12, 6]
-    assert move(layers.values(), Reference(name="physical")) == ()
+    assert move_layers(layers.values(), Reference(name="physical")) == ()
     assert value_at(layers["cells"], 12, 4) == ids[12, 4]
 
 
@@ -575,7 +575,7 @@ def test_painted_labels_are_made_anew_where_their_data_change(tmp_path, messages
     ids = numbered(16, 16, dtype="u4")
     labelled(tmp_path, {"cells": ("yx", ids, {})})
     viewer = ViewerModel()
-    for data in reader.read(str(tmp_path)):
+    for data in reader.read_paths(str(tmp_path)):
         viewer.add_layer(as_layer(data))
     session = session_of(viewer)
     viewer.layers[1].opacity = 0.3
@@ -606,7 +606,7 @@ def test_choices_tell_which_images_cannot_come_along(tmp_path, messages):
     for name in "ab":
         image(tmp_path / name, "yx", numbered(4, 5))
     _, layers = opened(tmp_path)
-    found = choices([layers[n].metadata[KEY].picture for n in "ab"])
+    found = list_choices([layers[n].metadata[KEY].picture for n in "ab"])
     assert found == {
         Reference("", "world"): (True, False),
         Reference("a", "physical"): (True, False),

@@ -15,7 +15,7 @@ from napari_ngff.metadata.model import Reference
 from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.store.write import folder_transaction, write_file
 from napari_ngff.viewer import reader
-from napari_ngff.viewer.placing.move_layers import move
+from napari_ngff.viewer.placing.move_layers import move_layers
 from napari_ngff.viewer.placing.user_alignment import save_alignment
 from napari_ngff.viewer.session import session_of
 
@@ -78,7 +78,7 @@ def ome_of(folder):
 
 
 def opened(folder):
-    return [Layer.create(*data) for data in reader.read(str(folder))]
+    return [Layer.create(*data) for data in reader.read_paths(str(folder))]
 
 
 def worlds(layer):
@@ -111,7 +111,7 @@ def test_a_turned_layer_is_a_system_of_its_image(tmp_path):
 
     again = opened(folder)[1]
     assert not np.allclose(worlds(again), worlds(layer))
-    assert move([again], Reference(name="aligned")) == ()
+    assert move_layers([again], Reference(name="aligned")) == ()
     np.testing.assert_allclose(worlds(again), worlds(layer))
 
 
@@ -135,11 +135,11 @@ def test_a_layer_in_another_system_is_saved_from_the_intrinsic_one(tmp_path):
     layer.affine = TURN
     save_alignment(layer, "first")
     layer = opened(folder)[0]
-    move([layer], Reference(name="first"))
+    move_layers([layer], Reference(name="first"))
     layer.affine = TURN @ np.asarray(layer.affine)
     save_alignment(layer, "second")
     again = opened(folder)[0]
-    move([again], Reference(name="second"))
+    move_layers([again], Reference(name="second"))
     np.testing.assert_allclose(worlds(again), worlds(layer))
 
 

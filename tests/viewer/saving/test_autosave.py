@@ -13,7 +13,7 @@ from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import autosave as module
-from napari_ngff.viewer.saving.autosave import Autosave
+from napari_ngff.viewer.saving.autosave import AutoSaver
 from napari_ngff.viewer.settings import set_autosave_minutes
 
 
@@ -41,42 +41,42 @@ def stored(folder, name="nuclei"):
 
 
 def test_what_is_unsaved_for_so_long_is_saved(viewer, folder, told):
-    layer, autosave = viewer.layers["nuclei"], Autosave(viewer)
+    layer, autosave = viewer.layers["nuclei"], AutoSaver(viewer)
     layer.paint((0, 20, 20), 77)
-    autosave.look(1000)
-    autosave.look(1299)
+    autosave.save_due(1000)
+    autosave.save_due(1299)
     assert layer.unsaved
-    autosave.look(1300)
+    autosave.save_due(1300)
     assert not layer.unsaved
     assert (stored(folder) == 77).any()
     assert told == []
     # From the next edit on it begins anew.
-    autosave.look(1500)
+    autosave.save_due(1500)
     layer.paint((0, 40, 40), 78)
-    autosave.look(1600)
-    autosave.look(1899)
+    autosave.save_due(1600)
+    autosave.save_due(1899)
     assert layer.unsaved
-    autosave.look(1900)
+    autosave.save_due(1900)
     assert not layer.unsaved
 
 
 def test_nothing_happens_where_it_is_off(viewer):
     set_autosave_minutes(0)
-    layer, autosave = viewer.layers["nuclei"], Autosave(viewer)
+    layer, autosave = viewer.layers["nuclei"], AutoSaver(viewer)
     layer.paint((0, 20, 20), 77)
-    autosave.look(0)
-    autosave.look(1e6)
+    autosave.save_due(0)
+    autosave.save_due(1e6)
     assert layer.unsaved
 
 
 def test_a_stroke_is_never_cut(viewer):
-    layer, autosave = viewer.layers["nuclei"], Autosave(viewer)
+    layer, autosave = viewer.layers["nuclei"], AutoSaver(viewer)
     with layer.block_history():
         layer.paint((0, 20, 20), 77)
-        autosave.look(0)
-        autosave.look(1000)
+        autosave.save_due(0)
+        autosave.save_due(1000)
         assert layer.unsaved
-    autosave.look(1001)
+    autosave.save_due(1001)
     assert not layer.unsaved
 
 
@@ -84,17 +84,17 @@ def test_a_failure_is_told_once_until_it_is_mended(viewer, folder, told, monkeyp
     def full(self, *_):
         raise OSError(28, "No space left on device")
 
-    layer, autosave = viewer.layers["nuclei"], Autosave(viewer)
+    layer, autosave = viewer.layers["nuclei"], AutoSaver(viewer)
     layer.paint((0, 20, 20), 77)
     with monkeypatch.context() as patched:
         patched.setattr(
             "napari_ngff.store.arrays.array_writer.ArrayWriter.update_cells", full
         )
         for minute in range(30):
-            autosave.look(60 * minute)
+            autosave.save_due(60 * minute)
     assert len(told) == 1
     assert "No space left" in told[0]
-    autosave.look(60 * 35)
+    autosave.save_due(60 * 35)
     assert not layer.unsaved
     assert len(told) == 1
 
@@ -104,14 +104,14 @@ def test_new_labels_whose_name_is_taken_ask_nothing(viewer, folder, told):
     layers = [viewer.add_layer(new_labels(image, name)) for name in ("mine", "yours")]
     layers[1].name = "mine"
     layers[1].name = "yours"
-    autosave = Autosave(viewer)
+    autosave = AutoSaver(viewer)
     for layer in layers:
         layer.paint((0, 20, 20), 5)
     before = stored(folder, "nuclei")
     viewer.layers["nuclei"].name = "other"
     layers[1].name = "nuclei"
-    autosave.look(0)
-    autosave.look(300)
+    autosave.save_due(0)
+    autosave.save_due(300)
     assert (stored(folder, "mine") == 5).any()
     assert (stored(folder, "nuclei") == before).all()
     assert len(told) == 1
@@ -133,15 +133,15 @@ def test_a_large_archive_is_left_alone_and_that_is_told_once(
     layer.paint((0, 20, 20)[-layer.ndim :], 77)
     monkeypatch.setattr(module, "LARGE", path.stat().st_size)
     monkeypatch.setattr(module, "show_info", told.append)
-    before, autosave = path.read_bytes(), Autosave(model)
+    before, autosave = path.read_bytes(), AutoSaver(model)
     for now in (0, 300, 600, 900):
-        autosave.look(now)
+        autosave.save_due(now)
     assert layer.unsaved
     assert path.read_bytes() == before
     (text,) = told
     assert "MB of cells.ozx" in text
     assert "Ctrl+S" in text
     monkeypatch.setattr(module, "LARGE", path.stat().st_size + 1)
-    autosave.look(1200)
+    autosave.save_due(1200)
     assert not layer.unsaved
     assert path.read_bytes() != before

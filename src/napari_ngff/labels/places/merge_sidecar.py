@@ -172,7 +172,7 @@ def _choose_labels(
 def _open_image(label: Node, given: str | os.PathLike[str] | None, alone: bool) -> Node:
     """Open the image to which a label image belongs.
 
-    Where all label images are `alone`, of one image, that may be any that is given.
+    Where `alone`, all label images are of one image: then any given image will do.
     """
     below = image_path(label)
     if given is not None:

@@ -36,7 +36,7 @@ __all__ = [
     "PreviewPlace",
     "PreviewReader",
     "TooLargeError",
-    "composite",
+    "mix_channels",
 ]
 
 SIDE = 64
@@ -194,11 +194,13 @@ class PreviewReader:
         cache = self._cache
         summary = "" if self.alike else pattern.summary
         if cache is None:
-            pixels, _ = self._pixels(self._source, place, pattern)
+            pixels, _ = self._read_pixels(self._source, place, pattern)
             return PreviewPixels(pixels, pattern.looks[: len(pixels)], summary)
-        with cache.entry(self._source, f"{place.path} {place.well} {pattern}") as entry:
+        with cache.open_entry(
+            self._source, f"{place.path} {place.well} {pattern}"
+        ) as entry:
             if entry.pixels is None:
-                entry.pixels, direct = self._pixels(entry.source, place, pattern)
+                entry.pixels, direct = self._read_pixels(entry.source, place, pattern)
                 # What zarr-python reads for us is not seen, so not known to change.
                 entry.keep = direct
             looks = pattern.looks[: len(entry.pixels)]
@@ -206,14 +208,14 @@ class PreviewReader:
 
     def _pattern_for(self, place: PreviewPlace) -> PreviewPattern:
         if not self.alike:
-            return self._find(self._source, place)
+            return self._read_image(self._source, place)
         with self._lock:  # the others wait for the first, and read less for it
             # That of a field does not say which field of a well is shown.
             if self._pattern is None or (place.well and not self._pattern.field):
-                self._pattern = self._find(self._source, place)
+                self._pattern = self._read_image(self._source, place)
             return self._pattern
 
-    def _find(self, source: Source, place: PreviewPlace) -> PreviewPattern:
+    def _read_image(self, source: Source, place: PreviewPlace) -> PreviewPattern:
         """Read the metadata of an image."""
         node = read_node(Location(source, place.path), self._zarr_format)
         field = ""
@@ -237,13 +239,13 @@ class PreviewReader:
         return PreviewPattern(
             field,
             multiscale.levels[number].path,
-            _fractions(multiscale.axis_names, full, omero),
+            _choose_plane(multiscale.axis_names, full, omero),
             channel,
-            _looks(omero, count),
-            _summary(multiscale.axis_names, pyramid.levels[0]),
+            _choose_channels(omero, count),
+            _describe_pattern(multiscale.axis_names, pyramid.levels[0]),
         )
 
-    def _pixels(
+    def _read_pixels(
         self, source: Source, place: PreviewPlace, pattern: PreviewPattern
     ) -> tuple[Pixels, bool]:
         """Read and reduce a plane, "cyx", as the pattern or the image itself says."""
@@ -254,14 +256,14 @@ class PreviewReader:
         except NodeNotFoundError:
             array = None
         if array is None or array.ndim != len(pattern.fractions):
-            pattern = self._find(source, place)
+            pattern = self._read_image(source, place)
             parts = (place.path, pattern.field, pattern.level)
             path = "/".join(part for part in parts if part)
             array = open_array(source, path)  # perhaps of another format than the plate
-        return reduced(array, pattern), array.direct
+        return reduce_channels(array, pattern), array.direct
 
 
-def reduced(array: ChunkedArray, pattern: PreviewPattern) -> Pixels:
+def reduce_channels(array: ChunkedArray, pattern: PreviewPattern) -> Pixels:
     """Read the channels of one plane, each as the means of blocks.
 
     Raises
@@ -308,7 +310,7 @@ def block_means(plane: Pixels) -> Pixels:
     return means.astype(np.uint8 if plane.dtype.kind == "b" else plane.dtype)
 
 
-def composite(preview: PreviewPixels, limits: Sequence[Limits]) -> Pixels:
+def mix_channels(preview: PreviewPixels, limits: Sequence[Limits]) -> Pixels:
     """Mix the channels of a thumbnail.
 
     Parameters
@@ -333,7 +335,7 @@ def composite(preview: PreviewPixels, limits: Sequence[Limits]) -> Pixels:
     return np.minimum(out, 255).astype(np.uint8)
 
 
-def _summary(names: Sequence[str], level: ArraySource) -> str:
+def _describe_pattern(names: Sequence[str], level: ArraySource) -> str:
     sizes = {name.lower(): n for name, n in zip(names, level.shape, strict=True)}
     height, width = level.shape[-2:]
     parts = [f"{width} \N{MULTIPLICATION SIGN} {height}"]
@@ -346,7 +348,7 @@ def _summary(names: Sequence[str], level: ArraySource) -> str:
     return ", ".join([*parts, str(level.dtype)])
 
 
-def _fractions(
+def _choose_plane(
     names: Sequence[str], shape: Sequence[int], omero: Omero | None
 ) -> tuple[float, ...]:
     """Choose the plane: that of ``rdefs``, else the middle z of the first t."""
@@ -361,7 +363,7 @@ def _fractions(
     return tuple(found)
 
 
-def _looks(omero: Omero | None, count: int) -> tuple[PreviewChannel, ...]:
+def _choose_channels(omero: Omero | None, count: int) -> tuple[PreviewChannel, ...]:
     """Choose the channels to be mixed, and their colours."""
     given = list(omero.channels) if omero is not None else []
     channels = (given + [Channel()] * count)[:count]

@@ -55,7 +55,7 @@ def clear_previews(folder: Path | None = None) -> int:
         Bytes freed.
     """
     freed = 0
-    for path, size, _ in entries(folder or preview_folder()):
+    for path, size, _ in list_entries(folder or preview_folder()):
         with contextlib.suppress(OSError):
             os.unlink(path)
             freed += size
@@ -103,7 +103,7 @@ class PreviewCache:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def entry(self, source: Source, name: str) -> Iterator[CacheEntry]:
+    def open_entry(self, source: Source, name: str) -> Iterator[CacheEntry]:
         """Look a thumbnail up; what the caller sets is kept when the block ends.
 
         Nothing is kept of a store in memory, whose name tells it from no other.
@@ -117,15 +117,15 @@ class PreviewCache:
         """
         key = sha256(f"{FORMAT} {source.name} {name}".encode()).hexdigest()
         path = self.folder / f"{key}{SUFFIX}"
-        pixels = self._load(path, source)
+        pixels = self._load_entry(path, source)
         reads = ReadLog(source)
         entry = CacheEntry(reads, pixels)
         yield entry
         state = state_of(reads)
         if pixels is None and entry.pixels is not None and entry.keep and state:
-            self._keep(path, entry.pixels, state)
+            self._keep_entry(path, entry.pixels, state)
 
-    def _load(self, path: Path, source: Source) -> np.ndarray[Any, Any] | None:
+    def _load_entry(self, path: Path, source: Source) -> np.ndarray[Any, Any] | None:
         try:
             data = path.read_bytes()
             header, _, rest = data.partition(b"\n")
@@ -142,7 +142,7 @@ class PreviewCache:
         found: np.ndarray[Any, Any] = pixels
         return found
 
-    def _keep(self, path: Path, pixels: np.ndarray[Any, Any], state: Any) -> None:
+    def _keep_entry(self, path: Path, pixels: np.ndarray[Any, Any], state: Any) -> None:
         buffer = BytesIO()
         buffer.write(json.dumps(state).encode() + b"\n")
         np.save(buffer, pixels, allow_pickle=False)
@@ -155,18 +155,18 @@ class PreviewCache:
                 file.write(buffer.getbuffer())
         except OSError:  # a full or a read-only disk: looking goes on
             return
-        self._shrink(buffer.tell())
+        self._shrink_cache(buffer.tell())
 
-    def _shrink(self, added: int) -> None:
+    def _shrink_cache(self, added: int) -> None:
         """Delete what was not used for longest, down to nine tenths of the limit."""
         with self._lock:
             if self._size is None:
-                self._size = sum(size for _, size, _ in entries(self.folder))
+                self._size = sum(size for _, size, _ in list_entries(self.folder))
             else:
                 self._size += added
             if self._size <= self._limit:
                 return
-            found = sorted(entries(self.folder), key=lambda entry: entry[2])
+            found = sorted(list_entries(self.folder), key=lambda entry: entry[2])
             self._size = sum(size for _, size, _ in found)
             for path, size, _ in found:
                 if self._size <= self._limit * 0.9:
@@ -176,7 +176,7 @@ class PreviewCache:
                 self._size -= size
 
 
-def entries(folder: Path) -> list[tuple[str, int, float]]:
+def list_entries(folder: Path) -> list[tuple[str, int, float]]:
     """Path, size in bytes and time of last use of everything that is kept."""
     found = []
     with contextlib.suppress(OSError), os.scandir(folder) as items:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import error_text, may_pass
-from napari_ngff.plate.previews.preview import TooLargeError, composite
+from napari_ngff.plate.previews.preview import TooLargeError, mix_channels
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, go_on_after_error
 
@@ -75,7 +75,7 @@ class PlateContrast:
         self._count = 0
         self._found: dict[int, Limits] = {}
 
-    def add(self, preview: PreviewPixels) -> bool:
+    def add_preview(self, preview: PreviewPixels) -> bool:
         """Take a thumbnail into account; tell whether limits have moved."""
         if self._count >= SAMPLED:
             return False
@@ -89,16 +89,16 @@ class PlateContrast:
                 missing |= look.index not in self._found
         if not missing and self._count & (self._count - 1):
             return False
-        return self._update()
+        return self._update_limits()
 
-    def limits(self, preview: PreviewPixels) -> list[Limits]:
+    def limits_of(self, preview: PreviewPixels) -> list[Limits]:
         """Contrast of each channel of a thumbnail, in intensity."""
         return [
             look.limits or self._found.get(look.index, (0.0, 1.0))
             for look in preview.looks
         ]
 
-    def _update(self) -> bool:
+    def _update_limits(self) -> bool:
         moved = False
         for index, samples in self._samples.items():
             pixels = np.concatenate(samples)
@@ -145,7 +145,7 @@ class PreviewQueue:
         self._out: dict[PreviewPlace, WellThumbnail] = {}
         self._closed = False
 
-    def want(self, places: Iterable[PreviewPlace]) -> None:
+    def request_places(self, places: Iterable[PreviewPlace]) -> None:
         """Ask for thumbnails, the most urgent first; forget what was asked before.
 
         What is being read is finished. When contrast moves, all that were given come
@@ -154,21 +154,21 @@ class PreviewQueue:
         with self._lock:
             if self._closed:
                 return
-            wanted = [*places, *self._outdated()]
+            wanted = [*places, *self._list_outdated()]
             self._wanted = deque(
                 place for place in dict.fromkeys(wanted) if place not in self._reading
             )
             for _ in range(min(self._workers - self._running, len(self._wanted))):
                 self._running += 1
                 threading.Thread(
-                    target=self._work, name="napari-ngff-preview", daemon=True
+                    target=self._work_loop, name="napari-ngff-preview", daemon=True
                 ).start()
 
-    def _outdated(self) -> list[PreviewPlace]:
+    def _list_outdated(self) -> list[PreviewPlace]:
         """List what was given with another contrast than the others have now."""
         return [p for p, version in self._drawn.items() if version != self._version]
 
-    def take(self) -> dict[PreviewPlace, WellThumbnail]:
+    def take_ready(self) -> dict[PreviewPlace, WellThumbnail]:
         """Return what was made since the last call."""
         with self._lock:
             out, self._out = self._out, {}
@@ -182,11 +182,11 @@ class PreviewQueue:
             self._out.clear()
             self._loaded.limit = 0
 
-    def _work(self) -> None:
-        while (place := self._next()) is not None:
+    def _work_loop(self) -> None:
+        while (place := self._next_place()) is not None:
             try:
                 preview = self._loaded.get(place) or self._reader.read(place)
-                thumbnail, version = self._draw(place, preview)
+                thumbnail, version = self._draw_thumbnail(place, preview)
             except TooLargeError as error:
                 thumbnail, version = WellThumbnail(None, "", str(error)), self._version
             except Exception as error:  # noqa: BLE001
@@ -195,10 +195,10 @@ class PreviewQueue:
                 text, passing = error_text(error), may_pass(error)
                 thumbnail = WellThumbnail(None, text, passing=passing)
                 version = self._version
-            if self._give(place, thumbnail, version):
+            if self._hand_over(place, thumbnail, version):
                 go_on_after_error(self._ready)
 
-    def _next(self) -> PreviewPlace | None:
+    def _next_place(self) -> PreviewPlace | None:
         with self._lock:
             if not self._wanted or self._closed:
                 self._running -= 1
@@ -207,24 +207,26 @@ class PreviewQueue:
             self._reading.add(wanted)
             return wanted
 
-    def _draw(
+    def _draw_thumbnail(
         self, place: PreviewPlace, preview: PreviewPixels
     ) -> tuple[WellThumbnail, int]:
         self._loaded.put(place, preview, preview.pixels.nbytes)
         contrast = self._contrast if self._reader.alike else PlateContrast()
         with self._lock:
-            moved = place not in self._drawn and contrast.add(preview)
+            moved = place not in self._drawn and contrast.add_preview(preview)
             if moved and self._reader.alike:
                 self._version += 1
                 # Those given before come again, after all that is wanted.
                 waiting = {place, *self._wanted}
-                self._wanted.extend(p for p in self._outdated() if p not in waiting)
-            limits = contrast.limits(preview)
+                self._wanted.extend(
+                    p for p in self._list_outdated() if p not in waiting
+                )
+            limits = contrast.limits_of(preview)
             version = self._drawn[place] = self._version
-        picture = WellThumbnail(composite(preview, limits), "", preview.summary)
+        picture = WellThumbnail(mix_channels(preview, limits), "", preview.summary)
         return picture, version
 
-    def _give(
+    def _hand_over(
         self, place: PreviewPlace, thumbnail: WellThumbnail, version: int
     ) -> bool:
         """Keep a thumbnail until it is taken; tell whether it is the first."""

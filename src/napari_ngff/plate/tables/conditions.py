@@ -65,7 +65,7 @@ class ColumnCondition:
     operator: str
     value: str
 
-    def met(self, frame: Any) -> Any:
+    def rows_meeting(self, frame: Any) -> Any:
         """Tell which rows meet it; those whose value is missing never do.
 
         Numbers are compared as numbers, text without regard to case, dates as
@@ -115,7 +115,7 @@ class ColumnCondition:
         raise ValueError(msg)
 
     def _met_by_numbers(self, column: Any) -> Any:
-        value = self._number(column)
+        value = self._compare_numbers(column)
         equal = column == value
         if column.dtype.kind == "f" and value % 1 > 0:
             equal |= (column - value).abs() <= EQUAL * abs(value)
@@ -129,7 +129,7 @@ class ColumnCondition:
         }
         return tests[self.operator]()
 
-    def _number(self, column: Any) -> float:
+    def _compare_numbers(self, column: Any) -> float:
         word = WORDS.get(self.value.casefold())
         if word is not None and column.dtype.kind == "b":
             return word
@@ -189,15 +189,17 @@ def parse_conditions(text: str, columns: Sequence[str]) -> tuple[ColumnCondition
                 f"{part!r} is not a test. Write a column, one of {' '.join(OPERATORS)}"
             )
             raise ValueError(f"{msg}, and a value: area > 200.")
-        name = _bare(test["column"])
+        name = _strip_quotes(test["column"])
         column = name if name in columns else known.get(name.casefold())
         if column is None:
             msg = f"There is no column {name!r}; there are {', '.join(columns)}."
             raise ValueError(msg)
         operator = test["op"].lower().replace("==", "=")
-        conditions.append(ColumnCondition(column, operator, _bare(test["value"])))
+        conditions.append(
+            ColumnCondition(column, operator, _strip_quotes(test["value"]))
+        )
     return tuple(conditions)
 
 
-def _bare(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     return (text[1:-1] if QUOTED.fullmatch(text) else text).strip()

@@ -55,10 +55,10 @@ def as_dates(texts: Iterable[str], value: str) -> tuple[list[str], str] | None:
         zones.add(match["zone"])
         time = match["time"] or ""
         dates.append(f"{match['day']}t{time}{MIDNIGHT[len(time) :]}"[: len(kept)])
-    return (dates, kept) if len({_offset(zone) for zone in zones}) <= 1 else None
+    return (dates, kept) if len({_zone_offset(zone) for zone in zones}) <= 1 else None
 
 
-def _offset(zone: str | None) -> str:
+def _zone_offset(zone: str | None) -> str:
     if zone is None or zone == "z":
         return "+0000" if zone else ""
     return f"{zone.replace(':', '')}00"[:5]

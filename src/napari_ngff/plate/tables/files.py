@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, NodeNotFoundError, UnsupportedError
-from napari_ngff.plate.tables.table import LABEL, WELL, tabulate
+from napari_ngff.plate.tables.table import LABEL, WELL, make_table
 from napari_ngff.store.arrays.zarr_adapter import SourceStore
 from napari_ngff.store.write.write_file import replace_when_done, require_writable
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.plate.tables.table import Table
+    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
 
 __all__ = [
@@ -51,7 +51,7 @@ NO_PARQUET = "Tables in Parquet need pyarrow. Run: pip install 'napari-ngff[tabl
 NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"
 
 
-def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> Table:
+def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> WellTable:
     """Read a file with one row per well, field or object.
 
     Text with commas, semicolons or tabs between columns; with the latter two numbers
@@ -73,20 +73,20 @@ def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> Table:
     """
     where = Path(path)
     raw = where.read_bytes()
-    read = _parquet if where.suffix.lower() == ".parquet" else _text_frame
+    read = _read_parquet if where.suffix.lower() == ".parquet" else _text_frame
     frame = read(raw, str(where))
     try:
-        return tabulate(frame, where.stem)
+        return make_table(frame, where.stem)
     except CorruptDataError:
         if not alone:
             raise
-        return tabulate(frame, where.stem, {WELL: ""})
+        return make_table(frame, where.stem, {WELL: ""})
 
 
 def _text_frame(raw: bytes, where: str) -> Any:
     import pandas as pd
 
-    text = _decoded(raw).lstrip("\r\n ")
+    text = _decode_text(raw).lstrip("\r\n ")
     first, _, rest = text.partition("\n")
     hint = HINT.fullmatch(first)
     header = QUOTED.sub("", first)
@@ -105,7 +105,7 @@ def _text_frame(raw: bytes, where: str) -> Any:
     return frame if separator == "," else _with_points(frame)
 
 
-def _decoded(raw: bytes) -> str:
+def _decode_text(raw: bytes) -> str:
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16", "replace")
     try:
@@ -144,7 +144,7 @@ def _with_points(frame: Any) -> Any:
     return frame
 
 
-def _parquet(raw: bytes, where: str) -> Any:
+def _read_parquet(raw: bytes, where: str) -> Any:
     import pandas as pd
 
     if find_spec("pyarrow") is None:
@@ -204,10 +204,10 @@ def find_table(node: Node, name: str) -> tuple[Any, str]:
 
 def _frame_of(group: Node, backend: str) -> Any:
     if "anndata" in backend:
-        return _anndata(group)
+        return _read_anndata(group)
     if "json" in backend:
-        return _json(group)
-    for kind, read in (("csv", _text_frame), ("parquet", _parquet)):
+        return _read_json(group)
+    for kind, read in (("csv", _text_frame), ("parquet", _read_parquet)):
         if kind in backend:
             place = group.location
             raw = place.source.get(place.object_key(f"table.{kind}"))
@@ -219,7 +219,7 @@ def _frame_of(group: Node, backend: str) -> Any:
     raise UnsupportedError(msg)
 
 
-def _json(group: Node) -> Any:
+def _read_json(group: Node) -> Any:
     import pandas as pd
 
     content: JSON = group.child("table").attributes
@@ -230,7 +230,7 @@ def _json(group: Node) -> Any:
         raise CorruptDataError(msg) from error
 
 
-def _anndata(group: Node) -> Any:
+def _read_anndata(group: Node) -> Any:
     """Join what AnnData keeps of objects: ``obs``, and ``X`` with its names."""
     import pandas as pd
     import zarr
@@ -257,10 +257,12 @@ def _anndata(group: Node) -> Any:
     return frame.reset_index(drop=frame.index.name in frame.columns)
 
 
-def read_found(node: Node, name: str, place: Mapping[str, str] | None = None) -> Table:
-    """Read one of `table_names` as a `Table`; see `find_table` and `tabulate`."""
+def read_found(
+    node: Node, name: str, place: Mapping[str, str] | None = None
+) -> WellTable:
+    """Read one of `table_names` as a `WellTable`; see `find_table` and `make_table`."""
     frame, region = find_table(node, name)
-    return tabulate(frame, name, place, region)
+    return make_table(frame, name, place, region)
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
@@ -280,7 +282,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
         raise UnsupportedError(msg, remedy="Name it so.")
     if suffix == ".parquet" and find_spec("pyarrow") is None:
         raise UnsupportedError(NO_PARQUET)
-    with _places(where):
+    with _name_path(where):
         require_writable(where)
 
 
@@ -296,7 +298,7 @@ def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
     """
     check_target(path)
     where = Path(path)
-    with _places(where), replace_when_done(where) as aside:
+    with _name_path(where), written_aside(where) as aside:
         if where.suffix.lower() != ".parquet":
             frame.to_csv(aside, index=False)
         else:
@@ -308,7 +310,7 @@ def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def _places(where: Path) -> Iterator[None]:
+def _name_path(where: Path) -> Iterator[None]:
     """Name the place of a table where it cannot be written.
 
     Raises

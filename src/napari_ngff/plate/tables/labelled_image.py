@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
-from napari_ngff.plate.tables.statistics import LabelStatistics, joined, of_block
+from napari_ngff.plate.tables.statistics import LabelStatistics, add_up, of_block
 from napari_ngff.store.arrays.boxes import box_shape, whole_box
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import open_pyramid
@@ -70,18 +70,18 @@ class LabelledImage:
     translation: tuple[float, ...]
 
     @property
-    def outer(self) -> tuple[int, ...]:
+    def outer_axes(self) -> tuple[int, ...]:
         """Axes along which labels are other objects: time, and what is not space."""
         return tuple(
             i for i, a in enumerate(self.axes) if a.type not in (None, "space")
         )
 
     @property
-    def inner(self) -> tuple[int, ...]:
+    def inner_axes(self) -> tuple[int, ...]:
         """Axes of space."""
-        return tuple(i for i in range(len(self.axes)) if i not in self.outer)
+        return tuple(i for i in range(len(self.axes)) if i not in self.outer_axes)
 
-    def blocks(self) -> Iterator[Box]:
+    def list_blocks(self) -> Iterator[Box]:
         """Cut the image into blocks of whole chunks, one index on each outer axis.
 
         Yields
@@ -94,9 +94,9 @@ class LabelledImage:
             self.image.chunks[i] if m is None else self.labels.chunks[m]
             for i, m in zip(self.order, self.matched, strict=True)
         ]
-        for axis in self.outer:
+        for axis in self.outer_axes:
             sides[axis] = 1
-        for axis in reversed(self.inner):
+        for axis in reversed(self.inner_axes):
             while sides[axis] < sizes[axis] and 2 * math.prod(sides) <= BLOCK:
                 sides[axis] *= 2
         spans = [
@@ -105,7 +105,7 @@ class LabelledImage:
         ]
         yield from itertools.product(*spans)
 
-    def measure(self, box: Box) -> tuple[Outer, LabelStatistics]:
+    def measure_block(self, box: Box) -> tuple[Outer, LabelStatistics]:
         """Measure one of `blocks`; says which index on the outer axes it has.
 
         Raises
@@ -126,7 +126,7 @@ class LabelledImage:
                 empty,
                 empty,
             )
-        return tuple(box[i][0] for i in self.outer), statistics
+        return tuple(box[i][0] for i in self.outer_axes), statistics
 
     def _read_labels(self, box: Box) -> Any:
         window = ArrayWindow(self.labels, self.matched)
@@ -141,7 +141,7 @@ class LabelledImage:
                 spans[self.channel] = number, number + 1
             yield ArrayWindow(self.image, self.order, tuple(spans)).read(box)
 
-    def frame(self, parts: Mapping[Outer, LabelStatistics]) -> Any:
+    def tabulate_parts(self, parts: Mapping[Outer, LabelStatistics]) -> Any:
         """Tabulate what was measured.
 
         Returns
@@ -155,20 +155,22 @@ class LabelledImage:
         """
         import pandas as pd
 
-        frames = [self._rows(outer, parts[outer]) for outer in sorted(parts)]
+        frames = [self._make_rows(outer, parts[outer]) for outer in sorted(parts)]
         return pd.concat(frames, ignore_index=True)
 
-    def _rows(self, outer: Outer, found: LabelStatistics) -> Any:
+    def _make_rows(self, outer: Outer, found: LabelStatistics) -> Any:
         import pandas as pd
 
         columns: dict[str, Any] = {"label": found.labels}
-        for axis, index in zip(self.outer, outer, strict=True):
+        for axis, index in zip(self.outer_axes, outer, strict=True):
             if self.image.shape[self.order[axis]] > 1:
                 columns[self.axes[axis].name] = np.full(len(found.labels), index)
         counts = found.counts
         columns["voxels"] = counts
-        columns["area"] = counts * abs(math.prod(self.scale[i] for i in self.inner))
-        for axis in self.inner:
+        columns["area"] = counts * abs(
+            math.prod(self.scale[i] for i in self.inner_axes)
+        )
+        for axis in self.inner_axes:
             means = found.moments[:, axis] / counts
             coordinates = means * self.scale[axis] + self.translation[axis]
             columns[f"centroid_{self.axes[axis].name}"] = coordinates
@@ -182,17 +184,17 @@ class LabelledImage:
     def measure_all(self) -> Any:
         """Measure all blocks, one after another; see `frame`."""
         parts: dict[Outer, LabelStatistics] = {}
-        for box in self.blocks():
-            outer, found = self.measure(box)
-            parts[outer] = joined([parts[outer], found]) if outer in parts else found
-        return self.frame(parts)
+        for box in self.list_blocks():
+            outer, found = self.measure_block(box)
+            parts[outer] = add_up([parts[outer], found]) if outer in parts else found
+        return self.tabulate_parts(parts)
 
-    def count(self) -> Any:
+    def count_labels(self) -> Any:
         """Count the labels: a pandas.DataFrame of one row, its column "labels"."""
         import pandas as pd
 
         found: set[int] = set()
-        for box in self.blocks():
+        for box in self.list_blocks():
             labels = of_block(self._read_labels(box), (), [0] * len(box)).labels
             found.update(labels.tolist())
         return pd.DataFrame({"labels": [len(found)]})
@@ -221,7 +223,7 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
         msg = f"{node} has no labels {label!r}."
         raise NodeNotFoundError(msg)
     image, labels = open_pyramid(node), open_pyramid(labels_node)
-    lost = _lost(labels_node, labels)
+    lost = _why_lost(labels_node, labels)
     if lost:
         msg = f"{labels_node}: the finest level cannot be read: {lost} {COARSER}"
         raise UnsupportedError(msg)
@@ -231,8 +233,8 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
     axes = image.multiscale.axes
     channel = image.multiscale.channel_axis
     order = tuple(i for i in range(len(axes)) if i != channel)
-    matched = _matched(image, labels, order, labels_node)
-    level = _level(node, image, labels_node, labels, order, matched)
+    matched = _match_axes(image, labels, order, labels_node)
+    level = _find_level(node, image, labels_node, labels, order, matched)
     source, place = image.levels[level], image.multiscale.levels[level]
     return LabelledImage(
         source,
@@ -241,7 +243,7 @@ def open_labelled(node: Node, label: str | Node) -> LabelledImage:
         order,
         matched,
         channel,
-        _names(node, 1 if channel is None else source.shape[channel], channel),
+        _name_channels(node, 1 if channel is None else source.shape[channel], channel),
         tuple(place.scale[i] for i in order),
         tuple(place.translation[i] for i in order),
     )
@@ -261,7 +263,7 @@ def labels_of(node: Node, name: str) -> Node | None:
         return None
 
 
-def _matched(
+def _match_axes(
     image: Pyramid, labels: Pyramid, order: tuple[int, ...], node: Node
 ) -> tuple[int | None, ...]:
     """Find the axis of the labels for each of the image's."""
@@ -274,7 +276,7 @@ def _matched(
     return tuple(names.index(name) if name in names else None for name in theirs)
 
 
-def _lost(node: Node, pyramid: Pyramid) -> str:
+def _why_lost(node: Node, pyramid: Pyramid) -> str:
     """Say why the finest level of an image is left out; "" where it is there.
 
     Where the scales do not tell, it is the first, as the specification has it.
@@ -288,7 +290,7 @@ def _lost(node: Node, pyramid: Pyramid) -> str:
     return " ".join(reasons) if left_out else ""
 
 
-def _level(
+def _find_level(
     node: Node,
     image: Pyramid,
     labels_node: Node,
@@ -308,13 +310,13 @@ def _level(
             return number
     shapes = [source.shape for source in image.levels]
     reason = f"which no level of its image has: {shapes}."
-    lost = _lost(node, image)
+    lost = _why_lost(node, image)
     if lost:
         reason += f" The finest level of the image cannot be read: {lost}"
     raise UnsupportedError(f"{labels_node} has the shape {shape}, {reason}")
 
 
-def _names(node: Node, count: int, channel: int | None) -> tuple[str, ...]:
+def _name_channels(node: Node, count: int, channel: int | None) -> tuple[str, ...]:
     """Name channels; by numbers where the file does not, or names two alike."""
     if channel is None:
         return ("",)

@@ -19,7 +19,7 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.metadata.model import Kind
-from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.plate.tables.files import find_table, table_names
 from napari_ngff.plate.tables.labelled_image import (
@@ -27,7 +27,7 @@ from napari_ngff.plate.tables.labelled_image import (
     labels_of,
     open_labelled,
 )
-from napari_ngff.plate.tables.statistics import joined
+from napari_ngff.plate.tables.statistics import add_up
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.threads import CORES
@@ -83,8 +83,8 @@ class MeasureResult:
     Attributes
     ----------
     frame
-        A pandas.DataFrame as `LabelledImage.frame` makes it, behind `WELL` (the name
-        of the well, "B03") and `FIELD` where there are any.
+        A pandas.DataFrame as `LabelledImage.tabulate_parts` gives, behind `WELL` (the
+        name of the well, "B03") and `FIELD` where there are any.
     problems
         Why fields are left out, each with its place.
     without
@@ -117,7 +117,7 @@ def _look_up(
     node: Node, wells: Iterable[str] | None
 ) -> tuple[tuple[FieldPath, ...], tuple[str, ...]]:
     """Read which fields there are, and why wells are left out."""
-    screen = Screen(node)
+    screen = PlateContents(node)
     plate = node.metadata.plate
     listed: list[str | None] = [None]
     if plate is not None:
@@ -127,7 +127,7 @@ def _look_up(
     found, problems = [], []
     for well in listed:
         try:
-            found += [FieldPath(well, field.path) for field in screen.fields(well)]
+            found += [FieldPath(well, field.path) for field in screen.list_fields(well)]
         except (OMEZarrError, OSError) as error:
             problems.append(f"{node.location.join_path(well or '')}: {error}")
     return tuple(found), tuple(problems)
@@ -146,7 +146,7 @@ def measure_field(location: Location, zarr_format: int, label: str) -> Any:
 
 def count_field(location: Location, zarr_format: int, label: str) -> Any:
     """Count the labels of one image, which are not 0: a task like `measure_field`."""
-    return _of_labels(location, zarr_format, label, LabelledImage.count)
+    return _of_labels(location, zarr_format, label, LabelledImage.count_labels)
 
 
 def _of_labels(
@@ -160,7 +160,7 @@ def _of_labels(
         labels = labels_of(node, label)
         return None if labels is None else step(open_labelled(node, labels))
 
-    return _looked(look)
+    return _look_again(look)
 
 
 def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
@@ -175,10 +175,10 @@ def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
         frame.attrs["region"] = region  # stays where all fields say the same
         return frame
 
-    return _looked(look)
+    return _look_again(look)
 
 
-def _looked(look: Callable[[], Any]) -> Any:
+def _look_again(look: Callable[[], Any]) -> Any:
     try:
         return look()
     except (OMEZarrError, OSError) as error:
@@ -230,13 +230,8 @@ def measure(
         Where the only image, or the scheduler, cannot be read.
     """
     keeps_going = goes_on or (lambda done, total: True)
-    with _workers(scheduler) as (compute, batch):
-        if node.kind in (
-            GroupKind.PLATE,
-            GroupKind.WELL,
-            GroupKind.COLLECTION,
-            GroupKind.SCENE,
-        ):
+    with _computing(scheduler) as (compute, batch):
+        if node.kind in (Kind.PLATE, Kind.WELL, Kind.COLLECTION, Kind.SCENE):
             chosen, lost = _look_up(node, wells) if places is None else (places, ())
             run = _MeasureRun(compute, batch, keeps_going, task)
             return _measure_fields(node, label, chosen, lost, run)
@@ -252,7 +247,7 @@ class _MeasureRun:
     goes_on: Callable[[int, int], bool]
     task: Callable[..., Any]
 
-    def results(self, tasks: Iterable[Any], total: int) -> Iterator[Any]:
+    def yield_results(self, tasks: Iterable[Any], total: int) -> Iterator[Any]:
         """Yield what tasks return, in order; ends early with None if given up."""
         waiting, done = iter(tasks), 0
         while part := list(islice(waiting, self.batch)):
@@ -267,7 +262,7 @@ GIVEN_UP = object()
 
 
 @contextmanager
-def _workers(
+def _computing(
     scheduler: str | None,
 ) -> Iterator[tuple[Callable[[list[Any]], Sequence[Any]], int]]:
     """Give a function that computes tasks, and how many it should get at once."""
@@ -313,15 +308,15 @@ def _measure_image(
     from dask.delayed import delayed
 
     image = open_labelled(node, label)
-    boxes = list(image.blocks())
-    step = delayed(LabelledImage.measure, pure=False)
+    boxes = list(image.list_blocks())
+    step = delayed(LabelledImage.measure_block, pure=False)
     parts: dict[tuple[int, ...], LabelStatistics] = {}
-    for result in run.results((step(image, box) for box in boxes), len(boxes)):
+    for result in run.yield_results((step(image, box) for box in boxes), len(boxes)):
         if result is GIVEN_UP:
             return None
         outer, found = result
-        parts[outer] = joined([parts[outer], found]) if outer in parts else found
-    return MeasureResult(image.frame(parts))
+        parts[outer] = add_up([parts[outer], found]) if outer in parts else found
+    return MeasureResult(image.tabulate_parts(parts))
 
 
 def _measure_fields(
@@ -337,10 +332,10 @@ def _measure_fields(
     step = delayed(run.task, pure=False)
     plate = node.metadata.plate
     wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
-    where = {place: node.location.join_path(_path(place)) for place in places}
+    where = {place: node.location.joined(_field_path(place)) for place in places}
     tasks = (step(where[place], node.zarr_format, label) for place in places)
     frames, problems, without = [], [*lost], 0
-    results = run.results(tasks, len(places))
+    results = run.yield_results(tasks, len(places))
     for result, place in zip(results, places, strict=False):
         if result is GIVEN_UP:
             return None
@@ -357,12 +352,12 @@ def _measure_fields(
         of = f"{node}: none of the images that were looked at ({len(places)})"
         reason = "; ".join(problems[:3]).rstrip(".")
         raise NodeNotFoundError(f"{of} has {label!r}{reason and ': '}{reason}.")
-    _widen(frames)
+    _keep_large_ids(frames)
     frame = pd.concat(frames, ignore_index=True)
     return MeasureResult(frame, tuple(problems), without, len(frames), len(places))
 
 
-def _widen(frames: Sequence[Any]) -> None:
+def _keep_large_ids(frames: Sequence[Any]) -> None:
     """Keep ids whole where some fields have them as uint64: joined with int64 they
     would become floats.
     """
@@ -372,5 +367,5 @@ def _widen(frames: Sequence[Any]) -> None:
             frame[LABEL] = frame[LABEL].astype("uint64")
 
 
-def _path(place: FieldPath) -> str:
+def _field_path(place: FieldPath) -> str:
     return "/".join(part for part in (place.well, place.field) if part)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["LabelStatistics", "joined", "of_block"]
+__all__ = ["LabelStatistics", "add_up", "of_block"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -82,11 +82,11 @@ def of_block(
         lows.append(low)
         highs.append(high)
     return LabelStatistics(
-        ids, counts, moments, *(_stacked(x, size) for x in (sums, lows, highs))
+        ids, counts, moments, *(_stack_columns(x, size) for x in (sums, lows, highs))
     )
 
 
-def joined(parts: Sequence[LabelStatistics]) -> LabelStatistics:
+def add_up(parts: Sequence[LabelStatistics]) -> LabelStatistics:
     """Add up what was measured of several blocks, at least one."""
     if len(parts) == 1:
         return parts[0]
@@ -124,5 +124,5 @@ def _rows_of(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[An
     return np.flatnonzero(is_used).astype(wide.dtype), (np.cumsum(is_used) - 1)[small]
 
 
-def _stacked(columns: list[Floats], size: int) -> Floats:
+def _stack_columns(columns: list[Floats], size: int) -> Floats:
     return np.stack(columns, axis=1) if columns else np.empty((size, 0))

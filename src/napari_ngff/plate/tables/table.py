@@ -21,13 +21,13 @@ __all__ = [
     "FIELD",
     "LABEL",
     "WELL",
-    "Table",
-    "tabulate",
+    "WellTable",
+    "make_table",
     "well_key",
 ]
 
 WELL, FIELD, LABEL = "well", "field", "label"
-"""Names that the columns of places have in every `Table`."""
+"""Names that the columns of places have in every `WellTable`."""
 
 AGGREGATIONS = ("mean", "median", "sum", "std", "count", "min", "max")
 """How many rows of a well become one value; `std` is that of a sample (n - 1)."""
@@ -49,7 +49,7 @@ SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class WellTable:
     """Rows of values, each of a well.
 
     Attributes
@@ -77,12 +77,12 @@ class Table:
         return tuple(c for c in self.frame.columns if c not in (WELL, FIELD, LABEL))
 
     @property
-    def places(self) -> tuple[str, ...]:
+    def place_columns(self) -> tuple[str, ...]:
         """Which of `FIELD` and `LABEL` there are."""
         return tuple(c for c in (FIELD, LABEL) if c in self.frame.columns)
 
     @property
-    def numeric(self) -> tuple[str, ...]:
+    def numeric_columns(self) -> tuple[str, ...]:
         """Names of the columns that hold numbers."""
         return tuple(c for c in self.columns if self.is_numeric(c))
 
@@ -90,7 +90,7 @@ class Table:
         """Tell whether a column holds numbers; true and false are 1 and 0."""
         return self.frame[column].dtype.kind in "biuf"
 
-    def where(self, conditions: Iterable[ColumnCondition]) -> Table:
+    def rows_where(self, conditions: Iterable[ColumnCondition]) -> WellTable:
         """Keep the rows that meet all conditions.
 
         Raises
@@ -100,10 +100,10 @@ class Table:
         """
         frame = self.frame
         for condition in conditions:
-            frame = frame[condition.met(frame)]
-        return Table(self.name, frame, self.region)
+            frame = frame[condition.rows_meeting(frame)]
+        return WellTable(self.name, frame, self.region)
 
-    def of_field(self, well: str, field: str) -> Table:
+    def of_field(self, well: str, field: str) -> WellTable:
         """Keep the rows of one image; of a table without fields those of its well.
 
         Parameters
@@ -115,7 +115,7 @@ class Table:
         frame = frame[frame[WELL].isin(known_as(well))]
         if FIELD in frame.columns:
             frame = frame[frame[FIELD] == field]
-        return Table(self.name, frame, self.region)
+        return WellTable(self.name, frame, self.region)
 
     def by_well(self, column: str, how: str) -> dict[str, float]:
         """Make one value of all rows of each well.
@@ -150,12 +150,14 @@ class Table:
         found = grouped.sum(min_count=1) if how == "sum" else grouped.agg(how)
         return {str(k): float(v) for k, v in found.dropna().items()}
 
-    def texts(self, column: str) -> tuple[str, ...]:
+    def list_texts(self, column: str) -> tuple[str, ...]:
         """List what a column holds, as text, each once and in no order."""
-        found = (_text(value) for value in self.frame[column].dropna().unique())
+        found = (_name_text(value) for value in self.frame[column].dropna().unique())
         return tuple(text for text in found if text)
 
-    def categories(self, wells: Iterable[str], column: str) -> dict[str, str | None]:
+    def category_by_well(
+        self, wells: Iterable[str], column: str
+    ) -> dict[str, str | None]:
         """Give the most frequent text of each well, by its path.
 
         Of texts that are equally frequent the first in the alphabet; None for wells
@@ -166,7 +168,7 @@ class Table:
 
         paths = tuple(wells)
         codes, texts = pd.factorize(self.frame[column], sort=False)
-        texts = np.array([_text(text) for text in texts], dtype=object)
+        texts = np.array([_name_text(text) for text in texts], dtype=object)
         known = (codes >= 0) & (texts != "")[codes] if len(texts) else codes >= 0
         order = np.argsort(np.argsort(texts.astype(str))) if len(texts) else texts
         rows = self.frame[WELL].cat.codes.to_numpy(np.int64)[known]
@@ -178,7 +180,7 @@ class Table:
             rank = count_of_rows, -int(order[text]), text
             best[well] = max(best.get(well, rank), rank)
         keys = self.frame[WELL].cat.categories
-        places = self.on(paths)
+        places = self.wells_of(paths)
         by_path = {
             places[str(keys[well])]: str(texts[rank[2]])
             for well, rank in best.items()
@@ -198,9 +200,11 @@ class Table:
         frame = self.frame[self.frame[WELL].isin(known_as(path))]
         if not len(frame):
             return ()
-        return tuple((name, self._summary(frame[name])) for name in self.columns)
+        return tuple(
+            (name, self._summarize_values(frame[name])) for name in self.columns
+        )
 
-    def _summary(self, values: Any) -> str:
+    def _summarize_values(self, values: Any) -> str:
         known = values.dropna()
         if not len(known):
             return "no value"
@@ -208,13 +212,13 @@ class Table:
             return f"{float(known.mean()):.4g} (mean of {len(known):,})"
         if len(values) == 1:
             value = known.iloc[0]
-            return f"{value:.6g}" if values.dtype.kind == "f" else _text(value)
+            return f"{value:.6g}" if values.dtype.kind == "f" else _name_text(value)
         counts = known.astype(str).value_counts()
         if len(counts) == 1:
             return str(counts.index[0])
         return f"{counts.index[0]} ({counts.iloc[0]:,} of {len(known):,})"
 
-    def on(self, wells: Iterable[str]) -> dict[str, str]:
+    def wells_of(self, wells: Iterable[str]) -> dict[str, str]:
         """Find the wells of a plate that rows belong to.
 
         Parameters
@@ -230,12 +234,12 @@ class Table:
         keys = set(self.frame[WELL].unique())
         return {key: path for path in wells for key in known_as(path) if key in keys}
 
-    def values(
+    def value_by_well(
         self, wells: Iterable[str], column: str, how: str
     ) -> dict[str, float | None]:
         """Give `by_well` by the paths of wells; None where there is no value."""
         paths = tuple(wells)
-        places = self.on(paths)
+        places = self.wells_of(paths)
         by_path = {
             places[k]: v for k, v in self.by_well(column, how).items() if k in places
         }
@@ -264,9 +268,9 @@ def known_as(path: str) -> tuple[str, ...]:
     return (key,) if number is None else (key, f"{number}/{column}")
 
 
-def tabulate(
+def make_table(
     frame: Any, name: str, place: Mapping[str, str] | None = None, region: str = ""
-) -> Table:
+) -> WellTable:
     """Find out which wells the rows of a frame belong to.
 
     Columns of places are known by their usual names ("well", or "row" and "column";
@@ -282,7 +286,7 @@ def tabulate(
         `WELL` and `FIELD` of all rows, where the table says nothing; "" for the images
         of a collection, which are in no well.
     region
-        As in `Table`.
+        As in `WellTable`.
 
     Raises
     ------
@@ -290,35 +294,39 @@ def tabulate(
         Where no column names wells, or labels are no integers.
     """
     place = place or {}
-    frame = frame.set_axis(_unlike([str(c).strip() for c in frame.columns]), axis=1)
+    frame = frame.set_axis(
+        _number_names([str(c).strip() for c in frame.columns]), axis=1
+    )
     names = {column.lower(): column for column in reversed(list(frame.columns))}
     known = {WELL: place.get(WELL), FIELD: place.get(FIELD)}
     result: dict[str, Any] = {}
     used = []
-    well, row, column = (_first(names, usual) for usual in (WELLS, ROWS, COLUMNS))
+    well, row, column = (
+        _first_present(names, usual) for usual in (WELLS, ROWS, COLUMNS)
+    )
     if known[WELL] is not None:
         result[WELL] = well_key(known[WELL] or "")
     elif well is not None:
-        result[WELL] = _each(_texts(frame[well]), well_key)
+        result[WELL] = _apply_once(_column_texts(frame[well]), well_key)
         used.append(well)
     elif row is not None and column is not None:
-        pairs = _texts(frame[row]) + "/" + _texts(frame[column])
-        result[WELL] = _each(pairs, _pair_key)
+        pairs = _column_texts(frame[row]) + "/" + _column_texts(frame[column])
+        result[WELL] = _apply_once(pairs, _pair_key)
         used += [row, column]
     else:
         raise CorruptDataError(_no_wells(name, list(frame.columns)))
-    field, label = _first(names, FIELDS), _first(names, LABELS)
+    field, label = _first_present(names, FIELDS), _first_present(names, LABELS)
     if known[FIELD] is not None:
         result[FIELD] = known[FIELD]
     elif field is not None:
-        result[FIELD] = _texts(frame[field])
+        result[FIELD] = _column_texts(frame[field])
         used.append(field)
     if label is not None and _has_numbers(frame[label]):
-        result[LABEL] = _integers(frame[label], label, name)
+        result[LABEL] = _label_integers(frame[label], label, name)
         used.append(label)
     values = frame.drop(columns=[c for c in used if c in frame.columns])
     values = values.drop(columns=[c for c in result if c in values.columns])
-    if LABEL in values.columns:  # text, see `Table`
+    if LABEL in values.columns:  # text, see `WellTable`
         values = values.rename(columns={LABEL: f"{LABEL} (text)"})
     joined = values.assign(**result)[[*result, *values.columns]]
     if known[WELL] is None:
@@ -326,10 +334,10 @@ def tabulate(
     # A plate has few wells and fields: comparing their numbers is quick.
     types = {name: "category" for name in (WELL, FIELD) if name in joined.columns}
     types |= {name: "boolean" for name in values.columns if _is_truth(joined[name])}
-    return Table(name, joined.astype(types), region)
+    return WellTable(name, joined.astype(types), region)
 
 
-def _unlike(names: list[str]) -> list[str]:
+def _number_names(names: list[str]) -> list[str]:
     """Add numbers to names that are there already, as pandas does."""
     found: list[str] = []
     for name in names:
@@ -338,16 +346,16 @@ def _unlike(names: list[str]) -> list[str]:
     return found
 
 
-def _first(names: Mapping[str, str], usual: Iterable[str]) -> str | None:
+def _first_present(names: Mapping[str, str], usual: Iterable[str]) -> str | None:
     return next((names[name] for name in usual if name in names), None)
 
 
-def _texts(column: Any) -> Any:
-    """Write a column of names as text; see `_text`."""
-    return _each(column, _text)
+def _column_texts(column: Any) -> Any:
+    """Write a column of names as text; see `_name_text`."""
+    return _apply_once(column, _name_text)
 
 
-def _each(column: Any, step: Callable[[Any], str]) -> Any:
+def _apply_once(column: Any, step: Callable[[Any], str]) -> Any:
     """Apply a function to the values of a column, once to those that are alike."""
     import numpy as np
     import pandas as pd
@@ -361,7 +369,7 @@ def _pair_key(text: str) -> str:
     return "" if text.startswith("/") or text.endswith("/") else well_key(text)
 
 
-def _text(value: Any) -> str:
+def _name_text(value: Any) -> str:
     """Write a name as text: 3 for 3.0, "" for what is missing."""
     if isinstance(value, float):
         if value != value:
@@ -386,7 +394,7 @@ def _has_numbers(column: Any) -> bool:
     return not len(column) or bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
-def _integers(column: Any, label: str, name: str) -> Any:
+def _label_integers(column: Any, label: str, name: str) -> Any:
     """Take ids of labels as integers.
 
     Raises

@@ -29,7 +29,9 @@ def export_outlines(
     Slow: in a worker. See `napari_ngff.labels.export_file.save_outlines`.
     """
     classes = classes_of_layer(layer).items
-    return save_outlines(path, _level(layer, level), _axes(layer), classes, cancel)
+    return save_outlines(
+        path, _export_level(layer, level), _axis_letters(layer), classes, cancel
+    )
 
 
 def export_boxes(
@@ -44,13 +46,15 @@ def export_boxes(
     `napari_ngff.labels.export_file.save_boxes`.
     """
     pixel = [
-        _micrometers(abs(float(scale)), unit)
+        _to_micrometers(abs(float(scale)), unit)
         for scale, unit in zip(layer.scale, layer.units, strict=True)
     ]
-    return save_boxes(path, _level(layer, level), _axes(layer), pixel, cancel)
+    return save_boxes(
+        path, _export_level(layer, level), _axis_letters(layer), pixel, cancel
+    )
 
 
-def _level(layer: OMEZarrLabels, number: int) -> CanvasLevel:
+def _export_level(layer: OMEZarrLabels, number: int) -> CanvasLevel:
     levels = layer.canvas.levels
     if not 0 <= number < len(levels):
         msg = f"{layer.name} has no level {number}, only 0 to {len(levels) - 1}."
@@ -58,14 +62,14 @@ def _level(layer: OMEZarrLabels, number: int) -> CanvasLevel:
     return levels[number]
 
 
-def _axes(layer: OMEZarrLabels) -> str:
+def _axis_letters(layer: OMEZarrLabels) -> str:
     """Name axes by a letter each: those that have a longer name are others."""
     names = [str(name).lower() for name in layer.axis_labels]
     plain = all(len(name) == 1 for name in names) and len(set(names)) == len(names)
     return "".join(names) if plain else "uvwtzyx"[-layer.ndim :]
 
 
-def _micrometers(size: float, unit: Any) -> float:
+def _to_micrometers(size: float, unit: Any) -> float:
     length = size * unit
     compatible = length.check("[length]")
     return float(length.to(MICROMETER).magnitude) if compatible else size

@@ -34,10 +34,10 @@ __all__ = [
     "RegionHandover",
     "RegionKind",
     "hand_over",
-    "plan",
+    "list_results",
+    "list_sources",
+    "plan_handover",
     "region_of",
-    "results",
-    "sources",
 ]
 
 RegionKind = Literal["view", "shapes", "label", "whole"]
@@ -71,13 +71,13 @@ class RegionHandover:
     levels: tuple[int, ...]
     nbytes: int
 
-    def take(self) -> list[Image | Labels]:
+    def read_region(self) -> list[Image | Labels]:
         """Read it; slow: in a worker."""
         parts = zip(self.layers, self.regions, self.levels, strict=True)
         return [work_here(*part) for part in parts]
 
 
-def sources(viewer: ViewerModel) -> list[Layer]:
+def list_sources(viewer: ViewerModel) -> list[Layer]:
     """List the layers to hand over: visible images of ours, then the active labels."""
     images = [
         layer
@@ -92,7 +92,7 @@ def _is_lazy(layer: Layer) -> bool:
     return WORK not in layer.metadata and (KEY in layer.metadata or layer.multiscale)
 
 
-def results(viewer: ViewerModel) -> list[Labels]:
+def list_results(viewer: ViewerModel) -> list[Labels]:
     """List the layers that can be merged: labels of one level, the last one first."""
     labels = [
         layer
@@ -102,7 +102,7 @@ def results(viewer: ViewerModel) -> list[Labels]:
     return labels[::-1]
 
 
-def plan(
+def plan_handover(
     viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind, level: int
 ) -> RegionHandover:
     """Say what is to be read, without reading pixels (but to find a label).
@@ -110,7 +110,7 @@ def plan(
     Parameters
     ----------
     layers
-        See `sources`.
+        See `list_sources`.
     kind
         One of `REGIONS`.
     level
@@ -145,7 +145,7 @@ def region_of(viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind) ->
     Raises
     ------
     ValueError
-        See `plan`.
+        See `plan_handover`.
     """
     if not layers:
         raise ValueError("Open an image of an OME-Zarr, and make it visible.")

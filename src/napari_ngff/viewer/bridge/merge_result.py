@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 
-__all__ = ["HOW", "How", "PreparedMerge", "highest_id", "merge", "prepare", "worked_on"]
+__all__ = [
+    "HOW",
+    "How",
+    "PreparedMerge",
+    "highest_id",
+    "merge",
+    "prepare_merge",
+    "worked_on",
+]
 
 How = Literal["overwrite", "background", "add", "replace"]
 
@@ -61,14 +69,16 @@ def worked_on(result: Layer, layers: Iterable[Layer]) -> Layer | None:
 
 def _is_unplaced(layer: Layer) -> bool:
     ndim = layer.ndim
-    return bool(np.allclose(_matrix(layer), np.eye(ndim, ndim + 1)))
+    return bool(np.allclose(_world_matrix(layer), np.eye(ndim, ndim + 1)))
 
 
 def _same_place(one: Layer, other: Layer) -> bool:
-    return bool(one.ndim == other.ndim and np.allclose(_matrix(one), _matrix(other)))
+    return bool(
+        one.ndim == other.ndim and np.allclose(_world_matrix(one), _world_matrix(other))
+    )
 
 
-def _matrix(layer: Layer) -> Any:
+def _world_matrix(layer: Layer) -> Any:
     """Matrix from voxels to the world, the origin in its last column."""
     points = np.vstack([np.eye(layer.ndim), np.zeros(layer.ndim)])
     corners = np.array([layer.data_to_world(point) for point in points])
@@ -113,7 +123,7 @@ def merge(
         Where the result is not of whole numbers from 0 on, lies beside the labels or
         across their axes, or `value` is missing; nothing is changed then.
     """
-    return prepare(result, into, how, value=value, like=like).apply()
+    return prepare_merge(result, into, how, value=value, like=like).apply_merge()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +140,7 @@ class PreparedMerge:
     edits: tuple[Edit, ...]
     shift: int = 0
 
-    def apply(self) -> int:
+    def apply_merge(self) -> int:
         """Merge, in the main thread, and return `shift`.
 
         Raises
@@ -141,11 +151,11 @@ class PreparedMerge:
         if self.shift and self.into.canvas.highest_known() > self.shift:
             msg = f"New labels were painted in {self.into.name} meanwhile. Merge again."
             raise ValueError(msg)
-        self.into.apply(self.edits)
+        self.into.apply_edits(self.edits)
         return self.shift
 
 
-def prepare(
+def prepare_merge(
     result: Labels,
     into: CanvasLabels,
     how: How = "overwrite",
@@ -163,7 +173,7 @@ def prepare(
         raise ValueError(f"{result.name} does not hold whole numbers from 0 on.")
     if how == "replace" and not value:
         raise ValueError("Choose the class to replace.")
-    result_place = _place(result, into, like or result)
+    result_place = _find_place(result, into, like or result)
     shift = 0
     if how == "overwrite" or how == "background":
         # The plugin may go on with its array, and an edit never changes.
@@ -176,7 +186,7 @@ def prepare(
     else:
         values = np.where(values, np.asarray(value), 0)
     return PreparedMerge(
-        into, tuple(_edits(values, how, value, result_place, into)), shift
+        into, tuple(_make_edits(values, how, value, result_place, into)), shift
     )
 
 
@@ -189,7 +199,7 @@ class _ResultPlace:
     fixed: tuple[tuple[int, int], ...]
 
 
-def _place(result: Labels, into: CanvasLabels, like: Layer) -> _ResultPlace:
+def _find_place(result: Labels, into: CanvasLabels, like: Layer) -> _ResultPlace:
     """Find the place of a result on the axes of labels."""
     work = like.metadata.get(WORK)
     before = np.array(work.before if isinstance(work, WorkRegion) else ())
@@ -216,8 +226,8 @@ def _place(result: Labels, into: CanvasLabels, like: Layer) -> _ResultPlace:
             " one coordinate system, without rotation between them."
         )
         raise ValueError(msg)
-    step = _rounded(step)
-    origin = _rounded(first[missing:] - (step - 1) / 2)
+    step = _round_values(step)
+    origin = _round_values(first[missing:] - (step - 1) / 2)
     planes = np.round(first[:missing]).astype(int)
     return _ResultPlace(
         tuple(origin.tolist()),
@@ -226,12 +236,12 @@ def _place(result: Labels, into: CanvasLabels, like: Layer) -> _ResultPlace:
     )
 
 
-def _rounded(values: Any) -> Any:
+def _round_values(values: Any) -> Any:
     halves = np.round(values * 2) / 2
     return np.where(np.abs(values - halves) < ROUND, halves, values)
 
 
-def _edits(
+def _make_edits(
     values: Any, how: How, value: int | None, place: _ResultPlace, into: CanvasLabels
 ) -> list[Edit]:
     """Make the edits of one merge."""

@@ -75,7 +75,7 @@ def view_region(viewer: ViewerModel, layer: Layer) -> Box:
             corners.append(layer_point(layer, point)[axes])
         low[axes] = np.floor(np.min(corners, axis=0) + 0.5)
         high[axes] = np.ceil(np.max(corners, axis=0) + 0.5)
-    return _inside(layer, low, high, "The window shows nothing of it")
+    return _clip_region(layer, low, high, "The window shows nothing of it")
 
 
 def rectangle_region(viewer: ViewerModel, layer: Layer, shapes: Shapes) -> Box:
@@ -101,7 +101,7 @@ def rectangle_region(viewer: ViewerModel, layer: Layer, shapes: Shapes) -> Box:
     flat = high - low < ROUND
     low = np.where(flat, np.round(low), np.floor(low + 0.5))
     high = np.where(flat, low + 1, np.ceil(high + 0.5))
-    return _inside(layer, low, high, f"{shapes.name} is outside of it")
+    return _clip_region(layer, low, high, f"{shapes.name} is outside of it")
 
 
 def layer_point(layer: Layer, world: Any) -> Any:
@@ -124,7 +124,7 @@ def same_region(layer: Layer, region: Box, other: Layer) -> Box:
     low, high = np.min(corners, axis=0), np.max(corners, axis=0)
     # Transforms are not exact: what touches a border only does not count.
     low, high = np.floor(low + 0.5 + ROUND), np.ceil(high + 0.5 - ROUND)
-    return _inside(other, low, high, f"{layer.name} is outside of it")
+    return _clip_region(other, low, high, f"{layer.name} is outside of it")
 
 
 def _world_point(layer: Layer, at: Sequence[float], other: Layer) -> Any:
@@ -168,7 +168,7 @@ def label_region(layer: CanvasLabels, label: int) -> Box:
     )
 
 
-def _inside(layer: Layer, low: Any, high: Any, problem: str) -> Box:
+def _clip_region(layer: Layer, low: Any, high: Any, problem: str) -> Box:
     shape = level_shapes(layer)[0]
     low, high = np.maximum(low, 0), np.minimum(high, shape)
     if (low >= high).any():

@@ -69,9 +69,9 @@ def view_in_3d(
     ValueError
         Where there is no depth, or a layer takes more memory than is shown in 3D.
     """
-    box = _solid(viewer, layers[0], region or whole_region(layers[0]))
-    handover = _checked(hand_over(layers, box, level))
-    return show_volume(viewer, handover.take())
+    box = _add_depth(viewer, layers[0], region or whole_region(layers[0]))
+    handover = _check_size(hand_over(layers, box, level))
+    return show_volume(viewer, handover.read_region())
 
 
 def plan_volume(
@@ -87,7 +87,7 @@ def plan_volume(
     if viewer.dims.ndisplay == 3 and any(is_volume(one) for one in viewer.layers):
         raise ValueError("Switch back to 2D to choose another region.")
     region = region_of(viewer, layers, kind)
-    return _checked(hand_over(layers, _solid(viewer, layers[0], region), level))
+    return _check_size(hand_over(layers, _add_depth(viewer, layers[0], region), level))
 
 
 def show_volume(
@@ -123,7 +123,7 @@ def _look_at(viewer: ViewerModel, layer: Layer) -> None:
     camera.zoom = float(np.min(np.array(viewer.canvas.size) / sizes))
 
 
-def _checked(found: RegionHandover) -> RegionHandover:
+def _check_size(found: RegionHandover) -> RegionHandover:
     """Refuse what is too large to be shown in 3D."""
     parts = zip(found.layers, found.regions, found.levels, strict=True)
     for layer, box, level in parts:
@@ -146,7 +146,7 @@ def _checked(found: RegionHandover) -> RegionHandover:
     return found
 
 
-def _solid(viewer: ViewerModel, layer: Layer, region: Box) -> Box:
+def _add_depth(viewer: ViewerModel, layer: Layer, region: Box) -> Box:
     """Give a region depth, and one place along axes that are not shown in 3D."""
     missing = viewer.dims.ndim - layer.ndim
     axes = [axis - missing for axis in viewer.dims.order[-3:] if axis >= missing]

@@ -63,7 +63,7 @@ def work_size(
     layers = list(layers)
     total = 0
     for layer in layers:
-        box = _level_box(layer, _of(layers[0], region, layer), level)
+        box = _level_box(layer, _region_of(layers[0], region, layer), level)
         data = layer.data[level] if layer.multiscale else layer.data
         colours = data.shape[layer.ndim :]
         sizes = box_shape(box)
@@ -111,14 +111,14 @@ def work_here(
     first = np.array([start for start, _ in box])
     # The middle of a voxel that holds several lies between theirs.
     corner = first * factor + (factor - 1) / 2
-    dropped = _dropped(layer, box)
+    dropped = _count_dropped(layer, box)
     work = WorkRegion(
         layer.name, level, box, tuple(layer.data_to_world(corner)[:dropped])
     )
     keywords: dict[str, Any] = {
         "name": f"{layer.name} (work)",
         "scale": (layer.scale * factor)[dropped:],
-        "translate": (layer.translate + _linear(layer) @ corner)[dropped:],
+        "translate": (layer.translate + _linear_matrix(layer) @ corner)[dropped:],
         "units": layer.units[dropped:],
         "axis_labels": layer.axis_labels[dropped:],
         "opacity": layer.opacity,
@@ -143,7 +143,7 @@ def work_here(
     return Image(pixels, rgb=layer.rgb, **keywords)
 
 
-def _of(first: Layer, region: Box | None, layer: Layer) -> Box:
+def _region_of(first: Layer, region: Box | None, layer: Layer) -> Box:
     """Return the region of a layer that is one of the first layer."""
     if region is None or layer is first:
         return region or whole_region(layer)
@@ -172,10 +172,10 @@ def _level_box(layer: Layer, region: Box, level: int) -> Box:
     )
 
 
-def _dropped(layer: Layer, box: Box) -> int:
+def _count_dropped(layer: Layer, box: Box) -> int:
     """Count the leading axes of length 1 that a plain layer can do without."""
     apart = np.allclose(layer.affine.affine_matrix, np.eye(layer.ndim + 1))
-    apart &= np.allclose(_linear(layer), np.diag(layer.scale))
+    apart &= np.allclose(_linear_matrix(layer), np.diag(layer.scale))
     if not apart:
         return 0
     count = 0
@@ -184,7 +184,7 @@ def _dropped(layer: Layer, box: Box) -> int:
     return count
 
 
-def _linear(layer: Layer) -> Any:
+def _linear_matrix(layer: Layer) -> Any:
     """Matrix from voxels of level 0 to the intrinsic system, without translation."""
     from napari.utils.transforms import Affine
 

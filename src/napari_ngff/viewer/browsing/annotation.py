@@ -76,7 +76,7 @@ class AnnotationRound:
         self.states.changed.connect(self.changed)
         browser.position_changed.connect(self._arrive_at_field)
         self._bind_keys(viewer)
-        window_services.run(self._list_fields, self._on_fields_listed)
+        window_services.run_work(self._list_fields, self._on_fields_listed)
         self._arrive_at_field(browser.position)
 
     def close(self) -> None:
@@ -224,9 +224,9 @@ class AnnotationRound:
         classes = classes_of_layer(layer)
         # Classes that a field has already are those its pixels mean.
         if not classes.items and self._classes:
-            classes.keep(self._classes)
+            classes.keep_classes(self._classes)
         if classes.items and classes.selected is None:
-            classes.select(classes.items[0].value)
+            classes.select_class(classes.items[0].value)
 
     def _make_labels(self, viewer: ViewerModel) -> OMEZarrLabels | None:
         images = [

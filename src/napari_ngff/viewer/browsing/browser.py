@@ -1,7 +1,7 @@
 """Browses a plate, a well or a collection of images in one viewer; no Qt.
 
 `session_of(viewer).browse(node)` gives the `Browser`. Methods named as questions
-(`fields_of`, `label_names`) read files: call them through `window_services.run`. Actions read
+(`fields_of`, `label_names`) read files: call them through `run_work`. Actions read
 in a worker by themselves and change layers in the main thread; of two actions only
 the later one counts.
 """
@@ -32,7 +32,7 @@ from napari_ngff.viewer.browsing.positions import (
     label_names,
 )
 from napari_ngff.viewer.browsing.shown_fields import FieldStep, WellStep
-from napari_ngff.viewer.notices import last_part, shorten
+from napari_ngff.viewer.notices import last_part, shorten_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.camera import Corners
     from napari_ngff.viewer.browsing.canvas_controls import CanvasClicks
-    from napari_ngff.viewer.placing.layer_groups import Group
+    from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
 __all__ = ["Browser", "FieldPlace", "Position", "WellFields"]
 
@@ -186,7 +186,7 @@ class Browser:
 
         What did not come before is asked for again. Raises what `positions_of` does.
         """
-        self._display.resolver.arrangements.retry([well])
+        self._display.resolver.arrangements.retry_wells([well])
         return fields_of(self._display.resolver.arrangements, well)
 
     def positions_of(self, well: str | None) -> tuple[Position, ...]:
@@ -197,7 +197,7 @@ class Browser:
         OMEZarrError, OSError
             Where the well cannot be read.
         """
-        fields = self._display.resolver.arrangements.screen.fields(well)
+        fields = self._display.resolver.arrangements.screen.list_fields(well)
         return tuple(Position(well, field.path, field.acquisition) for field in fields)
 
     def label_names(self, well: str | None = None) -> tuple[str, ...]:
@@ -263,16 +263,16 @@ class Browser:
 
         def show_found(found: Node | str) -> None:
             if isinstance(found, str):
-                window_services.show(
-                    (found,), f"Not opened: {shorten(last_part(path))}"
+                window_services.show_messages(
+                    (found,), f"Not opened: {shorten_name(last_part(path))}"
                 )
             elif found.kind in (Kind.IMAGE, Kind.LABEL):
                 self.show_field(None, path)
             else:
                 self.path_opened.emit(str(found))
 
-        window_services.run(
-            partial(window_services.attempt, partial(self._node.child, path)),
+        window_services.run_work(
+            partial(window_services.attempt_work, partial(self._node.child, path)),
             show_found,
         )
 
@@ -286,7 +286,9 @@ class Browser:
             return
         path = self._find_middle_well()
         well = self.well_at(path) if path is not None else None
-        target = self.map.neighbour(well, rows, columns) if well is not None else None
+        target = (
+            self.map.find_neighbour(well, rows, columns) if well is not None else None
+        )
         if target is not None:
             self.zoom_to(target.path)
             self.approached.emit(target.path)
@@ -396,8 +398,8 @@ class Browser:
         """Tell whether a layer is one of the browser."""
         return self._display.owns_layer(layer)
 
-    def adopt_mosaics(
-        self, groups: Sequence[Group], wells: Sequence[str] | None = None
+    def adopt(
+        self, groups: Sequence[LayerGroup], wells: Sequence[str] | None = None
     ) -> None:
         """Take over mosaics that a reader made, and that are about to become layers.
 

@@ -195,7 +195,7 @@ def corners_of(layer: Layer, tiles: WellCells, well: str | None) -> Corners | No
     layer
         Shows the wells.
     """
-    box = tiles.box(well)
+    box = tiles.corners_of(well)
     if box is None:
         return None
     lead = (0.0,) * (layer.ndim - 2)
@@ -233,8 +233,8 @@ def cells_of(layer: Layer, tiles: WellCells) -> dict[str, Corners]:
 
 def image_at(
     layer: Layer, tiles: WellCells, world: Sequence[float]
-) -> tuple[str | None, WellField | None] | None:
-    """Find the image at a world coordinate, as `WellCells.at` does."""
+) -> tuple[str | None, Field | None] | None:
+    """Tell which image lies at a world coordinate; as `WellCells.image_at`."""
     lead = (0.0,) * max(0, layer.ndim - len(world))
     point = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))
-    return tiles.at(*point[-2:])
+    return tiles.image_at(*point[-2:])

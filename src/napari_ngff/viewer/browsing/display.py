@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         Slot,
     )
     from napari_ngff.viewer.browsing.shown_fields import DisplayObserver, FieldMove
-    from napari_ngff.viewer.placing.layer_groups import Group
+    from napari_ngff.viewer.placing.layer_groups import LayerGroup
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.save_report import SaveResult
 
@@ -430,9 +430,8 @@ class Display:
         return False
 
     def fit_well(self, well: str) -> None:
-        """Bring a well in view; one that could not be read is read again."""
-        # Its server may answer now.
-        if self.resolver.arrangements.retry([well]):
+        """Bring a well of the mosaic in view; one that did not come is read again."""
+        if self.resolver.arrangements.retry_wells([well]):
             self._redraw_wells()
         viewer, corners = self._viewer(), self._well_corners(well)
         if viewer is not None and corners is not None:
@@ -490,8 +489,8 @@ class Display:
 
     # What a reader has made of the node.
 
-    def adopt_mosaics(
-        self, groups: Sequence[Group], wells: Sequence[str] | None = None
+    def adopt(
+        self, groups: Sequence[LayerGroup], wells: Sequence[str] | None = None
     ) -> None:
         """Take over mosaics that will become layers; see `Browser.adopt_mosaics`."""
         joined = self._slots.expect_layers(groups)
@@ -567,5 +566,5 @@ class Display:
         self.resolver.forget_field(address)
         if address.startswith(root):
             inner = address[len(root) :].strip("/")
-            self.resolver.arrangements.screen.forget(inner)
+            self.resolver.arrangements.screen.forget_image(inner)
             self._observer.on_labels_saved(inner)

@@ -21,7 +21,7 @@ from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import LabelChoices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.saving.attachment import renamed
+from napari_ngff.viewer.saving.attachment import rename_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +81,7 @@ def label_name(layer: Layer | None) -> str | None:
     if not isinstance(target, LabelTarget):
         return None
     try:
-        return renamed(layer.name, target.name)
+        return rename_new(layer.name, target.name)
     except ValueError:
         return target.name  # the first save reports it
 
@@ -166,7 +166,9 @@ def save_before_leaving(
     savers = [layer.saver for layer in painted]
     unsaved = [layer for layer in painted if layer.unsaved]
     if not (unsaved and settings.saves_when_moving_on()):
-        call_after_saves(savers, lambda: answer(window_services.settle(viewer, layers)))
+        call_after_saves(
+            savers, lambda: answer(window_services.resolve_unsaved(viewer, layers))
+        )
         return
     saved_until = {layer: layer.canvas.version for layer in unsaved}
 
@@ -177,12 +179,12 @@ def save_before_leaving(
         elif failed and not window_services.can_ask(viewer):
             names = ", ".join(layer.name for layer in failed)
             reason = "Fix the problem, or remove these labels to continue."
-            window_services.show(
+            window_services.show_messages(
                 (f"{names}: {reason}",), "Labels not saved: the field stays."
             )
             answer(False)
         else:
-            answer(window_services.settle(viewer, layers))
+            answer(window_services.resolve_unsaved(viewer, layers))
 
     # Quietly: a failure is asked about below, and needs no second message.
     for saver in (layer.saver for layer in unsaved):
@@ -196,7 +198,7 @@ def call_after_stroke(layer: CanvasLabels, done: Callable[[], None]) -> None:
     def check_ended() -> None:
         layer.stroke_ended.disconnect(check_ended)
         # Not yet: napari is still busy with the stroke.
-        window_services.run(lambda: None, lambda _: done())
+        window_services.run_work(lambda: None, lambda _: done())
 
     layer.stroke_ended.connect(check_ended)
 
@@ -266,7 +268,7 @@ class AnnotationStates:
             if any_known and known is not None:
                 known.changed.emit()
 
-        window_services.run(find_any_state, report_states)
+        window_services.run_work(find_any_state, report_states)
 
     def state_of(self, key: str) -> str:
         """Return the state of a field; "to do" until the states are read."""
@@ -320,7 +322,7 @@ class AnnotationStates:
                 show_error(f"The state is not saved.\nField {key}: {error}")
             self.changed.emit()
 
-        window_services.run(write_state, finish_write)
+        window_services.run_work(write_state, finish_write)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,14 @@ import numpy as np
 from napari_ngff.labels.label_classes import PALETTE
 from napari_ngff.plate.plate_layout import letters_index
 from napari_ngff.plate.tables.conditions import is_condition, parse_conditions, parts_of
-from napari_ngff.plate.tables.table import AGGREGATIONS, CATEGORY, LABEL, WELL, Table
-from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
+from napari_ngff.plate.tables.table import (
+    AGGREGATIONS,
+    CATEGORY,
+    LABEL,
+    WELL,
+    WellTable,
+)
+from napari_ngff.viewer.browsing.table_offers import Offer, TableOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -252,12 +258,12 @@ class JoinedTables:
     """
 
     def __init__(self) -> None:
-        self.tables: dict[TableOffer, Table] = {}
-        self._kept: tuple[object, Table] | None = None
+        self.tables: dict[Offer, WellTable] = {}
+        self._kept: tuple[object, WellTable] | None = None
         self._shown: tuple[object, frozenset[str] | None] | None = None
         self._values: tuple[object, Coloring] | None = None
 
-    def add_table(self, offer: TableOffer, table: Table) -> None:
+    def add(self, offer: Offer, table: WellTable) -> None:
         """Take a table, instead of an earlier one of the same origin."""
         self.tables[offer] = table
         self._kept = self._shown = self._values = None
@@ -277,12 +283,12 @@ class JoinedTables:
             for column in columns
         }
 
-    def object_table(self, chosen: TableOffer | None) -> Table | None:
+    def object_table(self, chosen: Offer | None) -> WellTable | None:
         """Give the table whose rows are objects: the chosen one, else the latest."""
         if chosen is None:
             return None
         ordered = (self.tables[o] for o in (chosen, *reversed(self.tables)))
-        return next((table for table in ordered if LABEL in table.places), None)
+        return next((table for table in ordered if LABEL in table.place_columns), None)
 
     def describe_well(self, path: str) -> WellDetails:
         """Sum up what all tables hold of a well; tables without rows of it do not."""
@@ -322,7 +328,7 @@ class JoinedTables:
         owners: dict[str, tuple[TableOffer, str]] = {}
         for offer in self._in_order(chosen):
             table = self.tables[offer]
-            for name in (*table.columns, *table.places):
+            for name in (*table.columns, *table.place_columns):
                 owners.setdefault(name, (offer, name))
         for column, title in self.title_columns().items():
             owners.setdefault(title, (column.offer, column.name))
@@ -351,19 +357,19 @@ class JoinedTables:
     def _wells_met(
         self, offer: TableOffer, tests: Sequence[ColumnCondition], wells: Sequence[str]
     ) -> frozenset[str]:
-        return frozenset(self.tables[offer].where(tests).on(wells).values())
+        return frozenset(self.tables[offer].rows_where(tests).wells_of(wells).values())
 
-    def filter_rows(self, offer: TableOffer, text: str, wells: Sequence[str]) -> Table:
-        """Return the rows that a line lets through. Raises as `parse_line`."""
+    def rows(self, offer: Offer, text: str, wells: Sequence[str]) -> WellTable:
+        """Give the rows of a table that a line lets through. Raises as `conditions`."""
         key = offer, text, tuple(wells)
         if self._kept is None or self._kept[0] != key:
-            tests = self.parse_line(text, offer)[1]
-            rows = self.tables[offer].where(tests.pop(offer, ()))
+            tests = self.conditions(text, offer)[1]
+            rows = self.tables[offer].rows_where(tests.pop(offer, ()))
             for other, others in tests.items():
                 met = self._wells_met(other, others, wells)
-                keys = [k for k, path in rows.on(wells).items() if path in met]
+                keys = [k for k, path in rows.wells_of(wells).items() if path in met]
                 frame = rows.frame[rows.frame[WELL].isin(keys)]
-                rows = Table(rows.name, frame, rows.region)
+                rows = WellTable(rows.name, frame, rows.region)
             self._kept = key, rows
         return self._kept[1]
 
@@ -383,15 +389,14 @@ class JoinedTables:
         return self._values[1]
 
     def _color_rows(
-        self, rows: Table, column: TableColumn, how: str, wells: Sequence[str]
+        self, rows: WellTable, column: TableColumn, how: str, wells: Sequence[str]
     ) -> Coloring:
         table, name = self.tables[column.offer], column.name
         if how == CATEGORY:
-            texts = rows.categories(wells, name)
-            # Of all rows, so that colours stay while a filter leaves out rows.
-            names = set(table.texts(name))
+            texts = rows.category_by_well(wells, name)
+            names = set(table.list_texts(name))
             if len(names) > MOST_CATEGORIES:  # most of them are of no well
-                known = (*table.categories(wells, name).values(), *texts.values())
+                known = (*table.category_by_well(wells, name).values(), *texts.values())
                 names = {text for text in known if text is not None}
             return color_categories(texts, names, name)
         # One row per well needs no word about how rows become one value.
@@ -399,4 +404,4 @@ class JoinedTables:
         if column.offer.source is TableOrigin.COUNT:
             name = column.offer.title
         title = name if alone else f"{name}, {how}"
-        return color_numbers(rows.values(wells, column.name, how), title)
+        return color_numbers(rows.value_by_well(wells, column.name, how), title)

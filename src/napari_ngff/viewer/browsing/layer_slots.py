@@ -17,7 +17,7 @@ from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.layers import MOST_CHANNELS
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.painting.painted_layers import as_layer, exchange
+from napari_ngff.viewer.painting.painted_layers import as_layer, exchange_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.preparation import PreparedFields, Slot
-    from napari_ngff.viewer.layer_plan import LayerData, Picture
-    from napari_ngff.viewer.painting.layer_classes import Classes
-    from napari_ngff.viewer.placing.layer_groups import Group
+    from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
+    from napari_ngff.viewer.painting.layer_classes import LayerClasses
+    from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
 __all__ = ["FieldExtras", "LayerSlots", "swap_layer"]
 
@@ -77,7 +77,7 @@ class LayerSlots:
         self._lacking: dict[Slot, bool] = {}  # channels not there: whether visible else
         # Layers that a reader will add, by the identity of their picture; it is kept,
         # so that no other picture can get that identity.
-        self._expected: dict[int, tuple[Picture, int, str]] = {}
+        self._expected: dict[int, tuple[LayerPlan, int, str]] = {}
 
     def current_layers(self, viewer: ViewerModel) -> dict[Slot, Layer]:
         """Return the layers that the user has not removed."""
@@ -88,7 +88,7 @@ class LayerSlots:
                 self._in_use.pop(slot, None)
         return dict(self._layers)
 
-    def expect_layers(self, groups: Sequence[Group]) -> list[WellCells]:
+    def expect(self, groups: Sequence[LayerGroup]) -> list[WellCells]:
         """Expect the layers of groups; return the wells of those that are mosaics."""
         joined = []
         for number, group in enumerate(groups):
@@ -237,7 +237,7 @@ class LayerSlots:
         if old is None or not swap_layer(old, data):
             self.take_layer(slot, self._replace_layer(viewer, slot, old, data))
         elif slot[1] == "labels":
-            window_services.welcome(viewer, old)
+            window_services.watch_labels(viewer, old)
         if slot in self._lacking:
             visible = self._lacking.pop(slot)
         if visible is not None:
@@ -272,7 +272,7 @@ class LayerSlots:
         # Before those of the other field are added.
         field_classes = classes.items
         if labels.classes:
-            classes.keep(labels.classes)
+            classes.keep_classes(labels.classes)
         layer.visible = labels.look.get("visible", True)
         if labels.is_active and was_active:
             viewer.layers.selection.active = layer
@@ -368,7 +368,7 @@ def _look_of(layer: Layer) -> dict[str, Any]:
     return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
 
 
-def _select_same_class(classes: Classes, labels: LabelsInUse) -> None:
+def _select_same_class(classes: LayerClasses, labels: LabelsInUse) -> None:
     """Paint with the class that was in hand, whose label may be another one here."""
     value = labels.look.get("selected_label")
     names = {
@@ -378,7 +378,7 @@ def _select_same_class(classes: Classes, labels: LabelsInUse) -> None:
         label_class.value for label_class in classes.items if label_class.name in names
     ]
     if same and value not in same:
-        classes.select(same[0])
+        classes.select_class(same[0])
 
 
 def _apply_look(layer: Layer, look: dict[str, Any]) -> None:
@@ -442,7 +442,7 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
 
 def _exchange_data(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:
     if layer._type_string == "labels":
-        return exchange(layer, data)
+        return exchange_labels(layer, data)
     layer.metadata[KEY] = data[1]["metadata"][KEY]
     layer.data = levels if layer.multiscale else levels[0]
     return True

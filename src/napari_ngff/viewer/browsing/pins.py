@@ -144,7 +144,7 @@ class PinnedFields:
         self._task.start(prepare_pins, change_layers, failed=self._show_failed)
 
     def _show_failed(self, reason: str) -> None:
-        window_services.show((reason,), "Not compared: an image")
+        window_services.show_messages((reason,), "Not compared: an image")
 
     def _fit_camera(self, viewer: ViewerModel) -> None:
         """Bring all compared fields in view."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         ScreenArrangements,
         WellArrangement,
     )
-    from napari_ngff.plate.plate_contents import FieldImage, Screen
+    from napari_ngff.plate.plate_contents import FieldImage, PlateContents
     from napari_ngff.plate.plate_layout import PlateMap
     from napari_ngff.viewer.browsing.camera import Corners
 
@@ -130,13 +130,9 @@ def placed_of(
     OMEZarrError, OSError
         Where the well cannot be read.
     """
-    listed = arrangements.screen.fields(well)
-    arranged = [arrangements.of(well, run) for run in runs_of(listed)]
-    return {
-        p.field.path: (arrangement, p)
-        for arrangement in arranged
-        for p in arrangement.fields
-    }
+    listed = arrangements.screen.list_fields(well)
+    arranged = [arrangements.read_well(well, run) for run in runs_of(listed)]
+    return {p.field.path: (one, p) for one in arranged for p in one.fields}
 
 
 def runs_of(fields: Iterable[WellField]) -> tuple[int | None, ...]:
@@ -147,8 +143,8 @@ def runs_of(fields: Iterable[WellField]) -> tuple[int | None, ...]:
 
 def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
     """Read the images of a well, or of a collection; see `placed_of`."""
-    listed = arrangements.screen.fields(well)
-    if arrangements.screen.node.kind is GroupKind.SERIES:
+    listed = arrangements.screen.list_fields(well)
+    if arrangements.screen.node.kind is Kind.SERIES:
         # Images of a folder have no places; nor is each of thousands looked at.
         places = [
             FieldPlace(Position(well, field.path), (0, 0), (0, 0), field.path)
@@ -159,7 +155,7 @@ def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
     failed = {
         path: reason
         for run in runs_of(listed)
-        for path, reason in arrangements.of(well, run).problems
+        for path, reason in arrangements.read_well(well, run).problems
     }
     names = arrangements.screen.node.series_names() if well is None else ()
     kind = arrangements.screen.node.kind
@@ -195,8 +191,8 @@ def label_names(
     asked = 0
     for well in spread_wells(list(wells)):
         try:
-            field = arrangements.screen.fields(well)[0]
-            location = arrangements.screen.place(well, field.path)
+            field = arrangements.screen.list_fields(well)[0]
+            location = arrangements.screen.location_of(well, field.path)
             node = read_node(location, arrangements.screen.node.zarr_format)
             names.update((label.name, None) for label in node.labels().nodes)
         except (OMEZarrError, OSError, IndexError):
@@ -217,7 +213,7 @@ def label_classes(
     screen = arrangements.screen
     for position in itertools.islice(places, WELLS_ASKED):
         try:
-            location = screen.place(position.well, position.field)
+            location = screen.location_of(place.well, place.field)
             image = read_node(location, screen.node.zarr_format)
             nodes = {label.name: label for label in image.labels().nodes}
             nodes = {**open_sidecars(image).labels, **nodes}
@@ -260,7 +256,8 @@ class BrowsedImages(Protocol):
 class FieldRoute:
     """Finds the next field of a screen.
 
-    All methods read the documents of wells, and raise what `Screen.fields` raises.
+    All methods read the documents of wells, and raise what
+    `PlateContents.list_fields` raises.
 
     Parameters
     ----------
@@ -272,7 +269,7 @@ class FieldRoute:
 
     def __init__(
         self,
-        screen: Screen,
+        screen: PlateContents,
         show_skipped: Callable[[str | None, Mapping[Position, str]], None],
     ) -> None:
         self._screen = screen
@@ -291,14 +288,14 @@ class FieldRoute:
         NodeNotFoundError
             Where there is none.
         """
-        fields = self._screen.fields(well)
+        fields = self._screen.list_fields(well)
         if field:
             among = [f for f in fields if f.path == field]
         else:
             among = _fields_of_run(fields, runs) or list(fields)
         if not among:
             what = f"no image {field}" if field else "no image"
-            msg = f"There is {what} in {self._screen.place(well, '')}."
+            msg = f"There is {what} in {self._screen.location_of(well, '')}."
             raise NodeNotFoundError(msg)
         field_found = among[0] if field else self._first_readable(well, among)
         return Position(well, field_found.path, field_found.acquisition)
@@ -310,7 +307,7 @@ class FieldRoute:
         reasons: dict[Position, str] = {}
         for field in among:
             try:
-                check_readable(self._screen.image(well, field.path))
+                check_readable(self._screen.open_image(well, field.path))
             except (OMEZarrError, OSError) as error:
                 reasons[Position(well, field.path, field.acquisition)] = str(error)
                 continue
@@ -326,7 +323,7 @@ class FieldRoute:
         Where `here` is of none of the `chosen` acquisitions, since its well has none
         of them, the other is of the first of them again.
         """
-        fields = self._screen.fields(well)
+        fields = self._screen.list_fields(well)
         runs = () if here.acquisition is None else (here.acquisition,)
         back = bool(chosen) and here.acquisition not in (None, *chosen)
         same = [f for f in fields if f.path == here.field]
@@ -334,7 +331,7 @@ class FieldRoute:
         if same and not back:
             return Position(well, same[0].path, same[0].acquisition)
         among = _fields_of_run(fields, chosen if back else runs)
-        mine = _fields_of_run(self._screen.fields(here.well), runs)
+        mine = _fields_of_run(self._screen.list_fields(here.well), runs)
         if not among:
             return self.find_entry(well, None, ())
         # Wells may differ in their number of fields; the last stands for those missing.
@@ -354,7 +351,7 @@ class FieldRoute:
         well = next((well for well in plate.wells if well.path == here.well), None)
         failed: Exception | None = None
         while well is not None:
-            well = plate.neighbour(well, rows, columns)
+            well = plate.find_neighbour(well, rows, columns)
             try:
                 if well is not None:
                     return self.find_alike(well.path, here, chosen)
@@ -383,8 +380,9 @@ class FieldRoute:
         runs
             Acquisitions to stay in; the first of them counts.
         """
-        # A field of another acquisition comes before the first of the chosen one.
-        among = [f.path for f in _fields_of_run(self._screen.fields(here.well), runs)]
+        among = [
+            f.path for f in _fields_of_run(self._screen.list_fields(here.well), runs)
+        ]
         number = among.index(here.field) if here.field in among else -1
         if 0 <= number + step < len(among):
             return self.find_entry(here.well, among[number + step], runs)
@@ -392,7 +390,7 @@ class FieldRoute:
         for distance in range(1, len(wells) + 1):
             well = wells[(start + step * distance) % len(wells)]
             try:
-                fields = _fields_of_run(self._screen.fields(well), runs)
+                fields = _fields_of_run(self._screen.list_fields(well), runs)
             except (OMEZarrError, OSError):
                 continue  # the map shows the well crossed out
             if fields:
@@ -404,7 +402,7 @@ class FieldRoute:
         """Find the image of the first of some acquisitions at the place of one."""
         if not runs or here.acquisition in (None, runs[0]):
             return here
-        fields = self._screen.fields(here.well)
+        fields = self._screen.list_fields(here.well)
         mine = [f.path for f in _fields_of_run(fields, [here.acquisition])]
         among = _fields_of_run(fields, runs)
         if not among:
@@ -417,7 +415,7 @@ class FieldRoute:
         """Find the image of an acquisition at the place of one; None where none is."""
         if run is None or here.acquisition in (None, run):
             return here
-        fields = self._screen.fields(here.well)
+        fields = self._screen.list_fields(here.well)
         mine = [f.path for f in _fields_of_run(fields, [here.acquisition])]
         among = _fields_of_run(fields, [run])
         number = mine.index(here.field) if here.field in mine else 0
@@ -437,7 +435,7 @@ def check_readable(image: FieldImage) -> None:
     failed: Exception | None = None
     for level in range(len(image.multiscale.levels)):
         try:
-            image.array(level)
+            image.open_level(level)
         except (OMEZarrError, OSError) as error:
             failed = failed or error
         else:

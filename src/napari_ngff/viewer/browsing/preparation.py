@@ -13,7 +13,7 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text, may_p
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import WellChoice, open_mosaic
-from napari_ngff.plate.plate_contents import Screen
+from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
@@ -28,7 +28,7 @@ from napari_ngff.viewer.browsing.shown_fields import (
 )
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.layers import image_layers, layers_of
-from napari_ngff.viewer.node_contents import contents
+from napari_ngff.viewer.node_contents import open_contents
 from napari_ngff.viewer.painting.new_labels import label_data
 from napari_ngff.viewer.placing.layer_groups import mosaic_group
 
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.plate.mosaic import Mosaic
+    from napari_ngff.plate.mosaic import MosaicPyramid
     from napari_ngff.plate.plate_layout import MapWell, PlateMap
     from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.shown_fields import FieldNotices
-    from napari_ngff.viewer.layer_plan import LayerData, Picture
-    from napari_ngff.viewer.placing.layer_groups import Group
+    from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
+    from napari_ngff.viewer.placing.layer_groups import LayerGroup
 
 __all__ = [
     "FieldResolver",
@@ -106,8 +106,8 @@ class PreparedFields:
         }
 
 
-def prepare_layers(
-    fields: ShownFields, groups: Sequence[Group | None], *, estimate: bool
+def prepare(
+    fields: ShownFields, groups: Sequence[LayerGroup | None], *, estimate: bool
 ) -> PreparedFields:
     """Prepare groups, each shown over the one before; None where nothing is."""
     layers: dict[Slot, LayerData] = {}
@@ -127,7 +127,7 @@ def prepare_layers(
     return PreparedFields(fields, layers, tuple(messages), len(groups), tuple(coarser))
 
 
-def missing_levels(image: Picture) -> list[str]:
+def missing_levels(image: LayerPlan) -> list[str]:
     """Tell why levels finer than all that are shown cannot be read."""
     stated = image.node.metadata.image
     if stated is None or is_joined(image):
@@ -369,7 +369,7 @@ class FieldResolver:
         self._on_error = window_services.ErrorReport()
         self._ready: dict[tuple[Position, tuple[int, ...]], PreparedFields] = {}
         self._save_count = 0
-        self.use_arrangements(ScreenArrangements(Screen(node)))
+        self.use_arrangements(ScreenArrangements(PlateContents(node)))
 
     def use_arrangements(self, arrangements: ScreenArrangements) -> None:
         """Read through arrangements of a reader, which has read the wells already."""
@@ -450,7 +450,7 @@ class FieldResolver:
         except (OMEZarrError, OSError) as error:
             asked = wanted.named_position
             if asked is not None and not may_pass(error):
-                self.arrangements.of(asked.well, None)
+                self.arrangements.read_well(asked.well, None)
             raise
 
     def _make_moves(self, wanted: ShownFields) -> Position:
@@ -473,7 +473,7 @@ class FieldResolver:
     def _prepare_overview(self, wanted: ShownFields) -> PreparedFields:
         wells = [well for well in self._wells if well.path in wanted.wells]
         runs = wanted.acquisitions
-        groups: list[Group] = []
+        groups: list[LayerGroup] = []
         tiles: list[WellCells] = []
         for run in runs or (None,):
             title = self._title_of(run, runs)
@@ -493,13 +493,12 @@ class FieldResolver:
         wells: Sequence[MapWell] | None,
         run: int | None,
         label: str | None,
-    ) -> tuple[Group, list[WellCells]]:
+    ) -> tuple[LayerGroup, list[WellCells]]:
         """Join wells, and labels of them; raises where none can be read."""
         arrangements = self.arrangements
-        # A server may answer now for wells that failed before.
-        arrangements.retry()
+        arrangements.retry_wells()
         joined = open_mosaic(arrangements, wells, WellChoice(run), self._on_error)
-        labels: list[tuple[str, Mosaic]] = []
+        labels: list[tuple[str, MosaicPyramid]] = []
         if label is not None:
             choice = WellChoice(run, f"labels/{label}")
             try:
@@ -516,7 +515,7 @@ class FieldResolver:
         wanted: Sequence[int | None] = [position.acquisition]
         if runs and position.acquisition in (None, *runs):
             wanted = runs
-        groups: list[Group | None] = []
+        groups: list[LayerGroup | None] = []
         for run in wanted:
             partner = self.route.find_partner(position, run)
             title = self._title_of(run, runs)
@@ -526,7 +525,7 @@ class FieldResolver:
         groups += [None] * (len(runs) - len(groups))
         return prepare_layers(ShownFields(position=position), groups, estimate=True)
 
-    def open_field(self, name: str, position: Position) -> list[Group]:
+    def open_field(self, name: str, position: Position) -> list[LayerGroup]:
         """Open one image and its labels, as if it were opened by itself.
 
         Raises
@@ -535,9 +534,9 @@ class FieldResolver:
             Where it cannot be read.
         """
         screen = self.arrangements.screen
-        location = screen.place(position.well, position.field)
+        location = screen.location_of(position.well, position.field)
         node = read_node(location, screen.node.zarr_format)
-        field_contents = contents(node, self._on_error)
+        field_contents = open_contents(node, self._on_error)
         return [
             replace(group, image=replace(group.image, name=name))
             if group.image is not None and name

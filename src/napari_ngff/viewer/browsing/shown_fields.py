@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.positions import Position, inline
-from napari_ngff.viewer.notices import counted, shorten
+from napari_ngff.viewer.notices import count_noun, shorten_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -213,14 +213,14 @@ class FieldNotices:
 
     def show_failed(self, fields: ShownFields, reason: str) -> None:
         """Show why nothing of what was asked for is shown."""
-        window_services.show(
-            (reason,), f"Not shown: {shorten(self.name_fields(fields))}"
+        window_services.show_messages(
+            (reason,), f"Not shown: {shorten_name(self.name_fields(fields))}"
         )
 
     def show_missing(self, fields: ShownFields, messages: tuple[str, ...]) -> None:
         """Show what of an image or an overview is left out."""
-        window_services.show(
-            messages, f"Shown in part: {shorten(self.name_fields(fields))}"
+        window_services.show_messages(
+            messages, f"Shown in part: {shorten_name(self.name_fields(fields))}"
         )
 
     def show_coarser(self, position: Position, reasons: tuple[str, ...]) -> None:
@@ -228,7 +228,9 @@ class FieldNotices:
         if reasons and position not in self._coarse:
             self._coarse.add(position)
             title = inline(self._name_field(position))
-            window_services.show(reasons, f"Low resolution: {shorten(title)}")
+            window_services.show_messages(
+                reasons, f"Low resolution: {shorten_name(title)}"
+            )
 
     def show_skipped(self, well: str | None, reasons: Mapping[Position, str]) -> None:
         """Show once of a well why its first images were left out; from any thread."""
@@ -239,11 +241,15 @@ class FieldNotices:
         if len(reasons) > 1:
             title = inline_title(self._name_field(Position(well, "")))
             what = f"{len(reasons)} images" + (f" of {title}" if title else "")
-        window_services.show(tuple(reasons.values()), f"Not readable: {shorten(what)}")
+        window_services.show_messages(
+            tuple(reasons.values()), f"Not readable: {shorten_name(what)}"
+        )
 
     def show_not_compared(self, reasons: Mapping[Position, str]) -> None:
         """Show why images do not stand beside the one on screen."""
-        what = counted(len(reasons), "image")
+        what = count_noun(len(reasons), "image")
         if len(reasons) == 1:
             what = inline(self._name_field(next(iter(reasons))))
-        window_services.show(tuple(reasons.values()), f"Not compared: {shorten(what)}")
+        window_services.show_messages(
+            tuple(reasons.values()), f"Not compared: {shorten_name(what)}"
+        )

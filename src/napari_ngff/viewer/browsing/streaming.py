@@ -93,7 +93,7 @@ class WellStream:
         sizes = zip(box[-2:], level.chunks[-2:], strict=True)
         if key in self._wanted and all(b - a <= size for (a, b), size in sizes):
             joined = _join_boxes(self._wanted[key][1], box)
-            box = joined if level.planes.suits(joined[-2:]) else box
+            box = joined if level.planes.is_small_enough(joined[-2:]) else box
         self._wanted[key] = level, box
         if not self._running:
             self._running = True
@@ -102,8 +102,8 @@ class WellStream:
         return True
 
     def _start_drawing(self) -> None:
-        window_services.run(
-            lambda: window_services.attempt(self._draw_wells), self._on_drawn
+        window_services.run_work(
+            lambda: window_services.attempt_work(self._draw_wells), self._on_drawn
         )
 
     def _draw_wells(self) -> None:
@@ -118,7 +118,7 @@ class WellStream:
             late = lambda key=key, asked=asked: (  # noqa: E731
                 time.monotonic() > end or self._wanted.get(key) != asked
             )
-            if level.draw(box, late):
+            if level.draw_box(box, late):
                 self._wanted.pop(key, None)
                 self._drawn_once.setdefault(id(level), []).append(box)
 
@@ -127,7 +127,7 @@ class WellStream:
             # Drawn again at once, it would fail again, without an end.
             self._running = False
             self._wanted.clear()
-            window_services.show((failed,), "The overview is not complete.")
+            window_services.show_messages((failed,), "The overview is not complete.")
             self._finished()
             return
         if self._wanted and time.monotonic() < self._end:
@@ -187,7 +187,7 @@ def reread_layer(layer: Layer) -> None:
 def at_once() -> bool:
     """Tell whether there are no worker threads."""
     ran: list[bool] = []
-    window_services.run(lambda: True, ran.append)
+    window_services.run_work(lambda: True, ran.append)
     return bool(ran)
 
 

@@ -19,7 +19,7 @@ from napari_ngff.plate.tables.measure_labels import (
     places_of,
     table_of_field,
 )
-from napari_ngff.plate.tables.table import FIELD, WELL, Table, tabulate
+from napari_ngff.plate.tables.table import FIELD, WELL, WellTable, make_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,7 +134,7 @@ def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
     return (*offers, *(TableOffer(TableOrigin.COUNT, name) for name in labels))
 
 
-def read_offer(node: Node, offer: TableOffer) -> Table:
+def read_offer(node: Node, offer: Offer) -> WellTable:
     """Read a table that is kept as one: of the plate, or of its annotation.
 
     Raises
@@ -159,8 +159,8 @@ class GatheredTable:
         Why images are left out.
     """
 
-    table: Table
-    summary: str
+    table: WellTable
+    told: str
     problems: tuple[str, ...]
 
 
@@ -181,8 +181,8 @@ def gather_offer(
     well_column = None if WELL in measured.frame else {WELL: ""}
     said = measured.frame.attrs.get("region", "")
     region = offer.name if offer.source is TableOrigin.MEASURED else said
-    table = tabulate(measured.frame, offer.title, well_column, region)
-    return GatheredTable(table, _describe_result(offer, measured), measured.problems)
+    table = make_table(measured.frame, offer.title, well_column, region)
+    return Gathered(table, _describe_result(offer, measured), measured.problems)
 
 
 def _describe_result(offer: TableOffer, found: MeasureResult) -> str:
@@ -198,8 +198,8 @@ def _describe_result(offer: TableOffer, found: MeasureResult) -> str:
     return f"{sentence} Left out: {lost:,}." if lost else sentence
 
 
-def states_table(node: Node) -> Table:
-    """Read the state of annotation of each field of all wells.
+def states_table(node: Node) -> WellTable:
+    """Read how far the annotation of each field is; the documents of all wells, too.
 
     Returns
     -------
@@ -231,4 +231,4 @@ def states_table(node: Node) -> Table:
         }
     )
     alone = None if node.metadata.plate is not None else {WELL: ""}
-    return tabulate(frame, "annotation of fields", alone)
+    return make_table(frame, "annotation of fields", alone)

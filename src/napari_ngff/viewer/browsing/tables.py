@@ -15,7 +15,7 @@ from psygnal import Signal
 
 from napari_ngff.plate.tables.files import read_table, write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath
-from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, Table
+from napari_ngff.plate.tables.table import AGGREGATIONS, LABEL, WELL, WellTable
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.joined_tables import (
     Coloring,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Labels
 
-    from napari_ngff.plate.tables.table import Table
+    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.latest_task import TaskTurn
 
@@ -104,7 +104,7 @@ class PlateTables:
     # What there is.
 
     @property
-    def table(self) -> Table | None:
+    def table(self) -> WellTable | None:
         """The chosen table."""
         return None if self.chosen is None else self._joined.tables.get(self.chosen)
 
@@ -151,7 +151,7 @@ class PlateTables:
 
     def find_tables(self) -> None:
         """Look which tables and labels there are, in a worker."""
-        window_services.run(lambda: find_offers(self.browser), self._add_offers)
+        window_services.run_work(lambda: find_offers(self.browser), self._add_offers)
 
     def _add_offers(self, offers: Sequence[TableOffer]) -> None:
         self.offers = tuple(dict.fromkeys((*self.offers, *offers)))
@@ -234,7 +234,7 @@ class PlateTables:
     def _name_wells(self, frame: Any) -> Any:
         """Write wells as people do, "B03" rather than "B/3"."""
         names = {path: well.name for path, well in self._map_wells().items()}
-        places = self.table.on(self.wells) if self.table is not None else {}
+        places = self.table.wells_of(self.wells) if self.table is not None else {}
         known = {key: names[path] for key, path in places.items()}
         if not (frame[WELL] != "").any():
             return frame.drop(columns=WELL)
@@ -260,7 +260,7 @@ class PlateTables:
                 if found.problems:
                     # napari shows the first line, and the rest on a click.
                     count = f"Left out: {len(found.problems):,}."
-                    window_services.show(found.problems, count)
+                    window_services.show_messages(found.problems, count)
 
         def gather_fields(turn: TaskTurn) -> GatheredTable | None:
             return gather_offer(node, offer, turn.report_progress, places, wells)
@@ -299,11 +299,11 @@ class PlateTables:
         """Let a worker end after the fields that were begun; in the main thread."""
         self._task.cancel()
 
-    def _take_table(self, offer: TableOffer, table: Table) -> None:
-        self._joined.add_table(offer, table)
+    def _take_table(self, offer: Offer, table: WellTable) -> None:
+        self._joined.add(offer, table)
         self.offers = tuple(dict.fromkeys((offer, *self.offers)))
         strangers = len(
-            set(table.frame[WELL].unique()) - set(table.on(self.wells)) - {""}
+            set(table.frame[WELL].unique()) - set(table.wells_of(self.wells)) - {""}
         )
         if strangers and self.wells:
             wells = "1 well" if strangers == 1 else f"{strangers:,} wells"
@@ -316,7 +316,7 @@ class PlateTables:
     def _show_table(self, offer: TableOffer | None) -> None:
         self.chosen = offer
         table = self.table
-        columns = (*table.numeric, *table.columns) if table is not None else ()
+        columns = (*table.numeric_columns, *table.columns) if table is not None else ()
         if self.column not in columns:
             self.column = columns[0] if columns and self.wells else None
         self._limits = self.log = None
@@ -449,7 +449,7 @@ def names_shown(viewer: ViewerModel | None, browser: Browser) -> tuple[str, ...]
 
 
 def join_table(
-    viewer: ViewerModel | None, browser: Browser, table: Table | None
+    viewer: ViewerModel | None, browser: Browser, table: WellTable | None
 ) -> None:
     """Show the rows of a table as features of the labels on screen."""
     is_told = table is not None and LABEL in table.frame.columns

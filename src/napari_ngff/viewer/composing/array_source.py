@@ -67,15 +67,15 @@ class StackedSource:
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of elements per axis."""
-        return self._with(self.sources[0].shape, len(self.sources))
+        return self._insert_axis(self.sources[0].shape, len(self.sources))
 
     @property
     def chunks(self) -> tuple[int, ...]:
         """Shape of what is read at once."""
         all_chunks = zip(*(source.chunks for source in self.sources), strict=True)
-        return self._with(tuple(map(max, all_chunks)), 1)
+        return self._insert_axis(tuple(map(max, all_chunks)), 1)
 
-    def _with(self, sizes: tuple[int, ...], own: int) -> tuple[int, ...]:
+    def _insert_axis(self, sizes: tuple[int, ...], own: int) -> tuple[int, ...]:
         return (*sizes[: self.axis], own, *sizes[self.axis :])
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:

@@ -43,9 +43,9 @@ def channel_of(keywords: Mapping[str, Any], dtype: np.dtype[Any]) -> Channel | N
     colormap, limits = keywords.get("colormap"), keywords.get("contrast_limits")
     if colormap is None and limits is None:
         return None
-    color, inverted = _color("gray" if colormap is None else colormap)
-    start, end = _range(dtype) if limits is None else (float(n) for n in limits)
-    low, high = _range(dtype)
+    color, inverted = _brightest_color("gray" if colormap is None else colormap)
+    start, end = _dtype_range(dtype) if limits is None else (float(n) for n in limits)
+    low, high = _dtype_range(dtype)
     origin = keywords.get("metadata", {}).get(KEY)
     stated = origin.contrast if isinstance(origin, LayerOrigin) else None
     if stated is not None and stated.min is not None and stated.max is not None:
@@ -61,21 +61,21 @@ def channel_of(keywords: Mapping[str, Any], dtype: np.dtype[Any]) -> Channel | N
 
 def rgb_channels(count: int, dtype: np.dtype[Any]) -> tuple[Channel, ...]:
     """Describe the channels of an image in colours; axes (..., `count`)."""
-    low, high = _range(dtype)
-    window = ContrastWindow(max(low, 0.0), high, low, high)
+    low, high = _dtype_range(dtype)
+    window = Window(max(low, 0.0), high, low, high)
     return tuple(
         Channel(label, color, window, label != "alpha")
         for label, color in PRIMARY[:count]
     )
 
 
-def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+def _dtype_range(dtype: np.dtype[Any]) -> tuple[float, float]:
     if dtype.kind == "f":
         return 0.0, 1.0
     return float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
 
 
-def _color(colormap: Any) -> tuple[tuple[int, int, int], bool]:
+def _brightest_color(colormap: Any) -> tuple[tuple[int, int, int], bool]:
     """Take the brighter end of a colormap; tell whether it is the first."""
     from napari.utils.colormaps import ensure_colormap
 

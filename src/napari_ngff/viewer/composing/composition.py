@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.layer_plan import LayerData
 
-__all__ = ["LayerComposition", "LayerPart", "compose"]
+__all__ = ["LayerComposition", "LayerPart", "compose_layers"]
 
 CHANNEL = Axis("c", "channel")
 
@@ -85,7 +85,7 @@ class LayerComposition:
     labels: tuple[LayerPart, ...] = ()
 
 
-def compose(layers: Sequence[LayerData], name: str) -> LayerComposition:
+def compose_layers(layers: Sequence[LayerData], name: str) -> LayerComposition:
     """Put layers together.
 
     Images of the same shape, axes and place become the channels of one; labels on the
@@ -105,25 +105,27 @@ def compose(layers: Sequence[LayerData], name: str) -> LayerComposition:
     """
     if not layers:
         raise UnsupportedError("There are no layers to save.")
-    parts = [_part(layer) for layer in layers]
+    parts = [_read_layer(layer) for layer in layers]
     images = [part for part in parts if part.label is None]
     labels = [part for part in parts if part.label is not None]
     if not images:
-        alone = [replace(one, label=replace(_info(one), source="")) for one in labels]
+        alone = [
+            replace(one, label=replace(_label_info(one), source="")) for one in labels
+        ]
         if len(alone) == 1:
             return LayerComposition(alone[0])
-        return LayerComposition(None, tuple(_named(alone)))
-    image = _joined(images, name)
+        return LayerComposition(None, tuple(_name_labels(alone)))
+    image = _join_images(images, name)
     for label in labels:
         _require_on(image, label)
-    return LayerComposition(image, tuple(_named(labels)))
+    return LayerComposition(image, tuple(_name_labels(labels)))
 
 
-def _info(part: LayerPart) -> LabelInfo:
+def _label_info(part: LayerPart) -> LabelInfo:
     return part.label or LabelInfo()
 
 
-def _part(layer: LayerData) -> LayerPart:
+def _read_layer(layer: LayerData) -> LayerPart:
     """Read one layer."""
     data, keywords, kind = layer
     name = str(keywords.get("name", ""))
@@ -131,13 +133,13 @@ def _part(layer: LayerData) -> LayerPart:
         msg = f"OME-Zarr holds images and labels, but {name} is {kind}."
         raise UnsupportedError(msg)
     try:
-        return _read(_finest(data, keywords), keywords, kind, name)
+        return _read_source(_finest_level(data, keywords), keywords, kind, name)
     except UnsupportedError as error:
         msg = f"{name or 'A layer'} cannot be saved as OME-Zarr. {error}"
         raise UnsupportedError(msg) from error
 
 
-def _finest(data: Any, keywords: dict[str, Any]) -> ArraySource:
+def _finest_level(data: Any, keywords: dict[str, Any]) -> ArraySource:
     """Take level 0; of labels with edits as they are now."""
     canvas = getattr(data, "canvas", None)
     if canvas is not None:
@@ -148,7 +150,7 @@ def _finest(data: Any, keywords: dict[str, Any]) -> ArraySource:
     return PlainSource(data)
 
 
-def _read(
+def _read_source(
     source: ArraySource, keywords: dict[str, Any], kind: str, name: str
 ) -> LayerPart:
     rgb = bool(keywords.get("rgb")) and kind == "image"
@@ -158,7 +160,7 @@ def _read(
     if 0 in source.shape:
         raise UnsupportedError("It has no pixels.")
     order = ome_order(axes)
-    placement = place_of(keywords, ndim).arranged(order)
+    placement = place_of(keywords, ndim).reorder_axes(order)
     axes = tuple(axes[i] for i in order)
     if kind == "labels":
         table = getattr(keywords.get("colormap"), "color_dict", None)
@@ -174,7 +176,7 @@ def _read(
         channels = () if channel is None else (channel,) * count
         return LayerPart(name, ArrayWindow(source, order), axes, placement, channels)
     channel_index = _channel_place(axes)
-    placement = placement.arranged(
+    placement = placement.reorder_axes(
         [*range(channel_index), None, *range(channel_index, ndim)]
     )
     arranged = ArrayWindow(
@@ -203,13 +205,13 @@ def _channel_place(axes: Sequence[Axis]) -> int:
     return sum(axis.type == "time" for axis in axes)
 
 
-def _joined(images: Sequence[LayerPart], name: str) -> LayerPart:
+def _join_images(images: Sequence[LayerPart], name: str) -> LayerPart:
     """Make channels of images."""
     first = images[0]
     if len(images) == 1:
         return first
     for other in images[1:]:
-        reason = _difference(first, other)
+        reason = _find_difference(first, other)
         if reason:
             msg = (
                 f"{first.name} and {other.name} are not channels of one image:"
@@ -230,11 +232,11 @@ def _joined(images: Sequence[LayerPart], name: str) -> LayerPart:
     channel_index = _channel_place(first.axes)
     source = StackedSource([image.source for image in images], channel_index, dtype)
     ndim = len(first.axes)
-    placement = first.place.arranged(
+    placement = first.place.reorder_axes(
         [*range(channel_index), None, *range(channel_index, ndim)]
     )
     axes = (*first.axes[:channel_index], CHANNEL, *first.axes[channel_index:])
-    common, names = _names([image.name for image in images])
+    common, names = _split_names([image.name for image in images])
     channels = tuple(
         replace(image.channels[0], label=label)
         for image, label in zip(images, names, strict=True)
@@ -245,7 +247,7 @@ def _joined(images: Sequence[LayerPart], name: str) -> LayerPart:
     return LayerPart(common or name, source, axes, placement, channels)
 
 
-def _difference(first: LayerPart, other: LayerPart) -> str:
+def _find_difference(first: LayerPart, other: LayerPart) -> str:
     """Say why two images are not channels of one; "" where they are."""
     if any(axis.type == "channel" for axis in (*first.axes, *other.axes)):
         return "one of them has channels already"
@@ -253,12 +255,12 @@ def _difference(first: LayerPart, other: LayerPart) -> str:
         return f"their shapes are {first.source.shape} and {other.source.shape}"
     if first.axes != other.axes:
         return "their axes differ, or the units of these"
-    if not first.place.equals(other.place):
+    if not first.place.is_same(other.place):
         return "their positions differ"
     return ""
 
 
-def _names(names: Sequence[str]) -> tuple[str, list[str]]:
+def _split_names(names: Sequence[str]) -> tuple[str, list[str]]:
     """Part "cells: DNA", "cells: actin" into the image's name and the channels'."""
     heads = {name.partition(": ")[0] for name in names}
     rests = [name.partition(": ")[2] for name in names]
@@ -269,7 +271,7 @@ def _require_on(image: LayerPart, label: LayerPart) -> None:
     """Refuse labels that are not on the axes of an image."""
     channel = next((i for i, a in enumerate(image.axes) if a.type == "channel"), None)
     kept = [i for i in range(len(image.axes)) if i != channel]
-    placement = image.place.arranged(kept)
+    placement = image.place.reorder_axes(kept)
     reason = ""
     if tuple(image.axes[i] for i in kept) != label.axes:
         theirs = ", ".join(axis.name for axis in label.axes)
@@ -283,7 +285,7 @@ def _require_on(image: LayerPart, label: LayerPart) -> None:
         raise UnsupportedError(msg)
 
 
-def _named(labels: Sequence[LayerPart]) -> list[LayerPart]:
+def _name_labels(labels: Sequence[LayerPart]) -> list[LayerPart]:
     """Give each label image a name that a group can have."""
     taken: list[str] = []
     named = []

@@ -50,7 +50,7 @@ def layer_axes(keywords: Mapping[str, Any], ndim: int) -> tuple[Axis, ...]:
     if not 2 <= ndim <= 5:
         msg = f"An image of OME-Zarr has 2 to 5 axes, this one has {ndim}."
         raise UnsupportedError(msg)
-    units = [_unit(unit) for unit in _listed(keywords.get("units"), ndim)]
+    units = [_ngff_unit(unit) for unit in _list_per_axis(keywords.get("units"), ndim)]
     labels = keywords.get("axis_labels")
     names = [str(name) for name in (("0",) * ndim if labels is None else labels)]
     if len(names) != ndim:
@@ -61,12 +61,12 @@ def layer_axes(keywords: Mapping[str, Any], ndim: int) -> tuple[Axis, ...]:
         if ndim == 3 and units[0] in TIME_UNITS:
             names[0] = "t"
     return tuple(
-        Axis(name, _type(name, unit, ndim - i), unit)
+        Axis(name, _axis_type(name, unit, ndim - i), unit)
         for i, (name, unit) in enumerate(zip(names, units, strict=True))
     )
 
 
-def _listed(value: Any, ndim: int) -> Sequence[Any]:
+def _list_per_axis(value: Any, ndim: int) -> Sequence[Any]:
     """Give one entry per axis; napari takes one unit for all, too."""
     if value is None:
         return ("0",) * ndim
@@ -77,7 +77,7 @@ def _is_number(name: str) -> bool:
     return name.removeprefix("-").isdecimal()
 
 
-def _unit(unit: Any) -> str | None:
+def _ngff_unit(unit: Any) -> str | None:
     text = str(unit)
     if text in ("0", UNITLESS, "pixels", "dimensionless", "", "None"):
         return None
@@ -88,7 +88,7 @@ def _unit(unit: Any) -> str | None:
     return name
 
 
-def _type(name: str, unit: str | None, from_end: int) -> str | None:
+def _axis_type(name: str, unit: str | None, from_end: int) -> str | None:
     by_name = TYPES.get(name.lower())
     if by_name is not None:
         return by_name
@@ -121,7 +121,7 @@ class LayerPlace:
     translation: tuple[float, ...]
     affine: Matrix | None = None
 
-    def arranged(self, order: Sequence[int | None]) -> LayerPlace:
+    def reorder_axes(self, order: Sequence[int | None]) -> LayerPlace:
         """Put the axes into another order; None is a new axis of size 1 at 0."""
         affine = None
         if self.affine is not None:
@@ -142,7 +142,7 @@ class LayerPlace:
             return self.affine is other.affine
         return bool(np.allclose(self.affine, other.affine))
 
-    def equals(self, other: LayerPlace) -> bool:
+    def is_same(self, other: LayerPlace) -> bool:
         """Whether both lie at the same place."""
         near = np.allclose(self.scale, other.scale, rtol=1e-6, atol=0)
         same_place = np.allclose(
@@ -159,17 +159,19 @@ def place_of(keywords: Mapping[str, Any], ndim: int) -> LayerPlace:
     UnsupportedError
         Where a number is not finite, or an axis has no extent.
     """
-    scale = np.ones(ndim) if _empty(keywords, "scale") else keywords["scale"]
-    offset = np.zeros(ndim) if _empty(keywords, "translate") else keywords["translate"]
+    scale = np.ones(ndim) if _is_empty(keywords, "scale") else keywords["scale"]
+    offset = (
+        np.zeros(ndim) if _is_empty(keywords, "translate") else keywords["translate"]
+    )
     scale, offset = np.asarray(scale, float), np.asarray(offset, float)
     affine = np.eye(ndim + 1)
-    if not _empty(keywords, "affine"):
+    if not _is_empty(keywords, "affine"):
         affine = np.asarray(
             getattr(keywords["affine"], "affine_matrix", keywords["affine"])
         )
     scaling = np.diag([*scale, 1.0])
     scaling[:-1, -1] = offset
-    if not (_empty(keywords, "rotate") and _empty(keywords, "shear")):
+    if not (_is_empty(keywords, "rotate") and _is_empty(keywords, "shear")):
         from napari.utils.transforms import Affine
 
         scaling[:-1, :-1] = Affine(
@@ -185,18 +187,18 @@ def place_of(keywords: Mapping[str, Any], ndim: int) -> LayerPlace:
     for inner, outer in ((whole, None), (scaling, affine)):
         if _is_upright(inner):
             return LayerPlace(
-                _floats(np.diag(inner)[:-1]), _floats(inner[:-1, -1]), outer
+                _to_floats(np.diag(inner)[:-1]), _to_floats(inner[:-1, -1]), outer
             )
     sizes = np.linalg.norm(scaling[:-1, :-1], axis=0)
     rest = whole @ np.diag([*(1 / sizes), 1.0])
-    return LayerPlace(_floats(sizes), (0.0,) * ndim, rest)
+    return LayerPlace(_to_floats(sizes), (0.0,) * ndim, rest)
 
 
-def _empty(keywords: Mapping[str, Any], key: str) -> bool:
+def _is_empty(keywords: Mapping[str, Any], key: str) -> bool:
     return keywords.get(key) is None
 
 
-def _floats(numbers: Any) -> tuple[float, ...]:
+def _to_floats(numbers: Any) -> tuple[float, ...]:
     return tuple(float(n) for n in numbers)
 
 

@@ -17,12 +17,19 @@ from napari.utils.notifications import show_info
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PAINTING", "draw", "pick", "resize_brush", "shown_value", "tell_hidden"]
+__all__ = [
+    "PAINTING",
+    "draw_along",
+    "pick_label",
+    "resize_brush",
+    "shown_value",
+    "tell_hidden",
+]
 
 PAINTING = (Mode.PAINT, Mode.ERASE, Mode.FILL, Mode.POLYGON)
 
 
-def draw(layer: Any, event: Any) -> Iterator[None]:
+def draw_along(layer: Any, event: Any) -> Iterator[None]:
     """Paint, erase or fill along a drag, as one step of undo."""
     overlay = layer._overlays["brush_stroke"]
     if layer.is_exchanging:
@@ -33,13 +40,13 @@ def draw(layer: Any, event: Any) -> Iterator[None]:
     if frozen or overlay.active or (overlay.enabled and event.button == 2):
         return
     with layer.block_history():
-        last = at = coordinates(layer, event)
-        layer._draw(_label(layer, event), at, at)
+        last = at = mouse_voxel(layer, event)
+        layer._draw(_label_to_paint(layer, event), at, at)
         yield
         while event.type in ("mouse_move", "mouse_release"):
-            at = coordinates(layer, event)
+            at = mouse_voxel(layer, event)
             if at is not None and not _is_filled(layer, last, at):
-                layer._draw(_label(layer, event), last, at)
+                layer._draw(_label_to_paint(layer, event), last, at)
             last = at
             if event.type == "mouse_release":
                 return
@@ -62,7 +69,7 @@ def tell_hidden(layer: Any, event: Any) -> None:
         layer.told_hidden = True
 
 
-def _label(layer: Any, event: Any) -> int:
+def _label_to_paint(layer: Any, event: Any) -> int:
     # Many window managers of Linux move the window by Alt and a drag.
     held = {"Alt", "Control"}.intersection(event.modifiers)
     erases = layer._mode == Mode.PAINT and held
@@ -71,7 +78,7 @@ def _label(layer: Any, event: Any) -> int:
     return int(layer.selected_label)
 
 
-def coordinates(layer: Any, event: Any) -> Any:
+def mouse_voxel(layer: Any, event: Any) -> Any:
     """Where the mouse is, in voxels of level 0; None where it hits nothing."""
     if layer._slice_input.ndisplay == 2:
         return layer.world_to_data(event.position)
@@ -90,7 +97,7 @@ def coordinates(layer: Any, event: Any) -> Any:
     fine = np.divide(tile.level.canvas.shape, tile.level.shape)
     count = int(2 * np.linalg.norm((stop - start) / fine)) + 2
     points = np.linspace(start, stop, count)
-    values = _shown(layer, tile, points)
+    values = _is_shown(layer, tile, points)
     found = np.flatnonzero(values != layer.colormap.background_value)
     return np.round(points[found[0]]) if len(found) else None
 
@@ -101,10 +108,10 @@ def shown_value(layer: Any, point: Any) -> int:
     background = int(layer.colormap.background_value)
     if tile is None:
         return background
-    return int(_shown(layer, tile, np.array([point]))[0])
+    return int(_is_shown(layer, tile, np.array([point]))[0])
 
 
-def _shown(layer: Any, tile: Any, points: Any) -> Any:
+def _is_shown(layer: Any, tile: Any, points: Any) -> Any:
     picture = layer._slice.image.raw
     grid = tile.level.grid
     index = []
@@ -117,7 +124,7 @@ def _shown(layer: Any, tile: Any, points: Any) -> Any:
     return np.where(inside, picture[tuple(index)], layer.colormap.background_value)
 
 
-def pick(layer: Any, event: Any) -> None:
+def pick_label(layer: Any, event: Any) -> None:
     """Select the label that is seen under the mouse."""
     value = layer.get_value(
         event.position,

@@ -97,12 +97,12 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
 
     def min(self, **options: Any) -> Any:
         """Smallest value, or the smallest ones along an axis, of all voxels."""
-        return _number(self[0].min(**options))
+        return _to_number(self[0].min(**options))
 
     def max(self, **options: Any) -> Any:
         """Largest value, or the largest ones along an axis, of all voxels."""
-        return _number(self[0].max(**options))
+        return _to_number(self[0].max(**options))
 
 
-def _number(found: Any) -> Any:
+def _to_number(found: Any) -> Any:
     return found if found.ndim else int(found.compute())

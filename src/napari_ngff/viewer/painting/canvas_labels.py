@@ -133,7 +133,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.events.data(value=data)
         self.refresh()
 
-    def exchange(self, canvas: Canvas, read_only: str = "") -> None:
+    def exchange_canvas(self, canvas: Canvas, read_only: str = "") -> None:
         """Show and edit other labels from now on, with as many axes.
 
         What saved those before must have let go of them; `saver` is None then, until
@@ -162,11 +162,11 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     def unsaved(self) -> bool:
         """Whether there are edits that are not in the file."""
         if self.saver is not None:
-            return self.saver.unsaved(self)
+            return self.saver.has_unsaved(self)
         return self.canvas.log.end > 0
 
     @property
-    def painting(self) -> bool:
+    def is_painting(self) -> bool:
         """Whether a stroke is being drawn, which is no step of undo yet."""
         return bool(self._block_history)
 
@@ -272,7 +272,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         there = tile.as_block(self._slice.image.raw)[slice_inside(region, tile.box)]
         return not (edit.replaced_mask(there) & cover & (there != label)).any()
 
-    def apply(self, edits: Iterable[Edit]) -> None:
+    def apply_edits(self, edits: Iterable[Edit]) -> None:
         """Add edits as one step of undo, and show them.
 
         The type of the labels is widened where one does not fit.
@@ -285,7 +285,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
                 self._add_edit(edit)
         self._partial_labels_refresh()
 
-    def restore(self, edits: Sequence[Edit], drawn: Canvas | None = None) -> None:
+    def restore_edits(self, edits: Sequence[Edit], drawn: Canvas | None = None) -> None:
         """Add edits that were painted earlier, each one step of undo.
 
         The type of the labels is widened where one does not fit.
@@ -314,12 +314,12 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         elif tile is not None and coarsest.number and coarsest.size <= THUMBNAIL_VOXELS:
             whole = whole_box(coarsest.shape)
             read = partial(self.canvas.read, coarsest.number, whole)
-            window_services.run(read, lambda _: self._refresh_thumbnail())
+            window_services.run_work(read, lambda _: self._refresh_thumbnail())
 
     def _show_anew(self, tile: ScreenPart) -> None:
         # Thousands of edits, or a server, take seconds for which no window shall stand.
         read = partial(self.canvas.read, tile.level.number, tile.box)
-        window_services.run(read, lambda _: self.refresh(extent=False))
+        window_services.run_work(read, lambda _: self.refresh(extent=False))
 
     def _append_to_undo_history(self, item: list[Edit]) -> None:
         joined = self.canvas.close_step() or item
@@ -356,15 +356,15 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         tile = self._slicing_state.tile()
         if edits and tile is not None:
             regions = tile.regions(edits, self._painted_last)
-            self._patch(tile, regions, self._overlay(self._painted_to))
+            self._patch_regions(tile, regions, self._overlay_edits(self._painted_to))
 
-    def _overlay(self, since: int) -> Any:
+    def _overlay_edits(self, since: int) -> Any:
         def overlay(number: int, box: Any, block: Any) -> Any:
             return self.canvas.overlay_edits(number, box, block, since)
 
         return overlay
 
-    def _read(self, number: int, box: Any, block: Any) -> Any:
+    def _read_box(self, number: int, box: Any, block: Any) -> Any:
         block[...] = self.canvas.read(number, box)
         return box
 
@@ -372,7 +372,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         edits, self._pending = [*self._pending, *edits], []
         tile = self._slicing_state.tile()
         if tile is not None:
-            self._patch(tile, tile.regions(edits), self._read)
+            self._patch_regions(tile, tile.regions(edits), self._read_box)
 
     def catch_up(self, *, again: bool) -> None:
         """Add what was done since the slice that just arrived was asked for.
@@ -384,9 +384,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         """
         tile = self._slicing_state.tile(arrived=True)
         if tile is not None:
-            self._patch(tile, [tile.box], self._read if again else self._overlay(0))
+            self._patch_regions(
+                tile, [tile.box], self._read_box if again else self._overlay_edits(0)
+            )
 
-    def _patch(self, tile: ScreenPart, regions: Sequence[Box], update: Any) -> None:
+    def _patch_regions(
+        self, tile: ScreenPart, regions: Sequence[Box], update: Any
+    ) -> None:
         """Change regions of the picture, color what differs, and send it."""
         raw = self._slice.image.raw
         if not raw.flags.writeable:
@@ -394,14 +398,14 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             return
         changed = []
         for region in regions:
-            part = tile.part(region)
+            part = tile.part_of(region)
             before = raw[part].copy()
             update(tile.level.number, region, tile.as_block(raw[part]))
             differs = before != raw[part]
             if differs.any():
                 changed.append((self._with_contour(part), differs))
         for part, differs in changed:
-            self._color(part, differs)
+            self._color_part(part, differs)
         if changed:
             # One part: to send more voxels costs less than to send twice.
             spans = [tuple((s.start, s.stop) for s in part) for part, _ in changed]
@@ -409,7 +413,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             colors = self._slice.image.view[tuple(slice(*span) for span in whole)]
             self.events.labels_update(data=colors, offset=[a for a, _ in whole])
 
-    def _color(self, part: Any, differs: Any) -> None:
+    def _color_part(self, part: Any, differs: Any) -> None:
         """Color a part of the picture, of which few voxels may have changed."""
         raw, view = self._slice.image.raw, self._slice.image.view
         if self.contour == 0 and np.count_nonzero(differs) < differs.size // 2:

@@ -58,14 +58,14 @@ def shapes_to_labels(
     edits = []
     for number, index in enumerate(chosen):
         value = first + number if label is None else first
-        edits.append(_edit(viewer, shapes, index, into, value))
+        edits.append(_make_edit(viewer, shapes, index, into, value))
     if not edits:
         raise ValueError(f"{shapes.name} has no shapes. Draw some.")
-    into.apply(edits)
+    into.apply_edits(edits)
     return len(edits)
 
 
-def _edit(
+def _make_edit(
     viewer: ViewerModel, shapes: Shapes, index: int, into: OMEZarrLabels, label: int
 ) -> Edit:
     point = viewer.dims.point
@@ -74,16 +74,16 @@ def _edit(
         world = tuple(shapes.data_to_world(corner))
         corners.append(into.world_to_data((*point[: len(point) - len(world)], *world)))
     at = np.array(corners, float)
-    axes, fixed = _plane(viewer, shapes, into, at)
+    axes, fixed = _find_plane(viewer, shapes, into, at)
     flat = at[:, axes]
     kind = shapes.shape_type[index]
     shape: Polygon | Stroke
     if kind in ("path", "line"):
         scale = np.abs(np.asarray(into.scale)[axes])
         width = shapes.edge_width[index] * np.abs(shapes.scale[-2:]).min()
-        shape = _stroke(flat, max(width / scale.min(), 1.0), scale / scale.min())
+        shape = _make_stroke(flat, max(width / scale.min(), 1.0), scale / scale.min())
     else:
-        outline = _ellipse(flat) if kind == "ellipse" else flat
+        outline = _ellipse_outline(flat) if kind == "ellipse" else flat
         points = tuple((int(y), int(x)) for y, x in np.round(outline))
         height, width = (into.canvas.shape[axis] for axis in axes)
         shape = Polygon(points, (height, width))
@@ -91,7 +91,7 @@ def _edit(
     return Edit(shape, tuple(axes), fixed, label, source, True, into.spared)
 
 
-def _plane(
+def _find_plane(
     viewer: ViewerModel, shapes: Shapes, into: OMEZarrLabels, at: Any
 ) -> tuple[list[int], tuple[tuple[int, int], ...]]:
     """Find the painted axes of corners, and where they lie along the others."""
@@ -111,7 +111,7 @@ def _plane(
     return axes, tuple((axis, int(plane)) for axis, plane in pairs)
 
 
-def _ellipse(corners: Any) -> Any:
+def _ellipse_outline(corners: Any) -> Any:
     """Outline of the ellipse in a box of four corners, turned or not."""
     middle = corners.mean(axis=0)
     one, other = (corners[1] - corners[0]) / 2, (corners[3] - corners[0]) / 2
@@ -120,7 +120,7 @@ def _ellipse(corners: Any) -> Any:
     return middle + np.outer(np.cos(angle), one) + np.outer(np.sin(angle), other)
 
 
-def _stroke(points: Any, width: float, weights: Any) -> Stroke:
+def _make_stroke(points: Any, width: float, weights: Any) -> Stroke:
     steps = np.abs(np.diff(points, axis=0)).max(axis=1) / width * 4
     return Stroke(
         tuple((float(y), float(x)) for y, x in points),

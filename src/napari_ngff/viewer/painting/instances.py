@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = [
-    "Regrouping",
-    "absorb",
+    "ObjectRegrouping",
+    "cut_object",
+    "join_objects",
     "label_at",
     "look_at",
-    "neighbour",
+    "neighbour_id",
     "show_region",
-    "split",
 ]
 
 MARGIN = 1.5
@@ -44,7 +44,7 @@ def label_at(layer: OMEZarrLabels, at: Sequence[int]) -> int:
     return int(layer.canvas.levels[0].read_points([[int(i)] for i in at])[0])
 
 
-def neighbour(ids: Indices, label: int, step: int) -> int | None:
+def neighbour_id(ids: Indices, label: int, step: int) -> int | None:
     """Return the next id of a sorted list, or the one before; around at the ends."""
     if not len(ids):
         return None
@@ -89,26 +89,29 @@ def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Regrouping:
+class ObjectRegrouping:
     """Objects that are about to be joined or cut.
 
     Attributes
     ----------
     labels
-        For `absorb` the label that the object had; for `split` that at each seed.
+        For `join_objects` the label that the object had; for `cut_object` the label at
+        each seed.
     """
 
     layer: OMEZarrLabels
     edits: tuple[Edit, ...]
     labels: tuple[int, ...]
 
-    def apply(self) -> tuple[int, ...]:
+    def apply_edits(self) -> tuple[int, ...]:
         """Do it, in the main thread, as one step of undo; return `labels`."""
-        self.layer.apply(self.edits)
+        self.layer.apply_edits(self.edits)
         return self.labels
 
 
-def absorb(layer: OMEZarrLabels, at: Sequence[int], label: int) -> Regrouping:
+def join_objects(
+    layer: OMEZarrLabels, at: Sequence[int], label: int
+) -> ObjectRegrouping:
     """Find the connected object at a voxel, to become part of another.
 
     Slow: in a worker; changes nothing yet.
@@ -122,14 +125,16 @@ def absorb(layer: OMEZarrLabels, at: Sequence[int], label: int) -> Regrouping:
     if old in (0, label):
         raise ValueError("Click an object with another label.")
     _check_unlocked(layer, old)
-    runs = flood_region(layer.canvas.levels[0], at, _axes(layer))
+    runs = flood_region(layer.canvas.levels[0], at, _painted_axes(layer))
     if runs is None:
         msg = f"The object is larger than {FILL_BUDGET >> 20} million pixels."
         raise ValueError(msg)
-    return Regrouping(layer, (_edit(layer, runs, at, label, old),), (old,))
+    return ObjectRegrouping(layer, (_make_edit(layer, runs, at, label, old),), (old,))
 
 
-def split(layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]) -> Regrouping:
+def cut_object(
+    layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]
+) -> ObjectRegrouping:
     """Find where an object is narrowest between some voxels of it, to be cut there.
 
     The part at the first keeps the label, the others get new ones. Slow: in a worker;
@@ -144,14 +149,14 @@ def split(layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]) -> Regrouping:
     if old == 0 or len(seeds) < 2:
         raise ValueError("Click two places of one object.")
     _check_unlocked(layer, old)
-    axes = _axes(layer)
+    axes = _painted_axes(layer)
     weights = [float(abs(layer.scale[axis])) for axis in axes]
     parts = split_object(layer.canvas.levels[0], seeds, axes, weights)
     first = layer.next_label()
     labels = (old, *range(first, first + len(seeds) - 1))
     pairs = zip(parts[1:], labels[1:], strict=True)
-    edits = tuple(_edit(layer, runs, seeds[0], new, old) for runs, new in pairs)
-    return Regrouping(layer, edits, labels)
+    edits = tuple(_make_edit(layer, runs, seeds[0], new, old) for runs, new in pairs)
+    return ObjectRegrouping(layer, edits, labels)
 
 
 def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:
@@ -159,14 +164,14 @@ def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:
         raise ValueError(f"Label {label} is locked. Unlock it first.")
 
 
-def _axes(layer: OMEZarrLabels) -> tuple[int, ...]:
+def _painted_axes(layer: OMEZarrLabels) -> tuple[int, ...]:
     """Axes that the tools paint on."""
     return tuple(sorted(int(axis) for axis in layer._get_dims_to_paint()))
 
 
-def _edit(
+def _make_edit(
     layer: OMEZarrLabels, runs: Indices, at: Sequence[int], label: int, old: int
 ) -> Edit:
-    axes = _axes(layer)
+    axes = _painted_axes(layer)
     fixed = tuple((i, int(at[i])) for i in range(layer.ndim) if i not in axes)
     return Edit(Mask(runs), axes, fixed, label, old, True)

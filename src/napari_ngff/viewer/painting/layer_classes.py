@@ -22,7 +22,7 @@ from napari_ngff.labels.label_classes import (
 )
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.boxes import whole_box
-from napari_ngff.viewer.label_colors import recolored
+from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.label_layers import label_features
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KEYS",
-    "Classes",
+    "LayerClasses",
     "classes_of_layer",
-    "counts",
+    "count_voxels",
     "read_classes_again",
     "unit_of_area",
 ]
@@ -55,7 +55,7 @@ def unit_of_area(layer: OMEZarrLabels) -> str:
     return "voxels" if "z" in layer.axis_labels else "pixels"
 
 
-class Classes:
+class LayerClasses:
     """The classes of one layer, in order; the first nine have a key each.
 
     Whatever is done here is seen at once, and saved with the layer.
@@ -68,38 +68,38 @@ class Classes:
         self._layer = weakref.ref(layer)
         self.items: tuple[LabelClass, ...] = ()
         self._tabulated = True
-        self._read(layer)
+        self._read_classes(layer)
         layer.events.selected_label.connect(self._on_selected)
         for number in range(1, KEYS + 1):
-            layer.bind_key(str(number), _key(number), overwrite=True)
+            layer.bind_key(str(number), _make_key(number), overwrite=True)
 
-    def _read(self, layer: OMEZarrLabels) -> None:
+    def _read_classes(self, layer: OMEZarrLabels) -> None:
         """Take the classes that the file of the layer states."""
-        info = _described(layer)
+        info = _file_description(layer)
         self.items = classes_of(info)
         self._tabulated = len(info.properties) <= MANY
         if any(one.hidden for one in self.items):
             layer.classes = self.items
-            self._color()
-        self._follow(layer)
+            self._show_colors()
+        self._update_locked(layer)
 
     def read_again(self) -> None:
         """Take the classes of other labels, which the layer shows from now on."""
         self.layer.classes = None
-        self._read(self.layer)
+        self._read_classes(self.layer)
         self.changed.emit()
 
-    def keep(self, classes: Sequence[LabelClass]) -> None:
+    def keep_classes(self, classes: Sequence[LabelClass]) -> None:
         """Add classes in use; that alone is no reason to save these labels.
 
         The classes that the labels have of their own stay what they are.
         """
         saver = self.layer.saver
         description = saver.description if saver is not None else None
-        was_changed = description is None or description.changed
-        self._set(with_classes_in_use(self.items, classes))
+        was_changed = description is None or description.is_changed
+        self._set_items(with_classes_in_use(self.items, classes))
         if description is not None and not was_changed:
-            description.overlook()
+            description.ignore_change()
 
     def _on_selected(self) -> None:
         if self._layer() is not None:
@@ -119,16 +119,16 @@ class Classes:
             raise ReferenceError("The labels of these classes are closed.")
         return layer
 
-    def find(self, value: int) -> LabelClass | None:
+    def find_class(self, value: int) -> LabelClass | None:
         """Return the class of a label value."""
         return next((one for one in self.items if one.value == value), None)
 
     @property
     def selected(self) -> LabelClass | None:
         """The class that is painted with."""
-        return self.find(int(self.layer.selected_label))
+        return self.find_class(int(self.layer.selected_label))
 
-    def select(self, value: int) -> None:
+    def select_class(self, value: int) -> None:
         """Paint with a class."""
         self.layer.selected_label = value
 
@@ -136,12 +136,12 @@ class Classes:
         """Paint with the class of a key; tell whether there is one."""
         if not 1 <= number <= min(KEYS, len(self.items)):
             return False
-        self.select(self.items[number - 1].value)
+        self.select_class(self.items[number - 1].value)
         return True
 
     # The list.
 
-    def add(self, name: str = "", value: int | None = None) -> LabelClass:
+    def add_class(self, name: str = "", value: int | None = None) -> LabelClass:
         """Add a class and paint with it, by default with a label that is not used.
 
         Raises
@@ -153,15 +153,15 @@ class Classes:
             taken = max((one.value for one in self.items), default=0)
             # Of an empty list, the label that is painted with is meant.
             value = taken + 1 if taken else max(1, int(self.layer.selected_label))
-        if value == 0 or self.find(value) is not None:
+        if value == 0 or self.find_class(value) is not None:
             raise ValueError(f"Label {value} is taken. Choose another.")
         color = color_of_new(value, self.items)
         one = LabelClass(value, name or f"class {value}", color)
-        self._set((*self.items, one))
-        self.select(value)
+        self._set_items((*self.items, one))
+        self.select_class(value)
         return one
 
-    def change(self, value: int, **parts: Any) -> None:
+    def change_class(self, value: int, **parts: Any) -> None:
         """Change parts of a class: name, color, state, locked, hidden.
 
         Raises
@@ -169,30 +169,30 @@ class Classes:
         ValueError
             Where there is no such class or no such state.
         """
-        if self.find(value) is None:
+        if self.find_class(value) is None:
             raise ValueError(f"There is no class of label {value}.")
         if parts.get("state", STATES[0]) not in STATES:
             raise ValueError(f"A state is one of {', '.join(STATES)}.")
-        self._set(
+        self._set_items(
             tuple(
                 replace(one, **parts) if one.value == value else one
                 for one in self.items
             )
         )
 
-    def remove(self, value: int) -> None:
+    def remove_class(self, value: int) -> None:
         """Take a class off the list; what is painted stays painted."""
-        self._set(tuple(one for one in self.items if one.value != value))
+        self._set_items(tuple(one for one in self.items if one.value != value))
 
-    def move(self, value: int, place: int) -> None:
+    def move_class(self, value: int, place: int) -> None:
         """Move a class to another place of the list."""
         rest = [one for one in self.items if one.value != value]
-        one = self.find(value)
+        one = self.find_class(value)
         if one is not None:
             rest.insert(place, one)
-            self._set(tuple(rest))
+            self._set_items(tuple(rest))
 
-    def merge(self, value: int, into: int) -> None:
+    def merge_class(self, value: int, into: int) -> None:
         """Make all that is painted of one class another; the voxels can be undone.
 
         The class stays on the list, empty, until it is removed.
@@ -202,7 +202,7 @@ class Classes:
         ValueError
             Where one of them is locked.
         """
-        for one in (self.find(value), self.find(into)):
+        for one in (self.find_class(value), self.find_class(into)):
             if one is not None and one.locked:
                 raise ValueError(f"{one.name} is locked. Unlock it first.")
         self.layer.replace_label(value, into)
@@ -213,19 +213,19 @@ class Classes:
         self.layer.only_over = value
         self.changed.emit()
 
-    def share(self, classes: Iterable[LabelClass]) -> None:
+    def share_classes(self, classes: Iterable[LabelClass]) -> None:
         """Add classes of another image, and take over names and colours."""
         mine = {one.value: one for one in self.items}
         for one in classes:
             known = mine.get(one.value, replace(one, state=STATES[0]))
             mine[one.value] = replace(known, name=one.name, color=one.color)
-        self._set(tuple(mine.values()))
+        self._set_items(tuple(mine.values()))
 
-    def dump(self) -> str:
+    def dump_json(self) -> str:
         """Write the list as JSON; see `load`."""
         return dump_classes(self.items)
 
-    def load(self, text: str) -> None:
+    def load_json(self, text: str) -> None:
         """Add the classes of `dump`.
 
         Raises
@@ -233,40 +233,40 @@ class Classes:
         ValueError
             Where it is something else; nothing is changed then.
         """
-        self.share(load_classes(text))
+        self.share_classes(load_classes(text))
 
     # What follows from it.
 
-    def _set(self, items: tuple[LabelClass, ...]) -> None:
+    def _set_items(self, items: tuple[LabelClass, ...]) -> None:
         layer = self.layer
         gone = {one.value for one in self.items} - {one.value for one in items}
         self.items = layer.classes = items
         if layer.saver is not None and layer.saver.description is not None:
-            layer.saver.description.touch()
-            layer.saver.journal.classes = self.dump() if items else ""
-        self._color(gone)
+            layer.saver.description.mark_changed()
+            layer.saver.journal.classes = self.dump_json() if items else ""
+        self._show_colors(gone)
         if self._tabulated:
-            layer.features = label_features(_described(layer).properties)
-        self._follow(layer)
+            layer.features = label_features(_file_description(layer).properties)
+        self._update_locked(layer)
         self.changed.emit()
 
-    def _color(self, gone: Iterable[int] = ()) -> None:
+    def _show_colors(self, gone: Iterable[int] = ()) -> None:
         """Show the classes in their colours, and those that are gone as any label."""
         layer = self.layer
         colors: dict[int, Any] = dict.fromkeys(gone)
         for one in self.items:
             rgba = (*one.color[:3], 0 if one.hidden else one.color[3])
             colors[one.value] = np.array(rgba, np.float32) / 255
-        colormap = recolored(layer.colormap, colors)
+        colormap = recolor_labels(layer.colormap, colors)
         if colormap is not layer.colormap:
             layer.colormap = colormap
 
-    def _follow(self, layer: OMEZarrLabels) -> None:
+    def _update_locked(self, layer: OMEZarrLabels) -> None:
         """Let the tools know what is locked."""
         layer.spared = tuple(one.value for one in self.items if one.locked)
 
 
-def _key(number: int) -> Callable[[OMEZarrLabels], Any]:
+def _make_key(number: int) -> Callable[[OMEZarrLabels], Any]:
     """Make what a number key does: select its class, else what it does in napari."""
 
     def select_class(layer: OMEZarrLabels) -> None:
@@ -284,21 +284,21 @@ def _key(number: int) -> Callable[[OMEZarrLabels], Any]:
     return select_class
 
 
-def _described(layer: OMEZarrLabels) -> LabelInfo:
+def _file_description(layer: OMEZarrLabels) -> LabelInfo:
     """Return what the file says of its labels, and the layer since."""
     description = layer.saver.description if layer.saver is not None else None
     if description is not None:
-        return description.said().info(description.info)
+        return description.take_snapshot().join_with(description.info)
     origin = layer.metadata.get(KEY)
     picture = origin.picture if isinstance(origin, LayerOrigin) else None
     info = (picture.label if picture is not None else None) or LabelInfo()
     return with_classes(info, layer.classes) if layer.classes is not None else info
 
 
-def classes_of_layer(layer: OMEZarrLabels) -> Classes:
+def classes_of_layer(layer: OMEZarrLabels) -> LayerClasses:
     """Return the classes of a layer; the first call reads what its file says."""
     if layer not in _classes:
-        _classes[layer] = Classes(layer)
+        _classes[layer] = LayerClasses(layer)
     return _classes[layer]
 
 
@@ -308,10 +308,10 @@ def read_classes_again(layer: OMEZarrLabels) -> None:
         classes_of_layer(layer).read_again()
 
 
-_classes: weakref.WeakKeyDictionary[Any, Classes] = weakref.WeakKeyDictionary()
+_classes: weakref.WeakKeyDictionary[Any, LayerClasses] = weakref.WeakKeyDictionary()
 
 
-def counts(layer: OMEZarrLabels) -> dict[int, int]:
+def count_voxels(layer: OMEZarrLabels) -> dict[int, int]:
     """Count the voxels of each label, in voxels of level 0; slow: in a worker.
 
     Exact where level 0 has at most `COUNTED` voxels; else estimated from the finest

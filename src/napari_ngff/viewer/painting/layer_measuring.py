@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import measure
-from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, tabulate
+from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, make_table
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
 from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from napari.layers import Labels, Layer
 
-    from napari_ngff.plate.tables.table import Table
+    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
 
 __all__ = ["LayerMeasuring", "join_features", "nodes_of", "part_features"]
@@ -40,7 +40,7 @@ class LayerMeasuring:
     done, total
         How many blocks are measured; set by the worker.
     frame
-        A pandas.DataFrame, see `LabelledImage.frame`; None until it is there.
+        A pandas.DataFrame, see `LabelledImage.tabulate_parts`; None until it is there.
     error
         Why there is none; "" where there is.
 
@@ -62,13 +62,13 @@ class LayerMeasuring:
 
     def start(self) -> None:
         """Begin."""
-        window_services.run(self._work, self._finish)
+        window_services.run_work(self._measure_fields, self._show_result)
 
     def cancel(self) -> None:
         """Give up after the blocks that were begun."""
         self._cancelled = True
 
-    def save(self, path: str, told: Callable[[str], None]) -> None:
+    def save_table(self, path: str, told: Callable[[str], None]) -> None:
         """Write what was found, in a worker: CSV, or Parquet where the name ends so.
 
         Parameters
@@ -81,18 +81,18 @@ class LayerMeasuring:
             write_frame(self.frame, path)
             return f"Saved in {path}."
 
-        window_services.run(partial(window_services.attempt, work), told)
+        window_services.run_work(partial(window_services.attempt_work, work), told)
 
     def _goes_on(self, done: int, total: int) -> bool:
         self.done, self.total = done, total
         return not self._cancelled
 
-    def _work(self) -> Any:
+    def _measure_fields(self) -> Any:
         image, labels = self._nodes
         work = partial(measure, image, labels, goes_on=self._goes_on)
-        return window_services.attempt(work)
+        return window_services.attempt_work(work)
 
-    def _finish(self, found: Any) -> None:
+    def _show_result(self, found: Any) -> None:
         if self._cancelled or found is None:
             return
         if isinstance(found, str):
@@ -101,7 +101,7 @@ class LayerMeasuring:
             self.frame = found.frame
             layer: Any = self._layer()
             if layer is not None:
-                join_features(layer, tabulate(found.frame, "measured", {WELL: ""}))
+                join_features(layer, make_table(found.frame, "measured", {WELL: ""}))
         self._ended()
 
 
@@ -131,7 +131,7 @@ def nodes_of(layer: Layer) -> tuple[Node, Node]:
     return image, picture.node
 
 
-def join_features(layer: Labels, table: Table) -> None:
+def join_features(layer: Labels, table: WellTable) -> None:
     """Show the columns of a table as features of labels, by their ids.
 
     What was joined before goes. Joined columns are seen in the window alone: they are
@@ -158,13 +158,13 @@ def join_features(layer: Labels, table: Table) -> None:
         features = features.assign(**{INDEX: range(len(features))})
     if rows[INDEX].dtype == "uint64":  # ids that int64 cannot hold
         features = features[features[INDEX] >= 0].astype({INDEX: "uint64"})
-    _set(layer, features.merge(rows, on=INDEX, how="outer"), names)
+    _set_features(layer, features.merge(rows, on=INDEX, how="outer"), names)
 
 
 def part_features(layer: Labels) -> None:
     """Take away what was joined."""
     if layer.metadata.get(JOINED):
-        _set(layer, own_features(layer), [])
+        _set_features(layer, own_features(layer), [])
 
 
 def own_features(layer: Labels) -> Any:
@@ -173,7 +173,7 @@ def own_features(layer: Labels) -> Any:
     return layer.features.drop(columns=list(joined), errors="ignore")
 
 
-def _set(layer: Labels, frame: Any, joined: list[str]) -> None:
+def _set_features(layer: Labels, frame: Any, joined: list[str]) -> None:
     """Set features; that is no change of the labels that would have to be saved."""
     saver = getattr(layer, "saver", None)
     description = saver.description if saver is not None else None

@@ -91,7 +91,7 @@ def storage_problem(layer: Image) -> str:
     finest = layer.data[0] if layer.multiscale else layer.data
     if isinstance(origin, LayerOrigin) and origin.is_compared:
         return COMPARED_FIELD
-    if not isinstance(origin, LayerOrigin) or _order(finest) is not None:
+    if not isinstance(origin, LayerOrigin) or _axis_order(finest) is not None:
         return ""
     is_overview = origin.picture is not None and is_joined(origin.picture)
     return OVERVIEW if is_overview else OTHER_PIXELS
@@ -187,12 +187,12 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
     levels, keywords, _ = image
     levels = levels if isinstance(levels, list) else [levels]
     ndim = len(keywords["scale"])
-    shapes = _shapes(levels, ndim)
+    shapes = _level_shapes(levels, ndim)
     name, level = chosen.name, chosen.level
     if not 0 <= level < len(shapes):
         msg = f"The image has no level {level}, only 0 to {len(shapes) - 1}."
         raise ValueError(msg)
-    chunks = _chunks(levels[0], ndim)
+    chunks = _chunk_shape(levels[0], ndim)
     arrays = [
         LazyArray.of_window(
             ArrayWindow.whole_source(
@@ -203,14 +203,14 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
     ]
     origin = keywords["metadata"].get(KEY)
     node = origin.node if isinstance(origin, LayerOrigin) else None
-    order = _order(levels[0])
-    home = None if order is None else _home(node, chosen.sidecar)
+    order = _axis_order(levels[0])
+    home = None if order is None else _choose_location(node, chosen.sidecar)
     replaces = name if chosen.overwrite else ""
     target = LabelTarget(node, name, level, home, order, chosen.sidecar, replaces)
-    factor = _factors(origin, order, level, shapes)
+    factor = _level_factors(origin, order, level, shapes)
     placed = {key: keywords[key] for key in PLACEMENT if keywords.get(key) is not None}
     # The middle of a voxel that holds several lies between theirs.
-    shift = _linear(placed, ndim) @ ((factor - 1) / 2)
+    shift = _linear_matrix(placed, ndim) @ ((factor - 1) / 2)
     placed["translate"] = np.asarray(keywords["translate"]) + shift
     placed["scale"] = np.asarray(keywords["scale"]) * factor
     keywords = {
@@ -222,7 +222,7 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
     return arrays, keywords, "labels"
 
 
-def _linear(placed: dict[str, Any], ndim: int) -> np.ndarray[Any, Any]:
+def _linear_matrix(placed: dict[str, Any], ndim: int) -> np.ndarray[Any, Any]:
     """Return the matrix that takes voxels to world coordinates, but for `affine`."""
     from napari.utils.transforms import Affine
 
@@ -231,7 +231,7 @@ def _linear(placed: dict[str, Any], ndim: int) -> np.ndarray[Any, Any]:
     return matrix
 
 
-def _home(node: Node | None, sidecar: Sidecar) -> LabelLocation | None:
+def _choose_location(node: Node | None, sidecar: Sidecar) -> LabelLocation | None:
     """Choose where labels go; None where nobody has asked for what cannot be."""
     if node is None:
         return None
@@ -243,7 +243,7 @@ def _home(node: Node | None, sidecar: Sidecar) -> LabelLocation | None:
         return None  # whoever saves them is told
 
 
-def _order(finest: Any) -> tuple[int | None, ...] | None:
+def _axis_order(finest: Any) -> tuple[int | None, ...] | None:
     """Find the image's own axis for each of the layer; None where it has no array."""
     window = finest.window if isinstance(finest, LazyArray) else None
     if window is None:
@@ -253,7 +253,7 @@ def _order(finest: Any) -> tuple[int | None, ...] | None:
     return window.order if isinstance(inner, LevelSource) else None
 
 
-def _factors(
+def _level_factors(
     origin: Any,
     order: Sequence[int | None] | None,
     level: int,
@@ -267,7 +267,7 @@ def _factors(
     return np.array([1.0 if axis is None else stated[axis] for axis in order])
 
 
-def _shapes(levels: Sequence[Any], ndim: int) -> list[tuple[int, ...]]:
+def _level_shapes(levels: Sequence[Any], ndim: int) -> list[tuple[int, ...]]:
     """Return the shapes of the levels, without colours."""
     shapes = [tuple(int(n) for n in level.shape[:ndim]) for level in levels]
     while len(levels) == 1 and max(shapes[-1][-2:]) > COARSEST:
@@ -276,7 +276,7 @@ def _shapes(levels: Sequence[Any], ndim: int) -> list[tuple[int, ...]]:
     return shapes
 
 
-def _chunks(finest: Any, ndim: int) -> tuple[int, ...]:
+def _chunk_shape(finest: Any, ndim: int) -> tuple[int, ...]:
     """Return the shape of the image's chunks at level 0."""
     chunks = getattr(finest, "chunks", None)
     if not chunks:

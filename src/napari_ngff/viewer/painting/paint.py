@@ -21,8 +21,8 @@ from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.viewer.painting.brush import (
     PAINTING,
-    draw,
-    pick,
+    draw_along,
+    pick_label,
     resize_brush,
     shown_value,
     tell_hidden,
@@ -66,10 +66,10 @@ class OMEZarrLabels(CanvasLabels):
 
     _drag_modes = {  # noqa: RUF012  as in the base class
         **Labels._drag_modes,
-        Mode.PICK: pick,
-        Mode.PAINT: draw,
-        Mode.ERASE: draw,
-        Mode.FILL: draw,
+        Mode.PICK: pick_label,
+        Mode.PAINT: draw_along,
+        Mode.ERASE: draw_along,
+        Mode.FILL: draw_along,
     }
     _move_modes = {  # noqa: RUF012
         **Labels._move_modes,
@@ -108,7 +108,7 @@ class OMEZarrLabels(CanvasLabels):
         known = self._pixel_size
         self._pixels = None if known is None else self._brush_size / known
 
-    def tool(self) -> dict[str, Any]:
+    def describe_tool(self) -> dict[str, Any]:
         """Describe the tool and the brush, for another layer to take up."""
         size = self._pixels if self.brush_on_screen else self._brush_size
         return {
@@ -155,7 +155,9 @@ class OMEZarrLabels(CanvasLabels):
 
     # Edits.
 
-    def _place(self, coord: Sequence[float]) -> tuple[tuple[int, ...], dict[int, int]]:
+    def _painted_place(
+        self, coord: Sequence[float]
+    ) -> tuple[tuple[int, ...], dict[int, int]]:
         """Painted axes, and index on each other axis.
 
         Raises
@@ -168,7 +170,7 @@ class OMEZarrLabels(CanvasLabels):
         self._validate_non_painted_coord(at, list(axes))
         return axes, {i: at[i] for i in range(self.ndim) if i not in axes}
 
-    def _edit(
+    def _add_shape(
         self, shape: Shape, place: Any, label: int, source: int | None = None
     ) -> None:
         """Add one edit; an existing label stays where that is asked for."""
@@ -190,20 +192,20 @@ class OMEZarrLabels(CanvasLabels):
             return None
         return self.only_over
 
-    def _stroke(self, start: Any, stop: Any, steps: int, label: int) -> None:
+    def _make_stroke(self, start: Any, stop: Any, steps: int, label: int) -> None:
         self._validate_label_in_range(label)
-        axes, _ = place = self._place(stop)
+        axes, _ = place = self._painted_place(stop)
         sizes = np.abs([self.scale[axis] for axis in axes])
         points = tuple(tuple(float(p[axis]) for axis in axes) for p in (start, stop))
         weights = tuple(float(w) for w in sizes / sizes.min())
         radius = float(np.floor(self.brush_size / 2) + 0.5)
-        self._edit(Stroke(points, (steps,), radius, weights), place, label)
+        self._add_shape(Stroke(points, (steps,), radius, weights), place, label)
 
     def paint(
         self, coord: Sequence[float], new_label: int, refresh: bool = True
     ) -> None:
         """Put one dab of the brush; see `Labels.paint`."""
-        self._stroke(coord, coord, 0, new_label)
+        self._make_stroke(coord, coord, 0, new_label)
         if refresh:
             self._partial_labels_refresh()
 
@@ -217,11 +219,11 @@ class OMEZarrLabels(CanvasLabels):
         steps = round(max(abs(stop - start)) / self.brush_size * 4)
         if self._mode == Mode.FILL or self._slice_input.ndisplay == 3:
             self._dab_each(new_label, start, stop, steps)
-        elif self._mode in (Mode.PAINT, Mode.ERASE) and self._inside(start, stop):
-            self._stroke(start, stop, steps, new_label)
+        elif self._mode in (Mode.PAINT, Mode.ERASE) and self._is_in_plane(start, stop):
+            self._make_stroke(start, stop, steps, new_label)
         self._partial_labels_refresh()
 
-    def _inside(self, start: Any, stop: Any) -> bool:
+    def _is_in_plane(self, start: Any, stop: Any) -> bool:
         """Whether the way lies in one plane of the layer."""
         for axis in set(range(self.ndim)) - set(self._get_dims_to_paint()):
             planes = np.round([start[axis], stop[axis]])
@@ -248,14 +250,14 @@ class OMEZarrLabels(CanvasLabels):
         """
         self._validate_label_in_range(new_label)
         corners = np.array(points, dtype=int)
-        axes, _ = place = self._place(corners[0].tolist())
+        axes, _ = place = self._painted_place(corners[0].tolist())
         if len(axes) != 2:
             msg = "Polygon painting is implemented only in 2D."
             raise NotImplementedError(msg)
         shape = self.data.shape
         frame = shape[axes[0]], shape[axes[1]]
         outline = tuple((int(p[axes[0]]), int(p[axes[1]])) for p in corners)
-        self._edit(Polygon(outline, frame), place, new_label)
+        self._add_shape(Polygon(outline, frame), place, new_label)
         self._partial_labels_refresh()
 
     def fill(
@@ -266,7 +268,7 @@ class OMEZarrLabels(CanvasLabels):
         Exact up to `FILL_BUDGET` voxels; of a larger region nothing is filled.
         """
         self._validate_label_in_range(new_label)
-        axes, _ = place = self._place(coord)
+        axes, _ = place = self._painted_place(coord)
         at = [int(np.round(c)) for c in coord]
         shape = self.data.shape
         if any(not 0 <= i < size for i, size in zip(at, shape, strict=True)):
@@ -285,10 +287,10 @@ class OMEZarrLabels(CanvasLabels):
                     " polygon tool, or close it with the brush first."
                 )
                 return
-            self._edit(Mask(runs), place, new_label, old)
+            self._add_shape(Mask(runs), place, new_label, old)
         else:
             frame = tuple(shape[axis] for axis in axes)
-            self._edit(Everywhere(frame), place, new_label, old)
+            self._add_shape(Everywhere(frame), place, new_label, old)
         if refresh:
             self._partial_labels_refresh()
 
@@ -298,7 +300,9 @@ class OMEZarrLabels(CanvasLabels):
         Nothing is read but what is on the screen; saving reads every block.
         """
         axes = tuple(range(self.ndim))
-        self.apply([Edit(Everywhere(self.canvas.shape), axes, (), new, old, False)])
+        self.apply_edits(
+            [Edit(Everywhere(self.canvas.shape), axes, (), new, old, False)]
+        )
 
     def data_setitem(self, indices: Any, value: Any, refresh: bool = True) -> None:
         """Set single voxels of level 0, with undo; see `Labels.data_setitem`."""

@@ -32,7 +32,7 @@ __all__ = [
     "add_sample",
     "as_layer",
     "as_layers",
-    "exchange",
+    "exchange_labels",
     "why_read_only",
 ]
 
@@ -61,18 +61,18 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     from napari.layers import Layer
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.saving.attachment import attach
+    from napari_ngff.viewer.saving.attachment import attach_saver
 
     levels, keywords, kind = data
     if kind != "labels":
         return Layer.create(levels, keywords, kind)
     levels = levels if isinstance(levels, list) else [levels]
-    sources = [_source(level) for level in levels]
+    sources = [_level_source(level) for level in levels]
     canvas = Canvas(sources)
-    canvas.highest = _highest(keywords)
+    canvas.highest = _highest_label(keywords)
     reason = read_only or _why_read_only(data, sources)
     layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
-    attach(layer)
+    attach_saver(layer)
     return layer
 
 
@@ -102,7 +102,7 @@ def add_sample(
     """
     from napari.utils.notifications import show_info
 
-    from napari_ngff.viewer.window_services import run
+    from napari_ngff.viewer.window_services import run_work
 
     labels = [as_layer(data) for data in layers if data[2] == "labels"]
     for layer in labels:
@@ -115,7 +115,7 @@ def add_sample(
         for layer in [one for one in shown if one.visible][:1]:
             viewer.layers.selection.active = layer
 
-    run(lambda: None, to_top)
+    run_work(lambda: None, to_top)
     if any(layer.editable for layer in labels):
         show_info(
             "Edits to this sample are saved.\n"
@@ -124,7 +124,7 @@ def add_sample(
     return [data for data in layers if data[2] != "labels"]
 
 
-def exchange(layer: Any, data: LayerData) -> bool:
+def exchange_labels(layer: Any, data: LayerData) -> bool:
     """Let a layer of labels show and edit others, as the reader returned them.
 
     Parameters
@@ -143,7 +143,7 @@ def exchange(layer: Any, data: LayerData) -> bool:
 
     from napari_ngff.viewer.painting.layer_classes import read_classes_again
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.saving.attachment import attach
+    from napari_ngff.viewer.saving.attachment import attach_saver
 
     levels, keywords, _ = data
     levels = levels if isinstance(levels, list) else [levels]
@@ -153,26 +153,26 @@ def exchange(layer: Any, data: LayerData) -> bool:
     if layer.saver is not None and layer.saver.running:
         return False
     if layer.saver is not None:
-        layer.saver.keep()
-    sources = [_source(level) for level in levels]
+        layer.saver.keep_journal()
+    sources = [_level_source(level) for level in levels]
     canvas = Canvas(sources)
-    canvas.highest = _highest(keywords)
+    canvas.highest = _highest_label(keywords)
     for key in (KEY, TARGET, JOINED):  # the features of others come below
         layer.metadata.pop(key, None)
     layer.metadata.update(keywords["metadata"])
-    layer.exchange(canvas, _why_read_only(data, sources))
+    layer.exchange_canvas(canvas, _why_read_only(data, sources))
     if "colormap" in keywords:
         layer.colormap = keywords["colormap"]
     elif isinstance(layer.colormap, DirectLabelColormap):
         layer.colormap = label_colormap()
     if "features" in keywords or len(layer.features):
         layer.features = keywords.get("features", {})
-    attach(layer)
+    attach_saver(layer)
     read_classes_again(layer)
     return True
 
 
-def _highest(keywords: dict[str, Any]) -> int:
+def _highest_label(keywords: dict[str, Any]) -> int:
     """Largest label that the metadata mentions."""
     origin = keywords.get("metadata", {}).get(KEY)
     image = origin.node.metadata.image if isinstance(origin, LayerOrigin) else None
@@ -182,7 +182,7 @@ def _highest(keywords: dict[str, Any]) -> int:
     return max([0, *label.colors, *label.properties])
 
 
-def _source(level: Any) -> ArraySource:
+def _level_source(level: Any) -> ArraySource:
     window = level.window if isinstance(level, LazyArray) else None
     if window is None:
         return _DaskSource(level)

@@ -45,7 +45,7 @@ class ScreenPart:
     box: Box
     displayed: tuple[int, ...]
 
-    def regions(
+    def cut_to_edits(
         self, edits: Sequence[Edit], before: Edit | None = None
     ) -> Sequence[Box]:
         """Cut the tile to what edits, one after another, may change.
@@ -61,7 +61,7 @@ class ScreenPart:
             before = edit
         return [enclose_boxes(found)] if len(found) > MANY_REGIONS else found
 
-    def part(self, region: Box) -> tuple[slice, ...]:
+    def part_of(self, region: Box) -> tuple[slice, ...]:
         """Where a rectangle of the level lies in the picture."""
         return tuple(
             slice(
@@ -105,12 +105,12 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
         if self._shown is not None and then != [canvas.version, canvas.reversals]:
             self.layer.catch_up(again=then[1] != canvas.reversals)
 
-    def forget(self) -> None:
+    def forget_slices(self) -> None:
         """Take no slice that is under way for one of what is shown from now on."""
         self._asked.clear()
         self._shown = None
 
-    def tile(self, *, arrived: bool = False) -> ScreenPart | None:
+    def screen_part(self, *, arrived: bool = False) -> ScreenPart | None:
         """Tell what is on the screen; None for nothing, and while a slice is read.
 
         Parameters

@@ -12,29 +12,36 @@ from napari_ngff.metadata.model import Consequence, Problem, Severity
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
 from napari_ngff.store.hierarchy.node import prefix_places
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
-from napari_ngff.viewer.layer_plan import Picture, SharedAxes, frame_of
+from napari_ngff.viewer.layer_plan import LayerPlan, SharedAxes, frame_of
 from napari_ngff.viewer.placing.placement import SystemView
 from napari_ngff.viewer.placing.system_views import (
     first_system,
-    following,
+    follow_image,
     scene_system,
     system_name,
-    viewed,
+    view_in_system,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.metadata.model import Reference
-    from napari_ngff.plate.mosaic import Mosaic
+    from napari_ngff.plate.mosaic import MosaicPyramid
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import OnError
 
-__all__ = ["Group", "Reading", "in_place", "in_scene", "mosaic_group", "with_labels"]
+__all__ = [
+    "LayerGroup",
+    "ReadingNotes",
+    "in_place",
+    "in_scene",
+    "mosaic_group",
+    "with_labels",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LayerGroup:
     """An image and its labels, or labels alone.
 
     Attributes
@@ -44,13 +51,13 @@ class Group:
         it is not known.
     """
 
-    image: Picture | None
-    labels: tuple[Picture, ...] = ()
+    image: LayerPlan | None
+    labels: tuple[LayerPlan, ...] = ()
     frame: SharedAxes | None = None
 
 
 @dataclass(slots=True)
-class Reading:
+class ReadingNotes:
     """Collects what is found on the way through one node."""
 
     on_error: OnError | None
@@ -58,7 +65,7 @@ class Reading:
     messages: list[str] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
 
-    def note(self, problems: Iterable[Problem]) -> None:
+    def note_problems(self, problems: Iterable[Problem]) -> None:
         """Keep problems; what is left out because of one is told to the user."""
         for problem in problems:
             self.problems.append(problem)
@@ -69,27 +76,27 @@ class Reading:
         """Keep what the user may want to know where nothing is wrong."""
         self.notes.append((text, details))
 
-    def pyramid(self, node: Node, index: int = 0) -> Pyramid | None:
+    def open_pyramid(self, node: Node, index: int = 0) -> Pyramid | None:
         """Open a pyramid, or note why not; `index` is that of its multiscale."""
         if not index:
-            self.note(node.problems)
+            self.note_problems(node.problems)
         try:
             pyramid = open_pyramid(node, index, on_error=self.on_error)
         except (OMEZarrError, OSError) as error:
             problem = Problem(
                 "image-unreadable", Severity.ERROR, "", str(error), Consequence.LEFT_OUT
             )
-            self.note(prefix_places([problem], node.location.path))
+            self.note_problems(placed([problem], node.location.path))
             return None
-        self.note(pyramid.problems)
+        self.note_problems(pyramid.problems)
         return pyramid
 
 
 def mosaic_group(
     name: str,
-    mosaic: Mosaic,
-    labels: Iterable[tuple[str, Mosaic]] = (),
-) -> Group:
+    mosaic: MosaicPyramid,
+    labels: Iterable[tuple[str, MosaicPyramid]] = (),
+) -> LayerGroup:
     """Make a group of wells that were joined, and of their labels by name."""
     image = mosaic.node.metadata.image
     omero = image.omero if image is not None else None
@@ -98,14 +105,14 @@ def mosaic_group(
         # Value 7 of one field is another object than value 7 of the next, so what the
         # first says of it does not hold for the rest.
         mosaic_image = joined.node.metadata.image
-        alone = sum(len(a.fields) for a in joined.known) == 1
+        alone = sum(len(a.fields) for a in joined.known_fields) == 1
         info = mosaic_image.label if mosaic_image is not None and alone else None
-        pictures.append(Picture(label, joined.node, joined.pyramid, None, info))
-    picture = Picture(name, mosaic.node, mosaic.pyramid, omero)
-    return Group(picture, tuple(pictures), SharedAxes.of(mosaic.pyramid))
+        pictures.append(LayerPlan(label, joined.node, joined.pyramid, None, info))
+    picture = LayerPlan(name, mosaic.node, mosaic.pyramid, omero)
+    return LayerGroup(picture, tuple(pictures), SharedAxes.from_pyramid(mosaic.pyramid))
 
 
-def in_place(group: Group, reading: Reading) -> Group:
+def in_place(group: LayerGroup, reading: ReadingNotes) -> LayerGroup:
     """Bring an image into its intrinsic system, and its labels with it.
 
     Only where its metadata has more than scales and translations are the coordinate
@@ -117,29 +124,31 @@ def in_place(group: Group, reading: Reading) -> Group:
     levels = [level for multiscale in pyramids for level in multiscale.levels]
     if pyramids[0].links or any(level.transformation for level in levels):
         systems = open_systems([image.node, *(p.node for p in group.labels)])
-        reading.note(systems.problems)
+        reading.note_problems(systems.problems)
         image = replace(image, systems=systems)
-        first = viewed(image, first_system(image.node))
-        image = first or viewed(image, intrinsic_of(image.node)) or image
+        first = view_in_system(image, first_system(image.node))
+        image = first or view_in_system(image, intrinsic_of(image.node)) or image
     return with_labels(image, group.labels, reading)
 
 
-def alone(label: Picture, reading: Reading) -> Picture:
+def place_alone(label: LayerPlan, reading: ReadingNotes) -> LayerPlan:
     """Bring a label image of no known image into the system that it states."""
     if not label.pyramid.multiscale.links:
         return label
     systems = open_systems([label.node])
-    reading.note(systems.problems)
+    reading.note_problems(systems.problems)
     with_systems = replace(label, systems=systems)
-    return viewed(with_systems, first_system(label.node)) or label
+    return view_in_system(with_systems, first_system(label.node)) or label
 
 
-def in_scene(node: Node, groups: Iterable[Group], reading: Reading) -> list[Group]:
+def in_scene(
+    node: Node, groups: Iterable[LayerGroup], reading: ReadingNotes
+) -> list[LayerGroup]:
     """Show the images of a scene in its system, or in their own where they must."""
     whole = [(g.image, g.labels) for g in groups if g.image is not None]
     nodes = [p.node for image, labels in whole for p in (image, *labels)]
     systems = open_systems([node, *nodes])
-    reading.note(systems.problems)
+    reading.note_problems(systems.problems)
     images = [replace(image, systems=systems) for image, _ in whole]
     system = scene_system(node, images)
     pictures = [with_system(image, system, reading) for image in images]
@@ -147,9 +156,11 @@ def in_scene(node: Node, groups: Iterable[Group], reading: Reading) -> list[Grou
     return [with_labels(image, labels, reading) for image, (_, labels) in pairs]
 
 
-def with_system(image: Picture, system: Reference | None, reading: Reading) -> Picture:
+def with_system(
+    image: LayerPlan, system: Reference | None, reading: ReadingNotes
+) -> LayerPlan:
     """Show an image in a system, else in its intrinsic one, and tell so."""
-    viewed_image = viewed(image, system) if system is not None else None
+    viewed_image = view_in_system(image, system) if system is not None else None
     if viewed_image is not None:
         view = viewed_image.view
         if view is not None and view.bent is not None and not view.bent.is_covered:
@@ -164,11 +175,11 @@ def with_system(image: Picture, system: Reference | None, reading: Reading) -> P
         f'{image.name} is shown in its own coordinate system "{intrinsic.name}": no'
         f" transformation that can be inverted leads from there to {wanted}."
     )
-    image = viewed(image, intrinsic) or image
+    image = view_in_system(image, intrinsic) or image
     return image if system is None else with_units(image, system)
 
 
-def with_units(image: Picture, system: Reference) -> Picture:
+def with_units(image: LayerPlan, system: Reference) -> LayerPlan:
     """Give an image without any unit those of a system that it is shown beside.
 
     One layer without units turns them off for the whole viewer.
@@ -182,12 +193,14 @@ def with_units(image: Picture, system: Reference) -> Picture:
     return replace(image, view=view)
 
 
-def with_labels(image: Picture, labels: Iterable[Picture], reading: Reading) -> Group:
+def with_labels(
+    image: LayerPlan, labels: Iterable[LayerPlan], reading: ReadingNotes
+) -> LayerGroup:
     """Let labels follow their image; those that cannot are told."""
-    found: list[Picture] = []
+    found: list[LayerPlan] = []
     for label in labels:
         try:
-            found.append(following(label, image))
+            found.append(follow_image(label, image))
         except UnsupportedError as error:
             reading.messages.append(f"{error} It is left out.")
-    return Group(image, tuple(found), frame_of(image))
+    return LayerGroup(image, tuple(found), frame_of(image))

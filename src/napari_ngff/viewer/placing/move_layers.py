@@ -12,8 +12,12 @@ from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.viewer.label_layers import label_layer
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, frame_of, is_joined
 from napari_ngff.viewer.layers import image_layers
-from napari_ngff.viewer.placing.system_views import following, start_of, viewed
-from napari_ngff.viewer.placing.units import conversion
+from napari_ngff.viewer.placing.system_views import (
+    follow_image,
+    start_of,
+    view_in_system,
+)
+from napari_ngff.viewer.placing.units import unit_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,15 +27,15 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Reference
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.layer_plan import LayerData, Picture
+    from napari_ngff.viewer.layer_plan import LayerData, LayerPlan
 
 __all__ = [
     "displayed_in",
-    "host",
+    "host_image",
     "learn_systems",
-    "move",
+    "move_layers",
     "place_on_sliders",
-    "remade",
+    "remake_labels",
     "restore_place",
     "shown_system",
 ]
@@ -40,7 +44,7 @@ PLACEMENT = ("scale", "translate", "axis_labels")
 LOOK = ("name", "visible", "opacity", "blending", "colormap", "features")
 
 
-def host(origin: LayerOrigin) -> Picture | None:
+def host_image(origin: LayerOrigin) -> LayerPlan | None:
     """Return the image that decides where a layer lies: a label's own image."""
     picture = origin.picture
     return picture if picture is None or picture.image is None else picture.image
@@ -48,7 +52,7 @@ def host(origin: LayerOrigin) -> Picture | None:
 
 def shown_system(origin: LayerOrigin) -> Reference | None:
     """Return the system in which a layer is shown; None where nothing is known."""
-    image = host(origin)
+    image = host_image(origin)
     if image is None:
         return None
     return start_of(image) if image.view is None else image.view.system
@@ -69,8 +73,8 @@ def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
     tuple or None
         Data, keywords and type; None where the layer cannot come along.
     """
-    picture, image = origin.picture, host(origin)
-    placed = None if image is None else viewed(image, system)
+    picture, image = origin.picture, host_image(origin)
+    placed = None if image is None else view_in_system(image, system)
     if picture is None or placed is None:
         return None
     if picture.image is None:
@@ -78,12 +82,12 @@ def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
         same = (x for x in layers if x[1]["metadata"][KEY].channel == origin.channel)
         return next(same, None)
     try:
-        return label_layer(following(picture, placed), frame_of(placed))
+        return label_layer(follow_image(picture, placed), frame_of(placed))
     except UnsupportedError:
         return None
 
 
-def move(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]:
+def move_layers(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]:
     """Show layers in another system.
 
     Parameters
@@ -97,12 +101,12 @@ def move(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]:
     -------
     tuple
         The layers that cannot come along; they stay where they are. Painted labels
-        are among them where their data would have to change: see `remade`.
+        are among them where their data would have to change: see `remake_labels`.
     """
     left: list[Layer] = []
     for layer in layers:
         origin = layer.metadata.get(KEY)
-        if isinstance(origin, LayerOrigin) and not _moved(layer, origin, system):
+        if isinstance(origin, LayerOrigin) and not _move_layer(layer, origin, system):
             left.append(layer)
     return tuple(left)
 
@@ -148,7 +152,7 @@ def restore_place(
 def _image_axes(layer: Layer) -> tuple[int | None, ...]:
     """Give the image's axis for each of a layer; () where that is not so simple."""
     origin = layer.metadata.get(KEY)
-    image = host(origin) if isinstance(origin, LayerOrigin) else None
+    image = host_image(origin) if isinstance(origin, LayerOrigin) else None
     if image is None or is_joined(image) or origin.picture is not image:
         return ()
     frame = frame_of(image)
@@ -165,12 +169,12 @@ def _in_units(point: Iterable[float], units: Any, wanted: Any) -> list[float]:
         ),
         strict=False,
     )
-    factors = [conversion(have, want) for have, want in pairs]
+    factors = [unit_factor(have, want) for have, want in pairs]
     factors += [1.0] * (len(values) - len(factors))
     return [v * f for v, f in zip(values, reversed(factors), strict=True)]
 
 
-def remade(layer: Layer, system: Reference) -> Layer | None:
+def remake_labels(layer: Layer, system: Reference) -> Layer | None:
     """Make a layer of labels anew in another system, looking as it does.
 
     Returns
@@ -206,8 +210,8 @@ def learn_systems(layers: Iterable[Layer], node: Node) -> None:
         Where the metadata cannot be read any more.
     """
     source = node.location.source
-    found: list[tuple[Layer, LayerOrigin, Picture]] = []
-    paths = dict.fromkeys((*_scenes(node), node.location.path))
+    found: list[tuple[Layer, LayerOrigin, LayerPlan]] = []
+    paths = dict.fromkeys((*_list_scenes(node), node.location.path))
     for layer in layers:
         origin = layer.metadata.get(KEY)
         picture = origin.picture if isinstance(origin, LayerOrigin) else None
@@ -215,7 +219,7 @@ def learn_systems(layers: Iterable[Layer], node: Node) -> None:
             continue
         if picture.node.location.source.name == source.name:
             found.append((layer, origin, picture))
-            paths |= dict.fromkeys(_scenes(picture.node))
+            paths |= dict.fromkeys(_list_scenes(picture.node))
             paths[picture.node.location.path] = None
     again = [read_node(Location(source, path), node.zarr_format) for path in paths]
     systems = open_systems(again)
@@ -225,7 +229,7 @@ def learn_systems(layers: Iterable[Layer], node: Node) -> None:
         layer.metadata[KEY] = replace(origin, picture=picture)
 
 
-def _scenes(node: Node) -> Iterator[str]:
+def _list_scenes(node: Node) -> Iterator[str]:
     above = node.parent()
     while above is not None:
         if above.metadata.scene is not None:
@@ -233,39 +237,39 @@ def _scenes(node: Node) -> Iterator[str]:
         above = above.parent()
 
 
-def _moved(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:
+def _move_layer(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:
     made = displayed_in(origin, system)
     current = shown_system(origin)
     before = None if current is None else displayed_in(origin, current)
     if made is None or before is None:
         return False
     data, keywords, _ = made
-    if _windows(data) != _windows(before[0]):
+    if _array_windows(data) != _array_windows(before[0]):
         if type(layer).__module__.split(".")[0] != "napari":
             return False  # its data is more than what the file has: edits
-        layer.data = _alike(layer, data)
+        layer.data = _same_kind(layer, data)
     for name in PLACEMENT:
         setattr(layer, name, keywords[name])
-    layer.affine = keywords.get("affine", _identity(layer.ndim))
+    layer.affine = keywords.get("affine", _identity_matrix(layer.ndim))
     layer.units = keywords.get("units", ("pixel",) * layer.ndim)
     found = keywords["metadata"][KEY]
     layer.metadata[KEY] = replace(origin, picture=found.picture)
     return True
 
 
-def _windows(data: Any) -> list[Any]:
+def _array_windows(data: Any) -> list[Any]:
     arrays = data if isinstance(data, list) else [data]
     return [getattr(array, "window", array) for array in arrays]
 
 
-def _alike(layer: Layer, data: Any) -> Any:
+def _same_kind(layer: Layer, data: Any) -> Any:
     """Give data as the layer had it: a list of levels, or one array."""
     if layer.multiscale:
         return data if isinstance(data, list) else [data]
     return data[0] if isinstance(data, list) else data
 
 
-def _identity(ndim: int) -> Any:
+def _identity_matrix(ndim: int) -> Any:
     import numpy as np
 
     return np.eye(ndim + 1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.pyramids.resampled import BentImage
 
-__all__ = ["SystemView", "arranged"]
+__all__ = ["SystemView", "arrange_axes"]
 
 NOTHING = 1e-12
 """Entries of a matrix below that, relative to the largest of their column, are 0."""
@@ -44,7 +44,7 @@ class SystemView:
     bent: BentImage | None = None
 
 
-def arranged(
+def arrange_axes(
     axes: Sequence[Axis], shown: Sequence[Axis], matrix: Matrix, channel: int | None
 ) -> tuple[tuple[int | None, ...], tuple[Axis, ...], Matrix]:
     """Arrange the data of layers so that slicing them stays orthogonal.
@@ -75,11 +75,11 @@ def arranged(
     affine
         Homogeneous, square, for axes in that order.
     """
-    linear, offset = cleaned(matrix[:-1, :-1]), matrix[:-1, -1]
-    rows, columns = kept(linear, shown, channel)
+    linear, offset = clear_rounding(matrix[:-1, :-1]), matrix[:-1, -1]
+    rows, columns = kept_axes(linear, shown, channel)
     moving = [c for c in columns if linear[rows, c].any()]
     moved = [r for r in rows if linear[r, columns].any()]
-    pairs = matched(linear, moved, moving)
+    pairs = match_axes(linear, moved, moving)
     extra = [c for c in columns if c not in pairs.values()]
     order = (*extra, *(pairs.get(r) for r in rows))
     result = np.eye(len(order) + 1)
@@ -98,13 +98,13 @@ def arranged(
     return order, (*(axes[c] for c in extra), *(shown[r] for r in rows)), result
 
 
-def cleaned(linear: Matrix) -> Matrix:
+def clear_rounding(linear: Matrix) -> Matrix:
     """Set to 0 what only rounding made different from it."""
     largest = abs(linear).max(axis=0, keepdims=True)
     return np.where(abs(linear) > NOTHING * largest, linear, 0.0)
 
 
-def kept(
+def kept_axes(
     linear: Matrix, shown: Sequence[Axis], channel: int | None
 ) -> tuple[list[int], list[int]]:
     """Choose the rows and columns that layers have axes for: without channel, unless
@@ -121,7 +121,7 @@ def kept(
     return rows, columns
 
 
-def matched(
+def match_axes(
     linear: Matrix, rows: Sequence[int], columns: Sequence[int]
 ) -> dict[int, int]:
     """Pair each displayed axis with the axis of the image that lies along it.

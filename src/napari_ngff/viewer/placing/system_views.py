@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.systems import Axis
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.layer_plan import Picture
+    from napari_ngff.viewer.layer_plan import LayerPlan
 
 __all__ = [
-    "choices",
     "first_system",
-    "following",
-    "linked",
+    "follow_image",
+    "list_choices",
+    "place_linked",
     "scene_system",
     "system_name",
-    "viewed",
+    "view_in_system",
 ]
 
 SINGULAR = 1e-12
 """Least ratio of the smallest to the largest singular value of what can be shown."""
 
 
-def viewed(picture: Picture, system: Reference) -> Picture | None:
+def view_in_system(picture: LayerPlan, system: Reference) -> LayerPlan | None:
     """Show an image in a system.
 
     Parameters
@@ -65,7 +65,7 @@ def viewed(picture: Picture, system: Reference) -> Picture | None:
             matrix = way.matrix(ndim)
         return (
             replace(picture, view=SystemView(system, axes, matrix))
-            if shown(matrix)
+            if keeps_extent(matrix)
             else None
         )
     pull = graph.way(system, start)
@@ -79,7 +79,7 @@ def viewed(picture: Picture, system: Reference) -> Picture | None:
     return replace(picture, view=view)
 
 
-def start_of(picture: Picture) -> Reference:
+def start_of(picture: LayerPlan) -> Reference:
     """Name the system in which an image's own scale and translation end: the intrinsic
     one, or that of the finest array where `Level.transformation` leads on.
     """
@@ -105,7 +105,7 @@ def first_system(node: Node) -> Reference:
     return Reference(intrinsic.path, name)
 
 
-def shown(matrix: Matrix) -> bool:
+def keeps_extent(matrix: Matrix) -> bool:
     """Tell whether a matrix leaves an image any extent along all axes it keeps."""
     if not np.isfinite(matrix).all():
         return False
@@ -117,7 +117,7 @@ def shown(matrix: Matrix) -> bool:
     return bool(values[-1] > SINGULAR * values[0])
 
 
-def following(label: Picture, image: Picture) -> Picture:
+def follow_image(label: LayerPlan, image: LayerPlan) -> LayerPlan:
     """Let a label image follow its image into the system where that is shown.
 
     By the transformation that links their intrinsic systems, in either direction;
@@ -148,7 +148,7 @@ def following(label: Picture, image: Picture) -> Picture:
     return replace(label, link=matrix)
 
 
-def linked(label: Picture) -> Picture:
+def place_linked(label: LayerPlan) -> LayerPlan:
     """Bring a label image with a `Picture.link` into its image's intrinsic system, or
     at once into the displayed one where that takes more than a scale per axis.
 
@@ -165,7 +165,7 @@ def linked(label: Picture) -> Picture:
     with np.errstate(over="ignore", invalid="ignore"):
         folded = folded_in(label, matrix, axes)
         whole = matrix if view is None or view.bent else view.matrix @ matrix
-    if not shown(whole):
+    if not keeps_extent(whole):
         msg = f"{label.node} has no extent on its image, or one beyond all numbers."
         raise UnsupportedError(msg)
     if folded is not None:
@@ -178,7 +178,9 @@ def linked(label: Picture) -> Picture:
     raise UnsupportedError(msg)
 
 
-def folded_in(label: Picture, matrix: Matrix, axes: tuple[Axis, ...]) -> Picture | None:
+def folded_in(
+    label: LayerPlan, matrix: Matrix, axes: tuple[Axis, ...]
+) -> LayerPlan | None:
     """Let a label's own scale and translation end in its image's intrinsic system.
 
     None where that takes more: then the label's axes are not those of the image.
@@ -211,7 +213,7 @@ def folded_in(label: Picture, matrix: Matrix, axes: tuple[Axis, ...]) -> Picture
     return replace(label, pyramid=replace(label.pyramid, multiscale=multiscale))
 
 
-def scene_system(node: Node, images: Sequence[Picture]) -> Reference | None:
+def scene_system(node: Node, images: Sequence[LayerPlan]) -> Reference | None:
     """Choose the system in which a scene is shown.
 
     "RECOMMENDED the scene's first"; where it has none, the one that most of its images
@@ -224,7 +226,7 @@ def scene_system(node: Node, images: Sequence[Picture]) -> Reference | None:
         return Reference(node.location.path, scene.systems[0].name)
     candidates = list(images[0].systems.graph.systems)
     counts = [
-        sum(viewed(image, system) is not None for image in images)
+        sum(view_in_system(image, system) is not None for image in images)
         for system in candidates
         if system.name
     ]
@@ -232,7 +234,7 @@ def scene_system(node: Node, images: Sequence[Picture]) -> Reference | None:
     return named[int(np.argmax(counts))] if counts else None
 
 
-def choices(images: Iterable[Picture]) -> dict[Reference, tuple[bool, ...]]:
+def list_choices(images: Iterable[LayerPlan]) -> dict[Reference, tuple[bool, ...]]:
     """List the systems that at least one of several images can be shown in.
 
     Returns
@@ -251,7 +253,7 @@ def choices(images: Iterable[Picture]) -> dict[Reference, tuple[bool, ...]]:
             arrays = not system.name and all(axis.type == "array" for axis in axes)
             if system in found or arrays:
                 continue
-            reached = tuple(viewed(one, system) is not None for one in pictures)
+            reached = tuple(view_in_system(one, system) is not None for one in pictures)
             if any(reached):
                 found[system] = reached
     return found

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Axis
 
-__all__ = ["UNITLESS", "conversion", "layer_units", "unit_name"]
+__all__ = ["UNITLESS", "layer_units", "unit_factor", "unit_name"]
 
 UNITLESS = "pixel"
 
@@ -82,7 +82,7 @@ def layer_units(axes: Sequence[Axis]) -> tuple[str, ...] | None:
     return tuple(name or UNITLESS for name in names)
 
 
-def conversion(unit: str | None, target: str | None) -> float:
+def unit_factor(unit: str | None, target: str | None) -> float:
     """Factor that turns numbers in `unit` into numbers in `target`; 1.0 if unclear."""
     source, wanted = unit_name(unit), unit_name(target)
     if source is None or wanted is None or source == wanted:

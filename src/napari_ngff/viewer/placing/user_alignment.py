@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.systems import Axis
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.layer_plan import Picture
+    from napari_ngff.viewer.layer_plan import LayerPlan
 
 __all__ = ["placement_of", "save_alignment"]
 
@@ -64,7 +64,7 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
     return save_transform(picture.node, name, matrix, axes, scene)
 
 
-def placement_of(layer: Layer, picture: Picture) -> tuple[Matrix, tuple[Axis, ...]]:
+def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, ...]]:
     """Find the transformation from an image's intrinsic system to where a layer is.
 
     Returns
@@ -83,7 +83,7 @@ def placement_of(layer: Layer, picture: Picture) -> tuple[Matrix, tuple[Axis, ..
     if view is not None and view.bent is not None:
         msg = f"{layer.name} is bent by a field."
         raise UnsupportedError(msg, remedy="Show its own coordinate system first.")
-    frame = SharedAxes.of(picture.pyramid, view)
+    frame = SharedAxes.from_pyramid(picture.pyramid, view)
     ndim = len(frame.order)
     data_to_world = np.eye(ndim + 1)
     corners = np.vstack([np.zeros(ndim), np.eye(ndim)])
@@ -111,7 +111,7 @@ def placement_of(layer: Layer, picture: Picture) -> tuple[Matrix, tuple[Axis, ..
     )
 
 
-def _from_intrinsic(picture: Picture, matrix: Matrix) -> Matrix:
+def _from_intrinsic(picture: LayerPlan, matrix: Matrix) -> Matrix:
     """Begin at the intrinsic system where layers begin at index coordinates."""
     start, intrinsic = start_of(picture), intrinsic_of(picture.node)
     if start == intrinsic or picture.systems is None:

@@ -87,7 +87,7 @@ def divide_volume(
 ) -> tuple[Integers, Floats, Floats, Floats]:
     """Owner of each voxel, distances from its centre (plain, warped) and the edge.
 
-    As `settle` does it, in radii and around the middle of the volume.
+    As `resolve_unsaved` does it, in radii and around the middle of the volume.
     """
     grid = [
         ((np.arange(n) - (n - 1) / 2) * s / radius).astype(np.float32)

@@ -21,7 +21,7 @@ from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.label_layers import FIRST_COLORS
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.painting.label_target import TARGET, LabelTarget
-from napari_ngff.viewer.saving.layer_description import Description
+from napari_ngff.viewer.saving.layer_description import LayerDescription
 from napari_ngff.viewer.saving.layer_saver import LayerSaver
 from napari_ngff.viewer.saving.save_report import reported_journal
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.saving.layer_saver import Finish
 
-__all__ = ["attach", "attach_new", "ratios_of", "renamed"]
+__all__ = ["attach_new", "attach_saver", "ratios_of", "rename_new"]
 
 INTERRUPTED = "A save that was interrupted is complete now. Open the labels again."
 
 
-def attach(layer: OMEZarrLabels) -> None:
+def attach_saver(layer: OMEZarrLabels) -> None:
     """Let a layer that was just made from a file, or for an image, be saved there.
 
     It stays read-only, with the reason, where that cannot be.
@@ -76,7 +76,7 @@ def attach(layer: OMEZarrLabels) -> None:
         layer.editable = False
         return
     layer.saver = LayerSaver(layer, journal, writer)
-    layer.saver.watch_description(Description(layer, origin.picture.label))
+    layer.saver.watch_description(LayerDescription(layer, origin.picture.label))
 
 
 def _finish_interrupted_save(origin: LayerOrigin) -> bool:
@@ -108,7 +108,7 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
         if image is None or order is None:
             msg = f"Labels on an overview cannot be stored: {layer.name}."
             raise UnsupportedError(msg, remedy="Open a field, and make labels there.")
-        chosen = renamed(layer.name, name)
+        chosen = rename_new(layer.name, name)
         target = home or choose_location(image, None)
         saver = layer.saver
         assert saver is not None
@@ -135,7 +135,7 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
             METHOD,
             made.ratios,
             files,
-            lambda: made.register(saver.info),
+            lambda: made.register(saver.info_to_write),
         )
 
         def finish() -> None:
@@ -149,7 +149,9 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
     journal = reported_journal(*_place_of(new), layer.canvas, subject=subject)
     layer.saver = LayerSaver(layer, journal, create=create)
     layer.saver.replaces = new.replaces
-    layer.saver.watch_description(Description(layer, LabelInfo(colors=FIRST_COLORS)))
+    layer.saver.watch_description(
+        LayerDescription(layer, LabelInfo(colors=FIRST_COLORS))
+    )
 
 
 def _place_of(new: LabelTarget) -> tuple[str, str]:
@@ -162,7 +164,7 @@ def _place_of(new: LabelTarget) -> tuple[str, str]:
     return place.source.name, place.object_key(f"labels/{new.name}")
 
 
-def renamed(shown: str, name: str) -> str:
+def rename_new(shown: str, name: str) -> str:
     """Name new labels as their layer is named by now, as far as it can be.
 
     napari itself puts a number in brackets behind a name that another layer has.

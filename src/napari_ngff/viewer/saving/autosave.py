@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_info
 
-from napari_ngff.viewer.notices import shorten
+from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.settings import autosave_minutes
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-__all__ = ["LARGE", "Autosave"]
+__all__ = ["LARGE", "AutoSaver"]
 
 LARGE = 256 * 2**20
 """Bytes of an archive, all of which a save writes, that autosave leaves alone."""
@@ -25,7 +25,7 @@ LEFT = (
 )
 
 
-class Autosave:
+class AutoSaver:
     """Saves the labels of one viewer as often as the preference says.
 
     Only what has unsaved edits and a place in a file, in a worker, and never while a
@@ -39,7 +39,7 @@ class Autosave:
         self._since: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
         self._told: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def look(self, now: float) -> None:
+    def save_due(self, now: float) -> None:
         """Save what is due; to be called every few seconds, in the main thread.
 
         Parameters
@@ -61,16 +61,16 @@ class Autosave:
             since = self._since.setdefault(layer, now)
             if now - since >= 60 * minutes and not layer.painting:
                 self._since[layer] = now
-                self._save(layer)
+                self._save_layer(layer)
 
-    def _save(self, layer: Any) -> None:
+    def _save_layer(self, layer: Any) -> None:
         archive = archive_of(layer.saver.journal.place[0])
         size = 0 if archive is None else archive.stat().st_size
         if archive is None or size < LARGE:
             layer.saver.save(quiet=True)
         elif layer not in self._told:
             self._told.add(layer)
-            name = shorten(layer.name)
+            name = shorten_name(layer.name)
             show_info(LEFT.format(name, f"{size / 1e6:,.0f}", archive.name))
 
 

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.metadata.model import JSON
 
-__all__ = ["JOINED", "Description", "Said", "colors_of", "properties_of"]
+__all__ = [
+    "JOINED",
+    "DescriptionSnapshot",
+    "LayerDescription",
+    "colors_of",
+    "properties_of",
+]
 
 INDEX = "index"
 """Column of the label values, by which napari finds the row of a label."""
@@ -38,7 +44,7 @@ MANY = 5000
 Color = tuple[int, int, int, int]
 
 
-class Description:
+class LayerDescription:
     """Colours and properties of a layer, against those of its file.
 
     Parameters
@@ -61,12 +67,12 @@ class Description:
         layer.events.features.connect(self._on_change)
 
     @property
-    def changed(self) -> bool:
+    def is_changed(self) -> bool:
         """Whether the layer was given others since they were saved."""
         return self._changed
 
-    @changed.setter
-    def changed(self, changed: bool) -> None:
+    @is_changed.setter
+    def is_changed(self, changed: bool) -> None:
         before, self._changed = self._changed, changed
         if changed != before:
             self.changed_turned.emit()
@@ -75,25 +81,27 @@ class Description:
         """Compare, as napari tells of changes that are none; but not a large table."""
         self._version += 1
         layer = self._layer()
-        if self.changed or layer is None:
+        if self.is_changed or layer is None:
             return
-        said = self.said()
+        said = self.take_snapshot()
         if event is not None and event.type == "colormap" and said.classes is None:
-            self.changed = colors_of(said.colors, self.info.colors) != self.info.colors
+            self.is_changed = (
+                colors_of(said.colors, self.info.colors) != self.info.colors
+            )
         else:
             many = max(len(said.features), len(self.info.properties)) > MANY
-            self.changed = many or said.info(self.info) != self.info
+            self.is_changed = many or said.join_with(self.info) != self.info
 
-    def touch(self) -> None:
+    def mark_changed(self) -> None:
         """Take it that the layer says something else now."""
         self._version += 1
-        self.changed = True
+        self.is_changed = True
 
-    def overlook(self) -> None:
+    def ignore_change(self) -> None:
         """Take what the layer says now as no change: the next save writes it, too."""
-        self.changed = False
+        self.is_changed = False
 
-    def said(self) -> Said:
+    def take_snapshot(self) -> DescriptionSnapshot:
         """Take what the layer says now; in the main thread."""
         layer = self._layer()
         assert layer is not None
@@ -102,18 +110,18 @@ class Description:
         colors = None if table is None else dict(table)
         joined = list(layer.metadata.get(JOINED, ()))
         features = layer.features.drop(columns=joined, errors="ignore")
-        return Said(colors, features, getattr(layer, "classes", None))
+        return DescriptionSnapshot(colors, features, getattr(layer, "classes", None))
 
-    def saved(self, info: LabelInfo) -> None:
+    def note_saved(self, info: LabelInfo) -> None:
         """Take note of what the file says now: what was said last."""
         self.info = info
-        self.changed = False
+        self.is_changed = False
         if self._said != self._version:
             self._on_change()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class DescriptionSnapshot:
     """What a layer said at one moment.
 
     Attributes
@@ -131,7 +139,7 @@ class Said:
     features: Any
     classes: tuple[LabelClass, ...] | None = None
 
-    def info(self, before: LabelInfo) -> LabelInfo:
+    def join_with(self, before: LabelInfo) -> LabelInfo:
         """Join it with what the file says."""
         info = replace(
             before,
@@ -152,7 +160,9 @@ def colors_of(
     if table is None:
         return colors
     values = [value for value in table if value is not None]
-    for value, rgba in zip(values, _bytes([table[v] for v in values]), strict=True):
+    for value, rgba in zip(
+        values, _color_bytes([table[v] for v in values]), strict=True
+    ):
         # napari adds that itself to a colormap that lacks it.
         if value == 0 and rgba == (0, 0, 0, 0):
             continue
@@ -161,7 +171,7 @@ def colors_of(
     return colors
 
 
-def _bytes(colors: list[Any]) -> list[Color]:
+def _color_bytes(colors: list[Any]) -> list[Color]:
     """Turn colours of 0-1 into the bytes of a file."""
     if not colors:
         return []
@@ -186,20 +196,20 @@ def properties_of(features: Any, before: dict[int, JSON]) -> dict[int, JSON]:
     values = {key: list(features[name]) for key, name in columns.items()}
     properties = {value: dict(row) for value, row in before.items()}
     for place, label in enumerate(labels if columns else ()):
-        if _missing(label) or int(label) != label:
+        if _is_missing(label) or int(label) != label:
             continue
         value = int(label)
         row = properties.get(value, {})
         for key, column in values.items():
-            _put(row, key, _plain(column[place]))
+            _put_property(row, key, _to_plain(column[place]))
         if row:
             properties[value] = row
     return properties
 
 
-def _put(row: JSON, key: str, new: Any) -> None:
+def _put_property(row: JSON, key: str, new: Any) -> None:
     """Set one property where it is another than that of the file."""
-    if _missing(new):
+    if _is_missing(new):
         if row.get(key) is not None:
             del row[key]
     elif (
@@ -210,7 +220,7 @@ def _put(row: JSON, key: str, new: Any) -> None:
         row[key] = new
 
 
-def _missing(value: Any) -> bool:
+def _is_missing(value: Any) -> bool:
     """Tell a hole in a table: None, NaN, pandas.NA, NaT."""
     import pandas as pd
 
@@ -218,6 +228,6 @@ def _missing(value: Any) -> bool:
     return isinstance(missing, bool | np.bool_) and bool(missing)
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Turn a scalar of numpy into one of Python."""
     return value.item() if isinstance(value, np.generic) else value

@@ -23,7 +23,7 @@ from napari_ngff.labels.saving.save_run import ARCHIVE
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.saving.save_report import (
-    Reporter,
+    SaveReporter,
     SaveResult,
     report_not_kept,
     reported_journal,
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_writer import LabelWriter
     from napari_ngff.labels.saving.save_run import SaveOutcome
     from napari_ngff.metadata.model import LabelInfo
-    from napari_ngff.viewer.saving.layer_description import Description, Said
+    from napari_ngff.viewer.saving.layer_description import (
+        DescriptionSnapshot,
+        LayerDescription,
+    )
 
 __all__ = ["Finish", "LayerSaver"]
 
@@ -61,7 +64,7 @@ class SavedLayer(Protocol):
     @property
     def metadata(self) -> dict[str, Any]: ...
 
-    def restore(self, edits: Sequence[Edit], drawn: Canvas | None) -> None: ...
+    def restore_edits(self, edits: Sequence[Edit], drawn: Canvas | None) -> None: ...
 
     def show_saved(self) -> None: ...
 
@@ -112,28 +115,28 @@ class LayerSaver(SaverSignals):
         self._layer = weakref.ref(layer)
         self._create = create
         self._finish: Finish | None = None
-        self._said: Said | None = None
+        self._said: DescriptionSnapshot | None = None
         self._again = False
         self._cancelled = False
         self._quiet = self._asks = False
         self._released = False
         self._working = threading.Lock()
-        self._reporter = Reporter()
+        self._reporter = SaveReporter()
         self.journal = journal
-        self._settle(writer)
-        self._finalizer = weakref.finalize(layer, self.release)
+        self._resolve_waiting(writer)
+        self._finalizer = weakref.finalize(layer, self.release_journal)
         self.note = self.detail = ""
         self.running = False
         self.fraction = 0.0
         self.partial = False
         self.wanted = True
-        self.description: Description | None = None
+        self.description: LayerDescription | None = None
         self.replaces = ""
         self.abandon: Finish | None = None
         self._dirty = False
         self._told_at = 0.0
 
-    def _settle(self, writer: LabelWriter | None) -> None:
+    def _resolve_waiting(self, writer: LabelWriter | None) -> None:
         self.writer = writer
         if writer is not None:
             writer.journal = self.journal
@@ -143,15 +146,15 @@ class LayerSaver(SaverSignals):
         """Whether the layer is a copy of labels, which has no place in a file."""
         return self.writer is None and self._create is None
 
-    def unsaved(self, layer: SavedLayer) -> bool:
+    def has_unsaved(self, layer: SavedLayer) -> bool:
         """Whether the file is not what the layer shows, colours included."""
         self.journal.canvas = layer.canvas
         # Of new labels, classes and colours alone are nothing to save.
         there = self.writer is not None or bool(layer.canvas.log.end)
-        said = there and self.description is not None and self.description.changed
-        return said or self._lacks()
+        said = there and self.description is not None and self.description.is_changed
+        return said or self._is_incomplete()
 
-    def watch_description(self, description: Description) -> None:
+    def watch_description(self, description: LayerDescription) -> None:
         """Save colours and properties, too."""
         self.description = description
         description.changed_turned.connect(self.check_dirty)
@@ -159,12 +162,12 @@ class LayerSaver(SaverSignals):
     def check_dirty(self) -> None:
         """Emit `dirty_changed` if it has; called after each change of the layer."""
         layer = self._layer()
-        dirty = layer is not None and not self._released and self.unsaved(layer)
+        dirty = layer is not None and not self._released and self.has_unsaved(layer)
         if dirty != self._dirty:
             self._dirty = dirty
             self.dirty_changed.emit(dirty)
 
-    def _lacks(self) -> bool:
+    def _is_incomplete(self) -> bool:
         canvas = self.journal.canvas
         if self.writer is None:
             return bool(canvas.log.end)
@@ -196,8 +199,8 @@ class LayerSaver(SaverSignals):
         mine, self.journal = self.journal, journal
         mine.remove()
         if self.writer is not None:
-            self._settle(self.writer.with_before_images(journal.before_images))
-        layer.restore(journal.content.edits, drawn)
+            self._resolve_waiting(self.writer.with_before_images(journal.before_images))
+        layer.restore_edits(journal.content.edits, drawn)
         if self.writer is not None:
             self.writer.adopt_journal(journal.content)
 
@@ -220,27 +223,27 @@ class LayerSaver(SaverSignals):
         report_not_kept("" if layer is None else layer.name, self.journal.trouble)
         return False
 
-    def keep(self) -> None:
+    def keep_journal(self) -> None:
         """Leave the edits in the journal, to be recovered, and do nothing more."""
-        self._leave()
+        self._stop_following()
 
-    def discard(self) -> None:
+    def discard_edits(self) -> None:
         """Forget the edits: nobody wants to recover them."""
         self.wanted = False
-        self._leave()
+        self._stop_following()
 
-    def _leave(self) -> None:
+    def _stop_following(self) -> None:
         self.cancel()
         with self._working:  # until the blocks at hand are written
-            self.release()
+            self.release_journal()
 
-    def release(self) -> None:
+    def release_journal(self) -> None:
         """Let go of the journal, as the layer is gone; what lacks can be recovered."""
         if self._released:
             return
         self._released = True
         self._finalizer.detach()
-        if self._lacks() and self.wanted:
+        if self._is_incomplete() and self.wanted:
             self.journal.close()
         else:
             self.journal.remove()
@@ -261,31 +264,33 @@ class LayerSaver(SaverSignals):
         if self.running:
             self._again |= not quiet
             return
-        said = self._begin(quiet, asks=not quiet)
-        window_services.watch(self)
-        window_services.run(lambda: self._work(said), self._done)
+        said = self._begin_save(quiet, asks=not quiet)
+        window_services.watch_save(self)
+        window_services.run_work(lambda: self._run_save(said), self._finish_save)
 
     def save_now(self) -> bool:
         """Save in this thread; tell whether nothing is unsaved any more."""
         layer = self._layer()
-        self._done(self._work(self._begin()))
-        return layer is None or not self.unsaved(layer)
+        self._finish_save(self._run_save(self._begin_save()))
+        return layer is None or not self.has_unsaved(layer)
 
     def cancel(self) -> None:
         """Stop a save; the next one goes on from there."""
         self._again = False
         self._cancelled = True
 
-    def _begin(self, quiet: bool = False, asks: bool = False) -> Said | None:
+    def _begin_save(
+        self, quiet: bool = False, asks: bool = False
+    ) -> DescriptionSnapshot | None:
         self.running = True
         self._cancelled = False
         self._quiet, self._asks = quiet, asks
         self.fraction = self._told_at = 0.0
         self.note, self.detail = "Saving 0 %", ""
         self.progressed.emit(0.0)
-        return None if self.description is None else self.description.said()
+        return None if self.description is None else self.description.take_snapshot()
 
-    def _work(self, said: Said | None) -> SaveResult | None:
+    def _run_save(self, said: DescriptionSnapshot | None) -> SaveResult | None:
         layer = self._layer()
         if layer is None:
             return None
@@ -294,23 +299,25 @@ class LayerSaver(SaverSignals):
                 return None  # the layer may show other labels by now
             self._said = said
             try:
-                outcome = self._save(layer)
+                outcome = self._save_layer(layer)
             # Whatever it is, the user must hear that it was not saved.
             except Exception as error:  # noqa: BLE001
                 return SaveResult(error=error)
             assert self.writer is not None
             if outcome.cancelled or self.writer.transaction.uncommitted:
                 return SaveResult(outcome)
-            return self._say(layer, outcome)
+            return self._write_description(layer, outcome)
 
-    def _save(self, layer: SavedLayer) -> SaveOutcome:
+    def _save_layer(self, layer: SavedLayer) -> SaveOutcome:
         if self.writer is None:
-            self._settle(self._created(layer))
+            self._resolve_waiting(self._create_labels(layer))
         assert self.writer is not None
         self.partial = True
         self.writer.follow_canvas(layer.canvas)
         outcome = self.writer.save(
-            self._progress, lambda: self._cancelled, partial(self._put, layer)
+            self._report_progress,
+            lambda: self._cancelled,
+            partial(self._put_description, layer),
         )
         if self._finish is not None and not (outcome.cancelled or outcome.refused):
             self._finish()
@@ -319,34 +326,34 @@ class LayerSaver(SaverSignals):
         return outcome
 
     @property
-    def info(self) -> LabelInfo | None:
+    def info_to_write(self) -> LabelInfo | None:
         """Colours and properties that this save is to write; None for none."""
         if self.description is None or self._said is None:
             return None
-        return self._said.info(self.description.info)
+        return self._said.join_with(self.description.info)
 
-    def _put(self, layer: SavedLayer) -> None:
+    def _put_description(self, layer: SavedLayer) -> None:
         """Let colours and properties go into an archive with the voxels.
 
         What cannot be written is told by `_say`, and keeps no voxel from being saved.
         """
         with suppress(*UNSAID):
-            self._describe(layer)
+            self._describe_labels(layer)
 
-    def _say(self, layer: SavedLayer, outcome: SaveOutcome) -> SaveResult:
+    def _write_description(self, layer: SavedLayer, outcome: SaveOutcome) -> SaveResult:
         """Write colours and properties, where there are others than in the file."""
         assert self.writer is not None
         try:
-            info = self._describe(layer)
+            info = self._describe_labels(layer)
             self.writer.transaction.commit()
         except UNSAID as error:
             return SaveResult(outcome, unsaid=error)
         before = None if self.description is None else self.description.info
         return SaveResult(outcome, info=info, before=before)
 
-    def _describe(self, layer: SavedLayer) -> LabelInfo | None:
+    def _describe_labels(self, layer: SavedLayer) -> LabelInfo | None:
         """Put them where they belong; return them where there is such a place."""
-        origin, info = layer.metadata.get(KEY), self.info
+        origin, info = layer.metadata.get(KEY), self.info_to_write
         # Without an origin the labels are new, and not registered yet.
         if info is None or not isinstance(origin, LayerOrigin):
             return None
@@ -358,13 +365,13 @@ class LayerSaver(SaverSignals):
             write_label_info(origin.node, new, self.writer.transaction)
         return info
 
-    def _created(self, layer: SavedLayer) -> LabelWriter:
+    def _create_labels(self, layer: SavedLayer) -> LabelWriter:
         if self._create is None:
             raise UnsupportedError(COPY.format(layer.name))
         writer, self._finish = self._create(layer)
         return writer
 
-    def _progress(self, level: int, done: int, total: int) -> None:
+    def _report_progress(self, level: int, done: int, total: int) -> None:
         """Tell how far a save is: the levels take as long as they are large."""
         self.fraction = done / max(total, 1)
         if level != ARCHIVE and self.writer is not None:
@@ -377,7 +384,7 @@ class LayerSaver(SaverSignals):
             self._told_at = now
             window_services.run_in_main(lambda: self.progressed.emit(self.fraction))
 
-    def _done(self, result: SaveResult | None) -> None:
+    def _finish_save(self, result: SaveResult | None) -> None:
         layer = self._layer()
         if layer is None or result is None:
             self.running = False
@@ -389,7 +396,7 @@ class LayerSaver(SaverSignals):
             chosen = window_services.name_taken(layer, result.error)
         again, self._again, self.running = self._again, False, False
         if chosen is None:
-            note = self._reporter.report(layer.name, result, quiet=self._quiet)
+            note = self._reporter.report_save(layer.name, result, quiet=self._quiet)
             self.note, self.detail = note.text, note.detail
         else:
             self.note = self.detail = ""
@@ -400,12 +407,12 @@ class LayerSaver(SaverSignals):
             self.save()
         self.check_dirty()
         if not chosen:
-            (self.saved if result.complete else self.failed).emit(result)
+            (self.saved if result.is_complete else self.failed).emit(result)
 
     def _take_note(self, layer: SavedLayer, result: SaveResult) -> None:
         """Let the layer know what is in the file now."""
         if result.info is not None and self.description is not None:
-            self.description.saved(result.info)
+            self.description.note_saved(result.info)
             origin = layer.metadata[KEY]
             if origin.picture is not None:
                 picture = replace(origin.picture, label=result.info)

@@ -23,7 +23,7 @@ from napari_ngff.labels.kept_edits import (
 )
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, is_joined
-from napari_ngff.viewer.notices import shorten
+from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import free_name, new_labels
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 __all__ = [
-    "Recovery",
+    "EditRecovery",
     "describe_edits",
     "discard_journal",
     "file_of",
@@ -113,7 +113,7 @@ def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
     dead = delete_journal(folder).tokens
     writer = None if saver is None else saver.writer
     if writer is not None and dead:
-        window_services.run(lambda: writer.sweep_leftovers(dead), lambda _: None)
+        window_services.run_work(lambda: writer.sweep_leftovers(dead), lambda _: None)
 
 
 def describe_edits(
@@ -135,7 +135,7 @@ def describe_edits(
 
 def count_edits(kept: KeptEdits) -> str:
     """Say "2 edits of 'mitosis'"."""
-    return f"{kept.count} edit{'s' * (kept.count != 1)} of '{shorten(kept.name)}'"
+    return f"{kept.count} edit{'s' * (kept.count != 1)} of '{shorten_name(kept.name)}'"
 
 
 def file_of(address: str) -> str:
@@ -147,7 +147,7 @@ def file_of(address: str) -> str:
     return f"{matches[-1][0]} {inside}".rstrip()
 
 
-class Recovery:
+class EditRecovery:
     """Offers the edits that journals hold of what a viewer shows.
 
     One look for all that is opened together, in a worker, and one question. What the
@@ -180,9 +180,9 @@ class Recovery:
         if isinstance(origin, LayerOrigin):
             # What joins many images is browsed, and looked for as a whole.
             if origin.picture is None or not is_joined(origin.picture):
-                self.look([origin.node])
+                self.find_edits([origin.node])
         elif layer.metadata.get(TARGET) is not None and layer.saver is not None:
-            self.look([], [place_text(*layer.saver.journal.place)])
+            self.find_edits([], [place_text(*layer.saver.journal.place)])
         saver = getattr(layer, "saver", None)
         if saver is not None:
             saver.dirty_changed.connect(self._note_tool, unique=True)
@@ -191,19 +191,23 @@ class Recovery:
         """Remember the tool of edits, for who restores them."""
         viewer = self._viewer()
         layer = None if viewer is None else viewer.layers.selection.active
-        if is_dirty and isinstance(layer, OMEZarrLabels) and layer.tool() != self._tool:
-            self._tool = layer.tool()
-            window_services.run(partial(note_tool, self._tool), lambda _: None)
+        if (
+            is_dirty
+            and isinstance(layer, OMEZarrLabels)
+            and layer.describe_tool() != self._tool
+        ):
+            self._tool = layer.describe_tool()
+            window_services.run_work(partial(note_tool, self._tool), lambda _: None)
 
     def watch_browser(self, browser: Browser) -> None:
         """Look for edits of all that a browser can show, and of what it shows later."""
         older = None if self._browser is None else self._browser()
         if older is not browser:
             self._browser = weakref.ref(browser)
-            browser.position_changed.connect(self._arrive)
-        self.look([browser.node])
+            browser.position_changed.connect(self._restore_waiting)
+        self.find_edits([browser.node])
 
-    def look(self, nodes: Iterable[Node], places: Iterable[str] = ()) -> None:
+    def find_edits(self, nodes: Iterable[Node], places: Iterable[str] = ()) -> None:
         """Look for edits of groups, soon, with all else that is looked for by then."""
         viewer = self._viewer()
         if viewer is None or not window_services.can_ask(viewer):
@@ -212,19 +216,21 @@ class Recovery:
         self._places |= set(places)
         if not self._begun and not self._asking and (self._nodes or self._places):
             self._begun = True
-            window_services.run(lambda: None, self._start)
+            window_services.run_work(lambda: None, self._start_search)
 
-    def _start(self, _: Any = None) -> None:
+    def _start_search(self, _: Any = None) -> None:
         self._begun = False
         nodes, places = tuple(self._nodes.values()), tuple(self._places)
         self._nodes, self._places = {}, set()
         answered, self._answered = self._answered, set()
-        window_services.run(
+        window_services.run_work(
             partial(find_kept_edits, nodes, places),
-            lambda found: self._offer([x for x in found if x.folder not in answered]),
+            lambda found: self._offer_edits(
+                [x for x in found if x.folder not in answered]
+            ),
         )
 
-    def _offer(self, found: Sequence[KeptEdits]) -> None:
+    def _offer_edits(self, found: Sequence[KeptEdits]) -> None:
         viewer = self._viewer()
         if viewer is None or self._asking:
             return
@@ -244,13 +250,13 @@ class Recovery:
         again = bool(self._nodes or self._places)
         self._answered = {kept.folder for kept in found} if again else set()
         if answer == window_services.RESTORE:
-            self.restore(chosen)
+            self.restore_edits(chosen)
         elif answer == window_services.DISCARD:
             for kept in chosen:
-                self._discard(viewer, kept)
-        self.look([])
+                self._discard_edits(viewer, kept)
+        self.find_edits([])
 
-    def _discard(self, viewer: ViewerModel, kept: KeptEdits) -> None:
+    def _discard_edits(self, viewer: ViewerModel, kept: KeptEdits) -> None:
         layer = _labels_of(viewer, kept)
         try:
             discard_journal(kept.folder, None if layer is None else layer.saver)
@@ -259,7 +265,7 @@ class Recovery:
 
     # Putting edits back.
 
-    def restore(self, chosen: Sequence[KeptEdits]) -> None:
+    def restore_edits(self, chosen: Sequence[KeptEdits]) -> None:
         """Put edits back onto their labels, which are shown, visible and selected.
 
         Where their image is one of those that are browsed, it is shown first; of
@@ -273,7 +279,9 @@ class Recovery:
         places = [(kept, position_of(browser, kept.image)) for kept in away]
         for kept in [kept for kept, position in places if position is None]:
             where = file_of(kept.image or kept.place)
-            show_warning(CLOSED.format(shorten(kept.name), count_edits(kept), where))
+            show_warning(
+                CLOSED.format(shorten_name(kept.name), count_edits(kept), where)
+            )
         reached = [(kept, at) for kept, at in places if at is not None]
         if browser is None or not reached:
             return
@@ -284,12 +292,13 @@ class Recovery:
         if left:
             more = f"{left} other image{'s' * (left != 1)}"
             show_info(
-                f"Restoring {shorten(first.name)}.\nIt is in {file_of(first.image)}."
+                f"Restoring {shorten_name(first.name)}.\n"
+                f"It is in {file_of(first.image)}."
                 f" Edits of {more} are restored when you go there."
             )
         browser.show_field(position.well, position.field)
 
-    def _arrive(self, position: Position | None) -> None:
+    def _restore_waiting(self, position: Position | None) -> None:
         """Restore what waits for the image that is shown now, and offer the rest."""
         viewer = self._viewer()
         browser = None if self._browser is None else self._browser()
@@ -313,19 +322,19 @@ class Recovery:
         if base is None:
             return False
         if layer is not None and layer.canvas.log.end:
-            show_warning(BUSY.format(shorten(kept.name), count_edits(kept)))
+            show_warning(BUSY.format(shorten_name(kept.name), count_edits(kept)))
             return True
         shown: Any = _made_for(base, kept) if layer is None else layer
         if shown is None or shown.canvas.shape != kept.head.shape:
-            there = _size(tuple(base.level_shapes[0])[: base.ndim])
+            there = _size_text(tuple(base.level_shapes[0])[: base.ndim])
             what, where = count_edits(kept), file_of(kept.image or kept.place)
-            size = _size(kept.head.shape)
-            name = shorten(kept.name)
+            size = _size_text(kept.head.shape)
+            name = shorten_name(kept.name)
             show_warning(UNFIT.format(name, what, size, where, there, where))
             return True
         self._restoring.add(kept.folder)
         order = _level_order(shown.canvas, base.level_shapes[base.data_level])
-        window_services.run(
+        window_services.run_work(
             partial(_try_to_open, shown, kept, order[:2]),
             lambda opened: self._take_over(viewer, shown, kept, opened, order[2:]),
         )
@@ -354,7 +363,7 @@ class Recovery:
             return
         except (OMEZarrError, OSError, ValueError, KeyError, TypeError) as error:
             show_warning(
-                f"Not restored: {shorten(kept.name)}.\n"
+                f"Not restored: {shorten_name(kept.name)}.\n"
                 f"Kept: {count_edits(kept)}. {error}"
             )
             return
@@ -362,18 +371,18 @@ class Recovery:
             viewer.add_layer(shown)
         if journal.content.classes:
             with suppress(ValueError):  # of a newer version
-                classes_of_layer(shown).load(journal.content.classes)
+                classes_of_layer(shown).load_json(journal.content.classes)
         shown.visible = True
         viewer.layers.selection.active = shown
         _show_plane(viewer, shown)
         if shown.mode == Mode.PAN_ZOOM:
             shown.take_tool(last_tool())
         show_info(
-            f"Restored: {shorten(kept.name)}.\n"
+            f"Restored: {shorten_name(kept.name)}.\n"
             f"{count_edits(kept)}. Press Ctrl+S to save."
         )
         if drawn is not None:
-            window_services.run(
+            window_services.run_work(
                 partial(_rasterise_levels, drawn, levels),
                 lambda _: shown.canvas.take_rasterised(drawn),
             )
@@ -494,5 +503,5 @@ def position_of(browser: Browser | None, image: str) -> Position | None:
     return None
 
 
-def _size(shape: Sequence[int]) -> str:
+def _size_text(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))

@@ -11,15 +11,15 @@ from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import NameTakenError, error_text
 from napari_ngff.labels.journal import Journal, journal_home
-from napari_ngff.viewer.notices import shorten
+from napari_ngff.viewer.notices import shorten_name
 
 if TYPE_CHECKING:
     from napari_ngff.labels.saving.save_run import SaveOutcome
     from napari_ngff.metadata.model import LabelInfo, Problem
 
 __all__ = [
-    "Reporter",
     "SaveNote",
+    "SaveReporter",
     "SaveResult",
     "report_not_kept",
     "reported_journal",
@@ -56,7 +56,7 @@ def report_journal_error(error: Exception) -> None:
     cause, now = (type(error), getattr(error, "errno", None)), time.monotonic()
     if now - journal_reports.get(cause, -REPEATED) >= REPEATED:
         journal_reports[cause] = now
-        show_error(UNPROTECTED.format(journal_home(), _reason(error)))
+        show_error(UNPROTECTED.format(journal_home(), _reason_text(error)))
 
 
 reported_journal = partial(Journal, report=report_journal_error)
@@ -65,10 +65,10 @@ reported_journal = partial(Journal, report=report_journal_error)
 
 def report_not_kept(name: str, error: Exception | None) -> None:
     """Show that edits cannot be kept for later."""
-    show_error(NOT_KEPT.format(shorten(name), journal_home(), _reason(error)))
+    show_error(NOT_KEPT.format(shorten_name(name), journal_home(), _reason_text(error)))
 
 
-def _reason(error: Exception | None) -> str:
+def _reason_text(error: Exception | None) -> str:
     return str(getattr(error, "strerror", None) or error).rstrip(".")
 
 
@@ -98,7 +98,7 @@ class SaveResult:
     unsaid: Exception | None = None
 
     @property
-    def said(self) -> str:
+    def written_text(self) -> str:
         """Name what the file says of the labels now and did not before."""
         info, before = self.info, self.before
         if info is None or before is None:
@@ -110,12 +110,12 @@ class SaveResult:
         return " and ".join(name for name, differs in changed.items() if differs)
 
     @property
-    def idle(self) -> bool:
+    def had_nothing(self) -> bool:
         """Whether there was nothing to save."""
-        return self.outcome is not None and self.outcome.idle and not self.said
+        return self.outcome is not None and self.outcome.idle and not self.written_text
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all that was to be saved is in the file."""
         done = self.outcome
         whole = done is not None and not (done.refused or done.cancelled)
@@ -138,7 +138,7 @@ class SaveNote:
     detail: str = ""
 
 
-class Reporter:
+class SaveReporter:
     """Shows what went wrong in the saves of one layer.
 
     What went well stands in the controls and the status bar. Of saves that nobody asked
@@ -149,7 +149,9 @@ class Reporter:
         self._shown: set[str] = set()
         self._saved = SaveNote("No changes", "Nothing to save.")
 
-    def report(self, name: str, result: SaveResult, *, quiet: bool = False) -> SaveNote:
+    def report_save(
+        self, name: str, result: SaveResult, *, quiet: bool = False
+    ) -> SaveNote:
         """Show what went wrong; return what the save did.
 
         Parameters
@@ -166,49 +168,58 @@ class Reporter:
         if outcome is None:
             taken = isinstance(result.error, NameTakenError)
             hint = " Rename the layer and save again." if taken else f" {AGAIN}"
-            text = f"Not saved: {shorten(name)}.\n{_sentence(result.error)}{hint}"
-            self._show(text, quiet, failed=True)
+            reason = _error_sentence(result.error)
+            text = f"Not saved: {shorten_name(name)}.\n{reason}{hint}"
+            self._show_text(text, quiet, failed=True)
             return SaveNote(f"Not saved {now}", text)
-        troubles = [*_refusals(name, outcome), *_problems(name, outcome.problems)]
+        troubles = [
+            *_refusal_text(name, outcome),
+            *_problem_text(name, outcome.problems),
+        ]
         if result.unsaid is not None:
-            reason, what = _sentence(result.unsaid), "Not saved: colours, properties."
+            reason, what = (
+                _error_sentence(result.unsaid),
+                "Not saved: colours, properties.",
+            )
             troubles.append(f"{what}\n{name}: {reason} {AGAIN}")
         for text in troubles:
-            self._show(text, quiet)
+            self._show_text(text, quiet)
         if outcome.refused:
-            left = _chunks(len(outcome.refused))
+            left = _count_chunks(len(outcome.refused))
             return SaveNote(f"Saved {now} except {left}", troubles[0])
         if not troubles:
             self._shown.clear()
-        return self._note(result, outcome, now)
+        return self._make_note(result, outcome, now)
 
-    def _note(self, result: SaveResult, outcome: SaveOutcome, now: str) -> SaveNote:
-        if result.idle and not outcome.cancelled:
+    def _make_note(
+        self, result: SaveResult, outcome: SaveOutcome, now: str
+    ) -> SaveNote:
+        if result.had_nothing and not outcome.cancelled:
             return self._saved
-        what = _chunks(outcome.blocks) if outcome.blocks else result.said
+        what = _count_chunks(outcome.blocks) if outcome.blocks else result.written_text
         written = f"{what[:1].upper()}{what[1:]} written." if what else ""
         if outcome.cancelled:
             return SaveNote(f"Cancelled {now}", f"{written} {GOES_ON}".lstrip())
         self._saved = SaveNote(f"Saved {now}", written)
         return self._saved
 
-    def _show(self, text: str, quiet: bool, failed: bool = False) -> None:
+    def _show_text(self, text: str, quiet: bool, failed: bool = False) -> None:
         if quiet and text in self._shown:
             return
         self._shown.add(text)
         (show_error if failed else show_warning)(text)
 
 
-def _sentence(error: Exception | None) -> str:
+def _error_sentence(error: Exception | None) -> str:
     text = str(error) if error is None else error_text(error)
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _chunks(count: int) -> str:
+def _count_chunks(count: int) -> str:
     return f"{count} chunk{'s' * (count != 1)}"
 
 
-def _refusals(name: str, outcome: SaveOutcome) -> list[str]:
+def _refusal_text(name: str, outcome: SaveOutcome) -> list[str]:
     count = len(outcome.refused)
     if not count:
         return []
@@ -219,11 +230,11 @@ def _refusals(name: str, outcome: SaveOutcome) -> list[str]:
             " top. Check them, and save again to write your edits."
         )
     more = "\n".join(outcome.refused[:LISTED])
-    result = f"Not saved: {_chunks(count)}.\nAll others of '{name}' were saved."
+    result = f"Not saved: {_count_chunks(count)}.\nAll others of '{name}' were saved."
     return [f"{result} {hint}\n{more}"]
 
 
-def _problems(name: str, problems: tuple[Problem, ...]) -> list[str]:
+def _problem_text(name: str, problems: tuple[Problem, ...]) -> list[str]:
     if not problems:
         return []
     lines = [f"{p.where}  {p.code}: {p.text} {p.consequence}" for p in problems]

@@ -67,7 +67,7 @@ class SaveWatch:
         self._writer: LabelWriter | None = None
         self._blocks: ChangedBlocks | None = None
 
-    def look(self) -> SaveState:
+    def read_state(self) -> SaveState:
         """Tell how things are now."""
         layer = self._layer()
         if layer is None:
@@ -81,29 +81,31 @@ class SaveWatch:
             return SaveState(saver.note, cancels=True)
         if not layer.unsaved:
             return SaveState(saver.note or "No changes", saver.detail)
-        self._recount(layer, saver)
+        self._count_again(layer, saver)
         text = "Unsaved changes"
         if saver.journal.trouble is not None:
             text = "Unsaved changes, not protected from a crash"
-        detail = " ".join([self._changes(saver), f"{saver.note}." * bool(saver.note)])
+        detail = " ".join(
+            [self._count_changes(saver), f"{saver.note}." * bool(saver.note)]
+        )
         return SaveState(text, detail.strip(), saves=True)
 
-    def _changes(self, saver: LayerSaver) -> str:
+    def _count_changes(self, saver: LayerSaver) -> str:
         if self._count > MOST:
             return f"Over {MOST} chunks to save."
         if self._count:
             return f"{self._count} chunk{'s' * (self._count > 1)} to save."
-        said = saver.description is not None and saver.description.changed
+        said = saver.description is not None and saver.description.is_changed
         return "Colours or properties to save." if said else ""
 
-    def _recount(self, layer: OMEZarrLabels, saver: LayerSaver) -> None:
+    def _count_again(self, layer: OMEZarrLabels, saver: LayerSaver) -> None:
         state = layer.canvas.version, saver.note, saver.writer
-        if self._counting or layer.painting or state == self._counted:
+        if self._counting or layer.is_painting or state == self._counted:
             return
         self._counted = state
         if self._blocks is None or saver.writer is not self._writer:
             self._writer = saver.writer
-            self._blocks = _blocks(layer, saver.writer)
+            self._blocks = _changed_blocks(layer, saver.writer)
         edits: tuple[Edit, ...] = layer.canvas.edits
         writer = saver.writer
         if writer is not None:
@@ -116,18 +118,20 @@ class SaveWatch:
                 edits, () if writer is None else writer.unsaved_cells
             )
 
-        window_services.run(lambda: window_services.attempt(count), self._take)
+        window_services.run_work(
+            lambda: window_services.attempt_work(count), self._take_count
+        )
 
-    def _take(self, count: int | str) -> None:
+    def _take_count(self, count: int | str) -> None:
         self._counting = False
         if isinstance(count, str):
-            window_services.show((count,), "Changed chunks cannot be counted.")
+            window_services.show_messages((count,), "Changed chunks cannot be counted.")
         else:
             self._count = count
             self._tell()
 
 
-def _blocks(layer: OMEZarrLabels, writer: LabelWriter | None) -> ChangedBlocks:
+def _changed_blocks(layer: OMEZarrLabels, writer: LabelWriter | None) -> ChangedBlocks:
     shape = layer.canvas.shape
     if writer is None:
         chunks = layer.canvas.levels[0].chunks

@@ -19,8 +19,14 @@ from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.label_layers import label_layer
-from napari_ngff.viewer.layer_plan import KEY, LayerOrigin, Picture, frame_of, is_joined
-from napari_ngff.viewer.notices import shorten
+from napari_ngff.viewer.layer_plan import (
+    KEY,
+    LayerOrigin,
+    LayerPlan,
+    frame_of,
+    is_joined,
+)
+from napari_ngff.viewer.notices import shorten_name
 from napari_ngff.viewer.painting.label_target import TARGET
 from napari_ngff.viewer.placing.move_layers import LOOK
 
@@ -32,10 +38,10 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.placing.layer_groups import Reading
+    from napari_ngff.viewer.placing.layer_groups import ReadingNotes
 
 __all__ = [
-    "LabelCopy",
+    "SidecarCopy",
     "edit_copy",
     "folder_of",
     "home_choices",
@@ -45,20 +51,20 @@ __all__ = [
 
 
 def with_sidecars(
-    image: Node, labels: Iterable[Picture], reading: Reading
-) -> list[Picture]:
+    image: Node, labels: Iterable[LayerPlan], reading: ReadingNotes
+) -> list[LayerPlan]:
     """Add the labels that sidecars hold of an image to its own.
 
     Those of the same name take the places of the image's: they are copies of them that
     were edited.
     """
     found = open_sidecars(image)
-    reading.note(found.problems)
+    reading.note_problems(found.problems)
     own = {}
     for name, node in found.labels.items():
-        pyramid, meant = reading.pyramid(node), node.metadata.image
+        pyramid, meant = reading.open_pyramid(node), node.metadata.image
         if pyramid is not None and meant is not None:
-            own[name] = Picture(name, node, pyramid, None, meant.label)
+            own[name] = LayerPlan(name, node, pyramid, None, meant.label)
     shown = []
     for label in labels:
         mine = own.pop(label.name, None)
@@ -99,7 +105,7 @@ def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
     return [*choices, ("in another folder", "")]
 
 
-class LabelCopy:
+class SidecarCopy:
     """Copies the label image of a read-only layer into a sidecar, in a worker.
 
     Then the layer gives way to one that can be painted.
@@ -156,7 +162,7 @@ class LabelCopy:
         """Begin to copy; tell the user when it is done, or why not."""
         layer = self._layer()
         self._reason = getattr(layer, "read_only", "")
-        window_services.run(self._work, self._done)
+        window_services.run_work(self._copy_labels, self._show_copy)
 
     def cancel(self) -> None:
         """Stop copying; nothing is left of it. Removing the layer does so, too."""
@@ -170,7 +176,7 @@ class LabelCopy:
         layer.read_only = f"being copied, {done} of {total} chunks."
         return not self._cancelled
 
-    def _work(self) -> Picture | Exception | None:
+    def _copy_labels(self) -> LayerPlan | Exception | None:
         try:
             node = copy_labels(
                 self._picture.node,
@@ -186,7 +192,7 @@ class LabelCopy:
             return error
         return replace(self._picture, node=node, pyramid=pyramid, label=label)
 
-    def _done(self, result: Picture | Exception | None) -> None:
+    def _show_copy(self, result: LayerPlan | Exception | None) -> None:
         from napari.utils.notifications import show_error
 
         layer: Any = self._layer()
@@ -196,11 +202,11 @@ class LabelCopy:
         layer.read_only = self._reason
         if isinstance(result, Exception):
             self.error = result
-            show_error(f"Not copied: {shorten(layer.name)}.\n{result}")
+            show_error(f"Not copied: {shorten_name(layer.name)}.\n{result}")
         elif result is not None:
-            self._replace(viewer, layer, result)
+            self._replace_layer(viewer, layer, result)
 
-    def _replace(self, viewer: ViewerModel, layer: Any, copy: Picture) -> None:
+    def _replace_layer(self, viewer: ViewerModel, layer: Any, copy: LayerPlan) -> None:
         from napari.utils.notifications import show_info
 
         from napari_ngff.viewer.painting.painted_layers import as_layer
@@ -215,7 +221,7 @@ class LabelCopy:
         viewer.layers.selection.active = made
         self.made = made
         show_info(
-            f"Ready to paint: {shorten(made.name)}\nChanges are saved in"
+            f"Ready to paint: {shorten_name(made.name)}\nChanges are saved in"
             f" {copy.node.location.source.name}; the image stays unchanged."
         )
 
@@ -226,7 +232,7 @@ def edit_copy(
     folder: str | os.PathLike[str] | None = None,
     *,
     limit: int | None = MOST_COPIED,
-) -> LabelCopy | None:
+) -> SidecarCopy | None:
     """Copy read-only labels into a sidecar, and paint on the copy.
 
     Parameters
@@ -236,7 +242,7 @@ def edit_copy(
     layer
         The labels; the active layer by default.
     folder, limit
-        See `LabelCopy`.
+        See `SidecarCopy`.
 
     Returns
     -------
@@ -251,9 +257,9 @@ def edit_copy(
         show_info("Select a layer of labels first.")
         return None
     try:
-        copy = LabelCopy(viewer, layer, folder, limit)
+        copy = SidecarCopy(viewer, layer, folder, limit)
     except UnsupportedError as error:
-        show_info(f"Not copied: {shorten(layer.name)}.\n{error}")
+        show_info(f"Not copied: {shorten_name(layer.name)}.\n{error}")
         return None
     copy.start()
     return copy

@@ -13,11 +13,11 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.viewer.bridge.handover import plan, results
+from napari_ngff.viewer.bridge.handover import list_results, plan_handover
 from napari_ngff.viewer.bridge.merge_result import (
     HOW,
     PreparedMerge,
-    prepare,
+    prepare_merge,
     worked_on,
 )
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
@@ -44,7 +44,7 @@ class BridgePage(QWidget):
         self._viewer = viewer
         self._layer: OMEZarrLabels | None = None
         self._tasks = WidgetTasks(self)
-        self.form = RegionForm(viewer, plan, self)
+        self.form = RegionForm(viewer, plan_handover, self)
         self.take = QPushButton("Extract", self)
         self.take.setToolTip(
             "Adds plain layers of the region, which every plugin can work on."
@@ -107,7 +107,7 @@ class BridgePage(QWidget):
             name = self.result.currentData()
             newest = self.result.itemData(0)
             self.result.clear()
-            for layer in results(self._viewer):
+            for layer in list_results(self._viewer):
                 self.result.addItem(layer.name, layer.name)
             # What was chosen stays, until there is a newer one.
             if self.result.itemData(0) == newest:
@@ -143,7 +143,7 @@ class BridgePage(QWidget):
         def work() -> PreparedMerge | str:
             try:
                 like = worked_on(result, list(self._viewer.layers))
-                return prepare(result, into, how, value=value, like=like)
+                return prepare_merge(result, into, how, value=value, like=like)
             except (MemoryError, OverflowError, ValueError) as error:
                 return f"Not merged: {error}"
 
@@ -157,7 +157,7 @@ class BridgePage(QWidget):
             self.told.emit(found)
             return
         try:
-            shift = found.apply()
+            shift = found.apply_merge()
         except (OverflowError, ValueError) as error:
             self.told.emit(f"Not merged: {error}")
             return

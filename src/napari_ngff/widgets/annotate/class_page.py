@@ -20,14 +20,14 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.errors import error_text
 from napari_ngff.store.write.write_file import replace_file
-from napari_ngff.viewer.painting.layer_classes import classes_of_layer, counts
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer, count_voxels
 from napari_ngff.widgets.annotate.class_table import ClassTable
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from napari_ngff.viewer.painting.layer_classes import Classes
+    from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 __all__ = ["ClassPage"]
@@ -90,7 +90,7 @@ class ClassPage(QWidget):
         return grid
 
     @property
-    def classes(self) -> Classes | None:
+    def classes(self) -> LayerClasses | None:
         """Those of the layer."""
         return self.table.rows.classes
 
@@ -141,7 +141,7 @@ class ClassPage(QWidget):
     def add(self) -> None:
         """Add a class, and let its name be typed."""
         if self.classes is not None:
-            label_class = self.classes.add()
+            label_class = self.classes.add_class()
             row = self.table.rows.row(label_class.value)
             self.table.edit(self.table.rows.index(row, 2))
 
@@ -149,7 +149,7 @@ class ClassPage(QWidget):
         """Take the selected class off the list."""
         label_class = self.table.current()
         if self.classes is not None and label_class is not None:
-            self.classes.remove(label_class.value)
+            self.classes.remove_class(label_class.value)
 
     def up(self) -> None:
         """Move the selected class up."""
@@ -163,7 +163,7 @@ class ClassPage(QWidget):
         label_class = self.table.current()
         if self.classes is not None and label_class is not None:
             row = self.table.rows.row(label_class.value)
-            self.classes.move(label_class.value, max(0, row + step))
+            self.classes.move_class(label_class.value, max(0, row + step))
 
     def merge(self) -> None:
         """Ask which class the selected one becomes."""
@@ -180,7 +180,7 @@ class ClassPage(QWidget):
         )
         if chosen:
             try:
-                classes.merge(one.value, others[names.index(name)].value)
+                classes.merge_class(one.value, others[names.index(name)].value)
             except ValueError as error:
                 self.told.emit(str(error))
 
@@ -189,7 +189,7 @@ class ClassPage(QWidget):
         layer = self._layer
         if layer is not None:
             self.told.emit("Counting…")
-            self._tasks.start("count", lambda: counts(layer), self._counted)
+            self._tasks.start("count", lambda: count_voxels(layer), self._counted)
 
     def _counted(self, found: dict[int, int] | str) -> None:
         if isinstance(found, str):
@@ -206,7 +206,7 @@ class ClassPage(QWidget):
         path, _ = QFileDialog.getSaveFileName(self, "Export classes", "", FILES)
         if path:
             try:
-                replace_file(path, self.classes.dump().encode())
+                replace_file(path, self.classes.dump_json().encode())
             except OSError as error:
                 self.told.emit(f"Not exported: {error_text(error)}")
 
@@ -217,7 +217,7 @@ class ClassPage(QWidget):
         path, _ = QFileDialog.getOpenFileName(self, "Import classes", "", FILES)
         if path:
             try:
-                self.classes.load(Path(path).read_text(encoding="utf-8"))
+                self.classes.load_json(Path(path).read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
                 self.told.emit(f"Not imported: {error_text(error)}")
 

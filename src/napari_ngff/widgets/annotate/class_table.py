@@ -23,7 +23,7 @@ from napari_ngff.viewer.painting.layer_classes import KEYS, unit_of_area
 
 if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.viewer.painting.layer_classes import Classes
+    from napari_ngff.viewer.painting.layer_classes import LayerClasses
 
 __all__ = ["ClassModel", "ClassTable"]
 
@@ -49,12 +49,12 @@ class ClassModel(QAbstractTableModel):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.classes: Classes | None = None
+        self.classes: LayerClasses | None = None
         self.counts: dict[int, int] = {}
         self.unit = COLUMNS[COUNT]
         self._rows: tuple[LabelClass, ...] = ()
 
-    def setClasses(self, classes: Classes | None) -> None:
+    def setClasses(self, classes: LayerClasses | None) -> None:
         """Show the classes of another layer."""
         self.unit = COLUMNS[COUNT]
         if classes is not None:
@@ -173,7 +173,7 @@ class ClassModel(QAbstractTableModel):
             parts = {"locked": ticked} if column == LOCKED else {"hidden": not ticked}
         if not parts or parts.get("name") == "":
             return False
-        self.classes.change(one.value, **parts)
+        self.classes.change_class(one.value, **parts)
         return True
 
 
@@ -275,7 +275,7 @@ class ClassTable(QTableView):
     def _on_row(self, index: QModelIndex) -> None:
         one, classes = self.rows.at(index.row()), self.rows.classes
         if one is not None and classes is not None and classes.selected != one:
-            classes.select(one.value)
+            classes.select_class(one.value)
 
     def _on_double_click(self, index: QModelIndex) -> None:
         one, classes = self.rows.at(index.row()), self.rows.classes
@@ -287,7 +287,7 @@ class ClassTable(QTableView):
         )
         if chosen.isValid():
             color = chosen.red(), chosen.green(), chosen.blue(), chosen.alpha()
-            classes.change(one.value, color=color)
+            classes.change_class(one.value, color=color)
 
 
 def swatch(color: tuple[int, int, int, int]) -> QIcon:

@@ -105,7 +105,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def save_table(self, path: str) -> None:
         """Write the table into a file."""
         if self._measuring is not None and self._measuring.frame is not None:
-            self._measuring.save(path, self._on_saved)
+            self._measuring.save_table(path, self._on_saved)
 
     def _on_saved(self, text: str) -> None:
         if self._is_alive():

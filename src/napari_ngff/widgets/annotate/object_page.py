@@ -22,12 +22,12 @@ from qtpy.QtWidgets import (
 from napari_ngff.labels.label_objects import known_ids
 from napari_ngff.viewer.bridge.regions import label_region
 from napari_ngff.viewer.painting.instances import (
-    Regrouping,
-    absorb,
+    ObjectRegrouping,
+    cut_object,
+    join_objects,
     label_at,
-    neighbour,
+    neighbour_id,
     show_region,
-    split,
 )
 from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.widgets.widget_tasks import WidgetTasks
@@ -209,7 +209,7 @@ class ObjectPage(QWidget):
         label = int(layer.selected_label)
 
         def work() -> tuple[int, Box] | str:
-            found = neighbour(known_ids(layer.canvas), label, step)
+            found = neighbour_id(known_ids(layer.canvas), label, step)
             if found is None:
                 return "Nothing is painted."
             return found, label_region(layer, found)
@@ -276,7 +276,7 @@ class ObjectPage(QWidget):
         at = [round(float(i)) for i in mine.world_to_data(event.position)]
         if self.join.isChecked():
             label = int(mine.selected_label)
-            self._regroup(lambda: absorb(mine, at, label), self._joined)
+            self._regroup(lambda: join_objects(mine, at, label), self._joined)
             return
         self._clicks.append(at)
         if len(self._clicks) == 1:
@@ -284,31 +284,33 @@ class ObjectPage(QWidget):
             self.told.emit(f"Click another place of object {label}.")
             return
         seeds, self._clicks = self._clicks, []
-        self._regroup(lambda: split(mine, seeds), self._cut)
+        self._regroup(lambda: cut_object(mine, seeds), self._cut)
 
     def _regroup(
-        self, work: Callable[[], Regrouping], done: Callable[[Regrouping], None]
+        self,
+        work: Callable[[], ObjectRegrouping],
+        done: Callable[[ObjectRegrouping], None],
     ) -> None:
-        def look() -> Regrouping | str:
+        def look() -> ObjectRegrouping | str:
             try:
                 return work()
             except ValueError as error:
                 return str(error)
 
-        def take(found: Regrouping | str) -> None:
+        def take(found: ObjectRegrouping | str) -> None:
             if isinstance(found, str):
                 self.told.emit(found)
             else:
-                found.apply()
+                found.apply_edits()
                 done(found)
 
         self._tasks.start("regroup", look, take)
 
-    def _joined(self, found: Regrouping) -> None:
+    def _joined(self, found: ObjectRegrouping) -> None:
         label = found.edits[0].label
         self.told.emit(f"{found.labels[0]} is part of {label} now.")
 
-    def _cut(self, found: Regrouping) -> None:
+    def _cut(self, found: ObjectRegrouping) -> None:
         first, second = found.labels
         self.told.emit(f"{first} is cut; the other part is {second}.")
         self._list(second)

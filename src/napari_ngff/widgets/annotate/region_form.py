@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QComboBox, QFormLayout, QLabel, QWidget
 
-from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, sources
+from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sources
 from napari_ngff.viewer.bridge.regions import level_shapes
 from napari_ngff.widgets.widget_tasks import WidgetTasks
 
@@ -66,7 +66,7 @@ class RegionForm(QWidget):
 
     def refresh(self) -> None:
         """Offer the levels that there are."""
-        layers = sources(self._viewer)
+        layers = list_sources(self._viewer)
         shapes = level_shapes(layers[0]) if layers else []
         with QSignalBlocker(self.level):
             chosen = max(0, self.level.currentIndex())
@@ -81,7 +81,7 @@ class RegionForm(QWidget):
         self._ask(self._show_size)
 
     def _ask(self, done: Callable[[Any], None]) -> None:
-        viewer, layers = self._viewer, sources(self._viewer)
+        viewer, layers = self._viewer, list_sources(self._viewer)
         kind, level = self.region.currentData(), self.level.currentData() or 0
 
         def work() -> RegionHandover | str:
@@ -119,7 +119,7 @@ class RegionForm(QWidget):
 
         def work() -> Any:
             try:
-                return found.take()
+                return found.read_region()
             except (MemoryError, ValueError) as error:
                 return f"Not read: {error}"
 

@@ -18,7 +18,7 @@ from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.inspection import node_of
 from napari_ngff.viewer.napari_private import qt_viewer_of
-from napari_ngff.viewer.notices import shortened
+from napari_ngff.viewer.notices import shorten_message
 from napari_ngff.viewer.reader import browse_folder
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode, WaitingClick, mode_of
@@ -417,7 +417,7 @@ class BrowserDock(BrowserPanel):
         if self.map.selected() == (clicked,):
             self.map.setSelected([position.well])
         if clicked in self._browser.problems:
-            self.status.setText(shortened(self._browser.problems[clicked]))
+            self.status.setText(shorten_message(self._browser.problems[clicked]))
 
     def _show_problems(self) -> None:
         if self._browser is not None and isalive(self):  # type: ignore[no-untyped-call]

@@ -35,7 +35,7 @@ class ThumbnailLoader(QObject):
 
     def want_wells(self, places: Iterable[PreviewPlace]) -> None:
         """Ask for thumbnails, the most urgent first, instead of those asked before."""
-        self._queue.want(places)
+        self._queue.request_places(places)
 
     def close(self) -> None:
         """Deliver nothing any more."""
@@ -44,7 +44,7 @@ class ThumbnailLoader(QObject):
 
     def deliver_ready(self) -> None:
         """Hand out what was made since."""
-        found: dict[PreviewPlace, WellThumbnail] = self._queue.take()
+        found: dict[PreviewPlace, WellThumbnail] = self._queue.take_ready()
         if found:
             self.arrived.emit(found)
 

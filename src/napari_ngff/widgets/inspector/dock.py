@@ -24,24 +24,24 @@ from qtpy.QtWidgets import (
 from napari_ngff.store.check.repair import REPAIRS
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.inspection import (
-    Details,
-    Entry,
     FileProblems,
+    PlaceDetails,
+    TreeEntry,
+    check_group,
     count_text,
-    describe,
+    describe_entry,
+    describe_unreadable,
     errors_of,
-    fix,
-    judge,
     node_of,
-    report,
+    repair_all,
     root_of,
-    unreadable,
+    write_report,
 )
 from napari_ngff.viewer.latest_task import LatestTask
-from napari_ngff.viewer.notices import counted
+from napari_ngff.viewer.notices import count_noun
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.window_services import attempt, run
+from napari_ngff.viewer.window_services import attempt_work, run_work
 from napari_ngff.widgets.dialogs import ask
 from napari_ngff.widgets.docking import Docking
 from napari_ngff.widgets.drops import DropTarget
@@ -82,8 +82,8 @@ class Inspector(DropTarget):
         self._session = session_of(napari_viewer)
         self._task = LatestTask(alive_check(self))
         self._target: str | None = None
-        self._entry: Entry | None = None
-        self._details = Details("")
+        self._entry: TreeEntry | None = None
+        self._details = PlaceDetails("")
         self._stop = Event()
         self.chooser = SystemChooser(napari_viewer, self)
         self.model = HierarchyModel(self)
@@ -204,7 +204,7 @@ class Inspector(DropTarget):
         self.status.setText("Checking all below…")
 
         def look() -> tuple[Finding, ...]:
-            return judge(entry.read(), stop.is_set)
+            return check_group(entry.read_node(), stop.is_set)
 
         self._read(look, self._on_checked, self._on_unchecked, stop)
 
@@ -222,8 +222,8 @@ class Inspector(DropTarget):
         self.status.setText("Repairing…")
         self.problems.setEnabled(False)
 
-        work = partial(attempt, partial(fix, entry, code))
-        run(work, lambda found: self._on_fixed(entry, found))
+        work = partial(attempt_work, partial(repair_all, entry, code))
+        run_work(work, lambda found: self._on_fixed(entry, found))
 
     def openLayers(self) -> None:
         """Open the chosen place as layers."""
@@ -234,10 +234,10 @@ class Inspector(DropTarget):
         self.status.setText("Opening…")
 
         def work() -> tuple[str, Any]:
-            node = entry.read()
+            node = entry.read_node()
             return str(node), read_node(node)
 
-        run(partial(attempt, work), self._on_read)
+        run_work(partial(attempt_work, work), self._on_read)
 
     # --- answers
 
@@ -254,7 +254,7 @@ class Inspector(DropTarget):
         self.check.setText(STOP if stop is not None else CHECK)
         self._task.start(lambda _: work(), done, failed)
 
-    def _set_root(self, entry: Entry) -> None:
+    def _set_root(self, entry: TreeEntry) -> None:
         self._entry = None
         self.model.setRoot(entry)
         self._reveal()
@@ -265,7 +265,9 @@ class Inspector(DropTarget):
 
     def _on_unreadable(self, reason: str) -> None:
         self.model.setRoot(None)
-        self._show(Details("", findings=(unreadable("", reason),), error=reason))
+        self._show(
+            PlaceDetails("", findings=(describe_unreadable("", reason),), error=reason)
+        )
 
     def _reveal(self) -> None:
         """Choose the row that is waited for, as soon as it is there."""
@@ -287,10 +289,10 @@ class Inspector(DropTarget):
             self.status.setText("Reading…")
             sign = problem_sign_of(self._viewer)
             known = () if sign is None else sign.knownBelow(str(entry.location))
-            work = partial(describe, entry, known)
+            work = partial(describe_entry, entry, known)
             self._read(work, self._show, self.status.setText)
 
-    def _show(self, details: Details) -> None:
+    def _show(self, details: PlaceDetails) -> None:
         self._details = details
         self._correct_sign(details.findings)
         self.facts.setDetails(details)
@@ -310,7 +312,7 @@ class Inspector(DropTarget):
         errors = len(errors_of(findings))
         counts = [str(errors)] * bool(errors)
         if len(findings) > errors:
-            counts.append(counted(len(findings) - errors, "warning"))
+            counts.append(count_noun(len(findings) - errors, "warning"))
         text = f" ({', '.join(counts)})" if counts else ""
         self.tabs.setTabText(PROBLEMS, f"Problems{text}")
 
@@ -328,7 +330,7 @@ class Inspector(DropTarget):
         end = " so far; stopped." if stopped else ", here and below."
         self.status.setText(f"{count_text(found)}{end}".capitalize())
 
-    def _on_fixed(self, entry: Entry, found: Details | str) -> None:
+    def _on_fixed(self, entry: TreeEntry, found: PlaceDetails | str) -> None:
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
         self.problems.setEnabled(True)
@@ -369,7 +371,7 @@ class Inspector(DropTarget):
         self._copy(self._details.path, "Path copied.")
 
     def _copy_report(self) -> None:
-        self._copy(report(self._details), "Report copied.")
+        self._copy(write_report(self._details), "Report copied.")
 
     def _copy(self, text: str, said: str) -> None:
         clipboard = QGuiApplication.clipboard()

@@ -9,8 +9,8 @@ from typing import Any
 from qtpy.compat import isalive
 from qtpy.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal  # type: ignore[attr-defined]
 
-from napari_ngff.viewer.inspection import Entry, children
-from napari_ngff.viewer.window_services import attempt, run
+from napari_ngff.viewer.inspection import TreeEntry, list_children
+from napari_ngff.viewer.window_services import attempt_work, run_work
 
 __all__ = ["HierarchyModel"]
 
@@ -22,7 +22,7 @@ NOWHERE = QModelIndex()
 class TreeRow:
     """One row; `asked` once its rows were asked for, `known` once they are there."""
 
-    entry: Entry
+    entry: TreeEntry
     above: TreeRow | None = None
     number: int = 0
     rows: list[TreeRow] = field(default_factory=list)
@@ -41,17 +41,17 @@ class HierarchyModel(QAbstractItemModel):
         super().__init__(parent)
         self._top: TreeRow | None = None
 
-    def setRoot(self, entry: Entry | None) -> None:
+    def setRoot(self, entry: TreeEntry | None) -> None:
         """Show another hierarchy, or the same anew; answers on the way are dropped."""
         self.beginResetModel()
         self._top = None if entry is None else TreeRow(entry)
         self.endResetModel()
 
-    def root(self) -> Entry | None:
+    def root(self) -> TreeEntry | None:
         """Return what the first row shows."""
         return None if self._top is None else self._top.entry
 
-    def entry(self, index: QModelIndex) -> Entry | None:
+    def entry(self, index: QModelIndex) -> TreeEntry | None:
         """Return what a row shows."""
         row = self._row(index)
         return None if row is None else row.entry
@@ -135,7 +135,7 @@ class HierarchyModel(QAbstractItemModel):
         if row is not None and self.canFetchMore(parent):
             row.asked = True
             top = self._top
-            run(lambda: look(row.entry), lambda found: self._add(top, row, found))
+            run_work(lambda: look(row.entry), lambda found: self._add(top, row, found))
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Show name and kind; the full path, or what is wrong, as a tool tip."""
@@ -168,7 +168,7 @@ class HierarchyModel(QAbstractItemModel):
         return self.createIndex(row.number, 0, row)
 
     def _add(
-        self, top: TreeRow | None, row: TreeRow, found: tuple[Entry, ...] | str
+        self, top: TreeRow | None, row: TreeRow, found: tuple[TreeEntry, ...] | str
     ) -> None:
         """Take over an answer, unless another hierarchy is shown by now."""
         if not isalive(self) or top is not self._top or row.known:  # type: ignore[no-untyped-call]
@@ -186,13 +186,13 @@ class HierarchyModel(QAbstractItemModel):
         self.loaded.emit()
 
 
-def look(entry: Entry) -> tuple[Entry, ...] | str:
+def look(entry: TreeEntry) -> tuple[TreeEntry, ...] | str:
     """List what is below an entry, or say why that cannot be read."""
-    found: tuple[Entry, ...] | str = attempt(partial(children, entry))
+    found: tuple[TreeEntry, ...] | str = attempt_work(partial(list_children, entry))
     return found
 
 
-def is_towards(entry: Entry, path: str) -> bool:
+def is_towards(entry: TreeEntry, path: str) -> bool:
     """Tell whether a path is an entry, or below it."""
     entry_path = entry.location.path
     return path == entry_path or path.startswith(f"{entry_path}/")

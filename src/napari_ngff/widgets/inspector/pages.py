@@ -11,14 +11,14 @@ from qtpy.QtCore import Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QPushButton, QTextBrowser, QWidget
 from superqt import QSearchableTreeWidget
 
-from napari_ngff.viewer.inspection import shortened, undo
-from napari_ngff.viewer.window_services import attempt, run
+from napari_ngff.viewer.inspection import shorten_document, undo_repair
+from napari_ngff.viewer.window_services import attempt_work, run_work
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QShowEvent
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.viewer.inspection import Details, Entry
+    from napari_ngff.viewer.inspection import PlaceDetails, TreeEntry
 
 __all__ = ["FactPage", "JsonPage", "UndoRepair"]
 
@@ -30,7 +30,7 @@ class FactPage(QTextBrowser):
         super().__init__(parent)
         self.setAccessibleName("Facts")
 
-    def setDetails(self, details: Details) -> None:
+    def setDetails(self, details: PlaceDetails) -> None:
         """Show another place."""
         rows = "".join(
             f"<tr><td><b>{escape(name)}</b>&nbsp;&nbsp;</td>"
@@ -67,7 +67,7 @@ class JsonPage(QSearchableTreeWidget):
 
     def _fill(self) -> None:
         if self._waiting is not None:
-            self.setData(shortened(self._waiting))
+            self.setData(shorten_document(self._waiting))
             self._waiting = None
             self.tree.expandToDepth(1)
             self.tree.resizeColumnToContents(0)
@@ -89,12 +89,12 @@ class UndoRepair(QPushButton):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("&Undo repair", parent)
-        self._entry: Entry | None = None
+        self._entry: TreeEntry | None = None
         self._kept: tuple[str, ...] = ()
         self.clicked.connect(self._on_clicked)
         self.hide()
 
-    def offer(self, entry: Entry, kept: tuple[str, ...]) -> None:
+    def offer(self, entry: TreeEntry, kept: tuple[str, ...]) -> None:
         """Offer to put back what a repair of a place replaced; () for nothing."""
         self._entry, self._kept = entry, kept
         self.setToolTip("\n".join(("Puts these back:", *kept)))
@@ -106,7 +106,9 @@ class UndoRepair(QPushButton):
             return
         self.hide()
 
-        run(partial(attempt, partial(undo, entry, kept)), self._on_done)
+        run_work(
+            partial(attempt_work, partial(undo_repair, entry, kept)), self._on_done
+        )
 
     def _on_done(self, error: str | None) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]

@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.metadata.model import Severity
-from napari_ngff.viewer.inspection import repairs
+from napari_ngff.viewer.inspection import list_repairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ class ProblemTable(QTableWidget):
     def setFindings(self, findings: Sequence[Finding]) -> None:
         """Show other problems; those beyond `MOST` are counted."""
         self.setRowCount(0)
-        offered = repairs(findings)
+        offered = list_repairs(findings)
         self.setColumnHidden(REPAIR, not offered)
         listed = sorted(findings, key=is_warning)[:MOST]
         self.setRowCount(len(listed) + (len(findings) > MOST))

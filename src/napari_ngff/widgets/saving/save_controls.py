@@ -68,7 +68,7 @@ class SaveControls(QWidget):
         if not isalive(self):  # type: ignore[no-untyped-call]
             return
         self._hear(self._layer.saver)
-        state = self._watch.look()
+        state = self._watch.read_state()
         self.state.setText(state.text)
         self.state.setToolTip(state.detail)
         self.save.setEnabled(state.saves)

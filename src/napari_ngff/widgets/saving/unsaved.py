@@ -16,7 +16,7 @@ from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.notices import last_part
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.saving.autosave import Autosave
+from napari_ngff.viewer.saving.autosave import AutoSaver
 from napari_ngff.viewer.saving.recovery import position_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.kept_edits import KeptEdits
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
-__all__ = ["Guard", "install_guard"]
+__all__ = ["WindowGuard", "install_guard"]
 
 TITLE = "Unsaved changes"
 
@@ -46,7 +46,7 @@ AUTOSAVE = 5_000
 """Milliseconds between two looks at what autosave has to do."""
 
 
-class Guard(QObject):
+class WindowGuard(QObject):
     """Watches one window of napari.
 
     What a script does is not asked for: `viewer.close()`, `del viewer.layers[0]`.
@@ -59,9 +59,9 @@ class Guard(QObject):
         window.installEventFilter(self)
         # napari asks in these two, too, and has no event for either.
         me = weakref.proxy(self)
-        window.close = partial(Guard.close, me)
-        viewer.layers.remove_selected = partial(Guard.remove, me)
-        self._autosave = Autosave(viewer)
+        window.close = partial(WindowGuard.close_window, me)
+        viewer.layers.remove_selected = partial(WindowGuard.remove_layers, me)
+        self._autosave = AutoSaver(viewer)
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._on_time)
         self._timer.start(AUTOSAVE)
@@ -72,9 +72,9 @@ class Guard(QObject):
         return self._viewer()
 
     def _on_time(self) -> None:
-        self._autosave.look(time.monotonic())
+        self._autosave.save_due(time.monotonic())
 
-    def close(self, quit_app: bool = False, confirm_need: bool = False) -> Any:
+    def close_window(self, quit_app: bool = False, confirm_need: bool = False) -> Any:
         """Close the window, as the menu does; ask before, and napari only else."""
         asked = confirm_need and self._is_unsaved()
         if asked and not self._may_close():
@@ -82,10 +82,10 @@ class Guard(QObject):
         window: Any = self.parent()
         return type(window).close(window, quit_app, confirm_need and not asked)
 
-    def remove(self) -> None:
+    def remove_layers(self) -> None:
         """Remove the selected layers, as the button does; ask before."""
         viewer = self._viewer()
-        if viewer is not None and self.settled(viewer.layers.selection):
+        if viewer is not None and self.resolve_unsaved(viewer.layers.selection):
             type(viewer.layers).remove_selected(viewer.layers)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
@@ -94,7 +94,7 @@ class Guard(QObject):
         if kind == QEvent.Type.Close and event.spontaneous() and self._is_unsaved():
             event.ignore()
             # Later, as this event would make napari ask, too.
-            QTimer.singleShot(0, partial(_close, weakref.ref(self)))
+            QTimer.singleShot(0, partial(_close_guarded, weakref.ref(self)))
             return True
         if kind == QEvent.Type.ShortcutOverride and self._is_save(event):
             # Else napari's menu takes it, and asks for the name of a new file.
@@ -119,20 +119,20 @@ class Guard(QObject):
         if viewer is not None and not isinstance(
             viewer.layers.selection.active, OMEZarrLabels
         ):
-            for saver in _unsaved(viewer.layers).values():
+            for saver in _list_unsaved(viewer.layers).values():
                 saver.save()
 
     def _is_unsaved(self) -> bool:
         viewer = self._viewer()
-        return viewer is not None and bool(_unsaved(viewer.layers))
+        return viewer is not None and bool(_list_unsaved(viewer.layers))
 
     def _may_close(self) -> bool:
         """Ask; the edits stay in the journal until the window is really gone."""
         viewer = self._viewer()
-        savers = _unsaved([] if viewer is None else viewer.layers)
-        answer = self._ask(savers)
+        savers = _list_unsaved([] if viewer is None else viewer.layers)
+        answer = self._ask_user(savers)
         if answer == SAVE:
-            return self._save(savers)
+            return self._save_all(savers)
         if answer == KEEP and not _can_keep(savers):
             return False
         for saver in savers.values():
@@ -141,37 +141,37 @@ class Guard(QObject):
             saver.wanted = answer != DISCARD
         return answer != CANCEL
 
-    def settled(self, layers: Iterable[Any]) -> bool:
+    def resolve_unsaved(self, layers: Iterable[Any]) -> bool:
         """Ask what to do with unsaved labels, and do it; False where they shall stay.
 
         What is not saved is let go of: see `window_services.settle`.
         """
-        savers = _unsaved(layers)
-        answer = self._ask(savers)
+        savers = _list_unsaved(layers)
+        answer = self._ask_user(savers)
         if answer == SAVE:
-            return self._save(savers)
+            return self._save_all(savers)
         if answer == KEEP and not _can_keep(savers):
             return False
         for saver in savers.values():
             if answer == KEEP:
-                saver.keep()
+                saver.keep_journal()
             elif answer == DISCARD:
-                saver.discard()
+                saver.discard_edits()
         return answer != CANCEL
 
-    def _ask(self, savers: dict[Any, LayerSaver]) -> str:
+    def _ask_user(self, savers: dict[Any, LayerSaver]) -> str:
         if not savers:
             return KEEP
-        text = [f"Save changes to {_places(self._viewer(), savers)}?"]
+        text = [f"Save changes to {_places_text(self._viewer(), savers)}?"]
         if any(saver.partial for saver in savers.values()):
             text.append("Part of them is in the file already; Save completes it.")
         text.append("'Keep for later' lets you restore them next time.")
         said = [saver.description for saver in savers.values()]
-        if any(one is not None and one.changed for one in said):
+        if any(one is not None and one.is_changed for one in said):
             text.append("Of colours and properties, only classes are kept.")
         return dialogs.ask(self.parent(), TITLE, " ".join(text), [SAVE, KEEP, DISCARD])
 
-    def _save(self, savers: dict[Any, LayerSaver]) -> bool:
+    def _save_all(self, savers: dict[Any, LayerSaver]) -> bool:
         for saver in savers.values():
             saver.save()
         wait_for(self.parent(), list(savers.values()))
@@ -187,7 +187,7 @@ class Guard(QObject):
         return dialogs.ask_name(self.parent(), error.name, error.free, shown=shown)
 
 
-def _unsaved(layers: Iterable[Any]) -> dict[Any, LayerSaver]:
+def _list_unsaved(layers: Iterable[Any]) -> dict[Any, LayerSaver]:
     return {
         layer: layer.saver
         for layer in layers
@@ -195,7 +195,7 @@ def _unsaved(layers: Iterable[Any]) -> dict[Any, LayerSaver]:
     }
 
 
-def _places(viewer: Any, layers: Iterable[Any]) -> str:
+def _places_text(viewer: Any, layers: Iterable[Any]) -> str:
     """Write "'a' and 'b' of B3 - field 2, 'c' of cells.ome.zarr"."""
     names: dict[str, list[str]] = {}
     for layer in layers:
@@ -220,19 +220,19 @@ def _can_keep(savers: dict[Any, LayerSaver]) -> bool:
     return all(saver.can_keep() for saver in savers.values())
 
 
-def _close(guard: weakref.ref[Guard]) -> None:
+def _close_guarded(guard: weakref.ref[WindowGuard]) -> None:
     watching = guard()
     if watching is not None:
-        watching.close(confirm_need=True)
+        watching.close_window(confirm_need=True)
 
 
-class _WindowAttendant:
+class _QtWindowServices:
     """Looks after the labels of all windows; see `window_services.Attendant`."""
 
     def __init__(self) -> None:
         self._progress = SaveProgress(_tell_status)
 
-    def welcome(self, viewer: ViewerModel, layer: Any) -> None:
+    def watch_labels(self, viewer: ViewerModel, layer: Any) -> None:
         """Watch a viewer's window from now on, if it has one."""
         _guard_of(viewer)
 
@@ -243,34 +243,34 @@ class _WindowAttendant:
         watching = _guard_of(viewer)
         if watching is None:
             return window_services.LATER, ()
-        return ask_to_restore(watching.parent(), found, partial(_title, viewer))
+        return ask_to_restore(watching.parent(), found, partial(_field_title, viewer))
 
     def can_ask(self, viewer: ViewerModel) -> bool:
         """Tell whether a viewer has a window."""
         return _guard_of(viewer) is not None
 
-    def settle(self, viewer: ViewerModel, layers: Iterable[Any]) -> bool:
+    def resolve_unsaved(self, viewer: ViewerModel, layers: Iterable[Any]) -> bool:
         """Ask what to do with unsaved edits of layers that are about to go."""
         watching = _guard_of(viewer)
         if watching is not None:
-            return watching.settled(layers)
-        for saver in _unsaved(layers).values():
-            saver.keep()
+            return watching.resolve_unsaved(layers)
+        for saver in _list_unsaved(layers).values():
+            saver.keep_journal()
         return True
 
-    def watch(self, saver: LayerSaver) -> None:
+    def watch_save(self, saver: LayerSaver) -> None:
         """Show how a save goes on, which begins now in a worker."""
         self._progress.watch(saver)
 
     def name_taken(self, layer: Any, error: NameTakenError) -> str | None:
         """Ask how new labels shall be called whose name is taken."""
-        for watching in _guards():
+        for watching in _find_guards():
             if watching.viewer is not None and layer in watching.viewer.layers:
                 return watching.name_for(layer, error)
         return None
 
 
-def _title(viewer: Any, kept: KeptEdits) -> str:
+def _field_title(viewer: Any, kept: KeptEdits) -> str:
     """Name the field of edits as its caption does; "" where none is browsed."""
     browser = session_of(viewer).browser
     position = position_of(browser, kept.image)
@@ -279,24 +279,24 @@ def _title(viewer: Any, kept: KeptEdits) -> str:
     return inline_title(browser.name_field(position))
 
 
-def _guard_of(viewer: Any) -> Guard | None:
+def _guard_of(viewer: Any) -> WindowGuard | None:
     viewer = getattr(viewer, "__wrapped__", viewer)
     # A closed window has none; what was being read may still arrive.
     window = getattr(getattr(viewer, "window", None), "_qt_window", None)
     if window is None:
         return None
-    found: Guard | None = window.findChild(Guard, options=DIRECT)
-    return found or Guard(viewer)
+    found: WindowGuard | None = window.findChild(WindowGuard, options=DIRECT)
+    return found or WindowGuard(viewer)
 
 
-def _guards() -> Iterator[Guard]:
+def _find_guards() -> Iterator[WindowGuard]:
     for window in QApplication.topLevelWidgets():
-        yield from window.findChildren(Guard, options=DIRECT)
+        yield from window.findChildren(WindowGuard, options=DIRECT)
 
 
 def _tell_status(saver: LayerSaver) -> None:
     """Let the status bar say what was saved, wherever the mouse is."""
-    for watching in _guards():
+    for watching in _find_guards():
         viewer = watching.viewer
         for layer in () if viewer is None else viewer.layers:
             if getattr(layer, "saver", None) is saver and saver.note:
@@ -305,4 +305,4 @@ def _tell_status(saver: LayerSaver) -> None:
 
 def install_guard() -> None:
     """Watch the window of every viewer in which labels are painted."""
-    window_services.set_attendant(_WindowAttendant())
+    window_services.set_attendant(_QtWindowServices())
