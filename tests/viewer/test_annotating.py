@@ -12,7 +12,7 @@ from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing.annotation import annotate
+from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
@@ -200,7 +200,7 @@ def test_labels_that_were_made_before_are_those_of_the_round(viewer, root):
     browser.show_field("A/1", "0")
     mine = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
     classes_of_layer(mine).add_class("nucleus")
-    found = annotate(viewer, "phenotypes")
+    found = begin_annotation(viewer, "phenotypes")
     assert found.layer is mine
     assert sum(x.name.startswith("phenotypes") for x in viewer.layers) == 1
     paint(found, 1)

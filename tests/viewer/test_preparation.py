@@ -6,7 +6,7 @@ import pytest
 
 from napari_ngff import open_node
 from napari_ngff.errors import NodeNotFoundError
-from napari_ngff.plate.layout import map_plate
+from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import FieldResolver, SeenLayers
 from napari_ngff.viewer.browsing.shown_fields import (

@@ -15,7 +15,7 @@ from napari_ngff.plate import kept_planes
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing.annotation import annotate
+from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.session import session_of
 from plates import pixels, write_image, write_plate

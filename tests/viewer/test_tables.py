@@ -22,7 +22,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     TableOrigin,
     find_offers,
 )
-from napari_ngff.viewer.browsing.tables import Tables
+from napari_ngff.viewer.browsing.tables import PlateTables
 from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
 from napari_ngff.viewer.session import session_of
 from plates import write_group, write_image, write_plate

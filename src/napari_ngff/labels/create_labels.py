@@ -195,7 +195,7 @@ def create_labels(
 def documents_of(home: LabelLocation, name: str, multiscale: Multiscale) -> list[str]:
     """Paths of the groups and arrays that change with a label image."""
     path = home.path_of(name)
-    levels = (join(path, level.path) for level in multiscale.levels)
+    levels = (join_key(path, level.path) for level in multiscale.levels)
     return [home.group, path, *levels]
 
 

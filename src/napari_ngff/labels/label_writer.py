@@ -306,7 +306,7 @@ class LabelWriter:
         coarser = zip(self.canvas.levels[1:], self.arrays[1:], strict=False)
         for level, _ in coarser:
             array, _ = file_array_of(level.source)
-            array.refresh()
+            array.forget_chunks()
             source = LevelSource(array, on_error_of(level.source))
             sources.append(ArrayWindow(source, self.order))
         self.canvas.show_saved(sources, edits)
@@ -404,10 +404,10 @@ class LabelWriter:
         for number, array in enumerate(self.arrays):
             writer = ArrayWriter(array, self.transaction)
             for cell in self.before_images.list_cells(number):
-                if writer.key(writer.unit_of(cell)) in changed:
+                if writer.unit_key(writer.unit_of(cell)) in changed:
                     self.before_images.drop_block(number, cell)
                     if number == 0:
                         self._dirty.pending.add(cell)
         for level, _ in zip(self.canvas.levels, self.arrays, strict=False):
-            file_array_of(level.source)[0].refresh()
+            file_array_of(level.source)[0].forget_chunks()
         self.canvas.reread_sources()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, may_pass, remedy_of
 from napari_ngff.plate.plate_layout import field_offsets, grid_offsets
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -214,7 +214,7 @@ class ScreenArrangements:
 
         concurrency = self.screen.node.location.source.concurrency
         concurrency = concurrency if concurrency > LOCAL_CONCURRENCY else 1
-        share(iter(range(len(listed))), open_field, len(listed), concurrency)
+        share_work(iter(range(len(listed))), open_field, len(listed), concurrency)
         return _place_fields(listed, opened, failed)
 
 

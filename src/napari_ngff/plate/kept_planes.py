@@ -87,7 +87,7 @@ class KeptPlane:
             Lists the tiles that a rectangle meets.
         """
         new = KeptPlane.of_box(box, self.pixels.dtype)
-        common = overlap(self.box, box)
+        common = intersect_boxes(self.box, box)
         if any(stop <= start for start, stop in common):
             return new
         # Before the pixels: what is just being drawn is copied, but does not count.

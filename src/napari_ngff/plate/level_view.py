@@ -71,7 +71,7 @@ def view_of(
         height, width = size[0] / factors[0], size[1] / factors[1]
         fits = abs(height - shape[-2]) <= 1 and abs(width - shape[-1]) <= 1
         if fits and len(shape) == len(names):
-            return ArrayWindow.whole(array)
+            return ArrayWindow.whole_source(array)
     return _nearest_level(image, size, wanted)
 
 

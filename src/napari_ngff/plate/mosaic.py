@@ -275,7 +275,7 @@ def _list_images(
             if not choice.inside:
                 yield placed.image
                 continue
-            location = placed.image.location.joined(choice.inside)
+            location = placed.image.location.join_path(choice.inside)
             label = arrangements.screen.opened_before(location.path)
             if label is not None:
                 yield label

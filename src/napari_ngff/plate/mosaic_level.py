@@ -260,7 +260,7 @@ class MosaicLevel:
         self._for_each(plane.tiles_left(numbers, arrangements.attempt), draw_tile)
 
     def _for_each(self, numbers: list[int], step: Callable[[int], None]) -> None:
-        share(iter(numbers), step, len(numbers), self.tiles.concurrency)
+        share_work(iter(numbers), step, len(numbers), self.tiles.concurrency)
 
     def _paste_well(self, number: int, box: Box, out: Pixels) -> None:
         """Draw one well, field over field in the order of the file."""

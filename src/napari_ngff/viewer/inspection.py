@@ -20,7 +20,7 @@ from napari_ngff.store.check.repair import REPAIRS, put_back, repair_problems
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
-from napari_ngff.store.hierarchy.summary import branches
+from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.viewer.describe_node import facts_of, facts_of_array, sentences_of
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 from napari_ngff.viewer.notices import count_noun
@@ -152,7 +152,7 @@ def root_of(node: Node) -> TreeEntry:
     if node.location.path:
         with suppress(OMEZarrError, OSError):
             above = read_node(Location(node.location.source), node.zarr_format)
-            node = above if above.claimed else node
+            node = above if above.claims_ome_zarr else node
     return TreeEntry(
         node.location, node.zarr_format, node.name, str(node.kind or "group")
     )
@@ -170,7 +170,7 @@ def list_children(entry: TreeEntry) -> tuple[TreeEntry, ...]:
         return ()
     node = entry.read_node()
     return tuple(
-        TreeEntry(node.location.joined(path), node.zarr_format, path, kind)
+        TreeEntry(node.location.join_path(path), node.zarr_format, path, kind)
         for path, kind in _list_named(node)
     )
 

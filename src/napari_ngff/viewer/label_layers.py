@@ -11,7 +11,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.label_classes import PALETTE
 from napari_ngff.store.arrays.drawable_pixels import drawable_labels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.pyramids.resampled import PlacedAxis, resampled
+from napari_ngff.store.pyramids.resampled import PlacedAxis, resample_pyramid
 from napari_ngff.viewer.layer_plan import (
     KEY,
     LayerOrigin,
@@ -89,7 +89,7 @@ def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerDat
     ]
     layer_axes = _place_layer(frame, axes, places)
     data, multiscale = layer_arrays(
-        [_reorder_axes(shown_labels(s), order) for s in pyramid.levels]
+        [_reorder_axes(drawable_labels(s), order) for s in pyramid.levels]
     )
     keywords: dict[str, Any] = {
         **layer_axes.layer_keywords(),

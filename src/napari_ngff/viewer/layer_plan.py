@@ -9,7 +9,7 @@ from napari_ngff.metadata.systems import Axis
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import drawable_pixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
-from napari_ngff.store.pyramids.resampled import BentImage, resampled
+from napari_ngff.store.pyramids.resampled import BentImage, resample_pyramid
 from napari_ngff.viewer.placing.placement import SystemView, arrange_axes
 from napari_ngff.viewer.placing.units import layer_units
 
@@ -225,7 +225,7 @@ def place_in_system(picture: LayerPlan) -> tuple[Pyramid, SharedAxes]:
     view = picture.view
     if view is None or view.bent is None:
         return picture.pyramid, SharedAxes.from_pyramid(picture.pyramid, view)
-    pyramid = resampled(picture.pyramid, view.bent)
+    pyramid = resample_pyramid(picture.pyramid, view.bent)
     return pyramid, SharedAxes.from_pyramid(pyramid)
 
 

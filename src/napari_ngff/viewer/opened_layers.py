@@ -111,7 +111,7 @@ def _changed_at(label: LayerPlan) -> float | None:
     root = local_folder(location.source)
     if root is None or not levels:
         return None
-    folder = Path(root, location.key(levels[-1].path))
+    folder = Path(root, location.object_key(levels[-1].path))
     times = [path.stat().st_mtime for path in islice(_list_files(folder), MOST_FILES)]
     return max(times, default=None)
 

@@ -202,7 +202,7 @@ def _browse_node(
     viewer: Any, node: Node, wells: Sequence[str] | None, groups: Sequence[LayerGroup]
 ) -> None:
     if window_services.is_open(viewer):
-        session_of(viewer).browse(node).adopt(groups, wells)
+        session_of(viewer).browse(node).adopt_mosaics(groups, wells)
 
 
 def show_left_out(messages: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from psygnal import Signal
 
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing.streaming import reread
+from napari_ngff.viewer.browsing.streaming import reread_layer
 from napari_ngff.viewer.contrast import (
     measure_contrast,
     slider_range,

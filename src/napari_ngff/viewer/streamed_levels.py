@@ -28,7 +28,7 @@ from napari_ngff.store.arrays.boxes import (
 )
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share
+from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
 
@@ -131,7 +131,7 @@ class StreamedView:
             if cell not in absent and intersect_boxes(area, other.box) == area:
                 if cell in other.failed:
                     self.failed[cell] = other.failed[cell]
-                self.put_chunk(cell, other.pixels[inside(area, other.box)])
+                self.put_chunk(cell, other.pixels[slice_inside(area, other.box)])
 
     def put_chunk(self, cell: Cell, pixels: Pixels) -> None:
         """Put the true pixels of a chunk."""

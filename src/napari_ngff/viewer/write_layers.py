@@ -240,7 +240,7 @@ class _PlannedWrite:
                 names = [label.name for label in composition.labels]
                 self.groups[folder] = dump_labels(names, version)
             for label in composition.labels:
-                self._plan_pyramid(join(folder, label.name), label, levels)
+                self._plan_pyramid(join_key(folder, label.name), label, levels)
         except ValueError as error:
             # napari takes a ValueError for a missing writer (0.9).
             raise UnsupportedError(str(error)) from error
@@ -294,7 +294,7 @@ class _PlannedWrite:
             for name, text in group_documents(attributes, self.version).items():
                 draft.put(f"{path}/{name}".lstrip("/"), text)
         for path, part, outline in self.parts:
-            _pyramid_writer(draft, path, part, outline, self.version).write(
+            _pyramid_writer(draft, path, part, outline, self.version).write_levels(
                 part.source, step
             )
 

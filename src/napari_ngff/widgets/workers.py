@@ -11,7 +11,7 @@ from qtpy.QtCore import Signal as QtSignal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.errors import error_text
-from napari_ngff.store.sources.remote_source import resume, stop
+from napari_ngff.store.sources.remote_source import resume_reading, stop_reading
 from napari_ngff.viewer.window_services import set_runner, show_messages
 
 if TYPE_CHECKING:

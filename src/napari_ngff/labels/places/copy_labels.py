@@ -75,7 +75,7 @@ def open_arrays(label: Node) -> dict[str, ChunkedArray]:
         level.path for multiscale in image.multiscales for level in multiscale.levels
     ]
     return {
-        path: open_array(source, location.key(path), label.zarr_format)
+        path: open_array(source, location.object_key(path), label.zarr_format)
         for path in paths
     }
 
@@ -198,7 +198,7 @@ class LabelCopy:
         total = sum(math.prod(_object_counts(array)) for array in arrays.values())
         tally = _CopyTally(total, goes_on)
         for path, array in arrays.items():
-            copy_path = join(self.folder, path)
+            copy_path = join_key(self.folder, path)
             copy = self._copy_raw if self._can_copy_raw(array) else self._copy_converted
             copy(transaction, array, copy_path, tally)
             if tally.stopped:
@@ -226,7 +226,7 @@ class LabelCopy:
             key = keys.make_key(position)
             data = source.get(join_key(array.path, key))
             if data is not None:
-                transaction.put(join(place, key), data)
+                transaction.put(join_key(place, key), data)
             tally.count_object()
 
         document = DOCUMENTS[array.zarr_format]
@@ -235,7 +235,7 @@ class LabelCopy:
         )
         attributes = source.get(join_key(array.path, ".zattrs"))
         if array.zarr_format == 2 and attributes is not None:
-            transaction.put(join(place, ".zattrs"), attributes)
+            transaction.put(join_key(place, ".zattrs"), attributes)
         _for_each_object(array, step, tally)
 
     def _copy_converted(
@@ -265,7 +265,7 @@ class LabelCopy:
                     block[...] = pixels
                     return bool(block.any())
 
-                writer.update(cell, [cell], change)
+                writer.update_cells(cell, [cell], change)
             tally.count_object()
 
         _for_each_object(array, step, tally)
@@ -297,7 +297,7 @@ class LabelCopy:
             Where they differ.
         """
         copies = {
-            path: open_array(self.location.source, join(self.folder, path))
+            path: open_array(self.location.source, join_key(self.folder, path))
             for path in open_arrays(self.label)
         }
         for path, array in open_arrays(self.label).items():

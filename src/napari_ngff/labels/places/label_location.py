@@ -80,7 +80,7 @@ class LabelLocation:
 
     def path_of(self, name: str) -> str:
         """Path of a label image in the hierarchy."""
-        return join(self.group, self.list_entry(name))
+        return join_key(self.group, self.list_entry(name))
 
     def open_label(self, name: str) -> Node:
         """Open a label image.
@@ -102,7 +102,7 @@ class LabelLocation:
         image_paths = {
             node.location.path for node in group.children(paths).label_images
         }
-        return [path for path in paths if join(self.group, path) in image_paths]
+        return [path for path in paths if join_key(self.group, path) in image_paths]
 
     def label_names(self) -> list[str]:
         """List the label images of this image."""
@@ -153,7 +153,7 @@ def location_inside(image: Node) -> LabelLocation:
     stated = image.metadata.version or ""
     if written_version(stated):
         return LabelLocation(
-            image.location.source, image.location.key("labels"), stated
+            image.location.source, image.location.object_key("labels"), stated
         )
     if image.metadata.image is None:
         msg = f"{image} is not an image."

@@ -262,7 +262,7 @@ def _check_removable(label: Node) -> None:
 
 
 def _target_folder(one: LabelMerge) -> str:
-    return join(one.location.source.name, one.location.path_of(one.name))
+    return join_key(one.location.source.name, one.location.path_of(one.name))
 
 
 def _merge_label(one: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> bool:
@@ -270,7 +270,7 @@ def _merge_label(one: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> bo
     home, path = one.location, one.location.path_of(one.name)
     transaction = begin_transaction(home.source)
     transaction.recover(path)
-    levels = (join(path, level) for level in open_arrays(one.label))
+    levels = (join_key(path, level) for level in open_arrays(one.label))
     documents = [home.group, path, *levels, *_old_documents(one)]
     try:
         replacement = transaction.replace_tree(
@@ -302,7 +302,7 @@ def _old_documents(one: LabelMerge) -> list[str]:
     image, location = label.metadata.image, label.location
     multiscales = image.multiscales if image is not None else ()
     levels = [level.path for multiscale in multiscales for level in multiscale.levels]
-    return [location.path, *map(location.key, levels)]
+    return [location.path, *map(location.object_key, levels)]
 
 
 def _remove_from_list(transaction: Transaction, home: LabelLocation, name: str) -> None:

@@ -146,9 +146,9 @@ def why_elsewhere(image: Node) -> str:
     reason = why_not_created(location.source)
     if reason:
         return reason
-    folder = join(location.source.name, location.path)
+    folder = join_key(location.source.name, location.path)
     archive = os.path.dirname(location.source.name)
-    for path in (join(folder, "labels"), folder, archive):
+    for path in (join_key(folder, "labels"), folder, archive):
         if os.path.isdir(path):
             return "" if os.access(path, os.W_OK) else f"No permission to write {path}."
     return ""

@@ -131,7 +131,7 @@ class BeforeImages:
     def __len__(self) -> int:
         return len(self._records)
 
-    def put_block(self, level: int, cell: Cell, block: Array | Encoded) -> None:
+    def put_block(self, level: int, cell: Cell, block: Array | EncodedVoxels) -> None:
         """Keep a block; one that is kept already stays."""
         with self._lock:
             if (level, cell) in self._records:

@@ -139,7 +139,7 @@ class _ComparedBox:
 
     def reduced_by(self, rule: LevelReduction) -> npt.NDArray[Any]:
         """Make the box by a rule."""
-        part = inside(rule.source_box(self.box), self.sources)
+        part = slice_inside(rule.source_box(self.box), self.sources)
         return rule.reduce(self.finer[part], self.box)
 
     def count_mixed(self, rule: LevelReduction) -> int:

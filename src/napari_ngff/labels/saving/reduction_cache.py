@@ -107,7 +107,7 @@ class ReductionCache:
         shape = [stop - start for start, stop in cached.box]
         raw = CODEC.decode(cached.data) if cached.packed else cached.data
         pixels = np.frombuffer(raw, cached.dtype).reshape(shape)
-        return pixels[inside(part, cached.box)]
+        return pixels[slice_inside(part, cached.box)]
 
     def drop_blocks(self, number: int, cells: Iterable[Cell]) -> None:
         """Forget what was made from blocks that were not written after all."""

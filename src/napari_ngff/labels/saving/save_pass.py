@@ -189,7 +189,7 @@ class SavePass:
             cell = cell_at(box, writer.cell)
             before = None if rule.exact else self._before_image(number, cell, block)
             for finer, target in targets[cell]:
-                part = overlap(target, box)
+                part = intersect_boxes(target, box)
                 new = self._reductions.get_part(number - 1, finer, part)
                 if new is None:
                     source = fine.read(reduction.source_box(part), keep=False)
@@ -239,7 +239,7 @@ class SavePass:
         units = writer.by_unit(left)
         step = partial(self._update_unit, number, writer, change, (left, units))
         planned = takewhile(lambda _: self.state.check_cancel(), units)
-        share(planned, step, len(units), writer.concurrency)
+        share_work(planned, step, len(units), writer.concurrency)
 
     def _update_unit(
         self,
@@ -250,7 +250,7 @@ class SavePass:
         unit: Cell,
     ) -> None:
         unwritten, units = work
-        cells, key, state = units[unit], writer.key(unit), self.state
+        cells, key, state = units[unit], writer.unit_key(unit), self.state
         try:
             expected = self.files.revisions.get(key, True)
             written = writer.update_cells(unit, cells, change, expected)

@@ -332,7 +332,7 @@ def _measure_fields(
     step = delayed(run.task, pure=False)
     plate = node.metadata.plate
     wells = {w.path: w.name for w in map_plate(plate).wells} if plate else {}
-    where = {place: node.location.joined(_field_path(place)) for place in places}
+    where = {place: node.location.join_path(_field_path(place)) for place in places}
     tasks = (step(where[place], node.zarr_format, label) for place in places)
     frames, problems, without = [], [*lost], 0
     results = run.yield_results(tasks, len(places))

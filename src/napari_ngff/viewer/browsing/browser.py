@@ -398,7 +398,7 @@ class Browser:
         """Tell whether a layer is one of the browser."""
         return self._display.owns_layer(layer)
 
-    def adopt(
+    def adopt_mosaics(
         self, groups: Sequence[LayerGroup], wells: Sequence[str] | None = None
     ) -> None:
         """Take over mosaics that a reader made, and that are about to become layers.

@@ -234,7 +234,7 @@ def cells_of(layer: Layer, tiles: WellCells) -> dict[str, Corners]:
 def image_at(
     layer: Layer, tiles: WellCells, world: Sequence[float]
 ) -> tuple[str | None, Field | None] | None:
-    """Tell which image lies at a world coordinate; as `WellCells.image_at`."""
+    """Tell which image lies at a world coordinate; as `WellCells.at`."""
     lead = (0.0,) * max(0, layer.ndim - len(world))
     point = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))
     return tiles.image_at(*point[-2:])

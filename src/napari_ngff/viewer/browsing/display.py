@@ -431,6 +431,7 @@ class Display:
 
     def fit_well(self, well: str) -> None:
         """Bring a well of the mosaic in view; one that did not come is read again."""
+        # Its server may answer now.
         if self.resolver.arrangements.retry_wells([well]):
             self._redraw_wells()
         viewer, corners = self._viewer(), self._well_corners(well)
@@ -489,7 +490,7 @@ class Display:
 
     # What a reader has made of the node.
 
-    def adopt(
+    def adopt_mosaics(
         self, groups: Sequence[LayerGroup], wells: Sequence[str] | None = None
     ) -> None:
         """Take over mosaics that will become layers; see `Browser.adopt_mosaics`."""

@@ -21,7 +21,7 @@ from napari_ngff.plate.tables.table import (
     WELL,
     WellTable,
 )
-from napari_ngff.viewer.browsing.table_offers import Offer, TableOrigin
+from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -258,12 +258,12 @@ class JoinedTables:
     """
 
     def __init__(self) -> None:
-        self.tables: dict[Offer, WellTable] = {}
+        self.tables: dict[TableOffer, WellTable] = {}
         self._kept: tuple[object, WellTable] | None = None
         self._shown: tuple[object, frozenset[str] | None] | None = None
         self._values: tuple[object, Coloring] | None = None
 
-    def add(self, offer: Offer, table: WellTable) -> None:
+    def add_table(self, offer: TableOffer, table: WellTable) -> None:
         """Take a table, instead of an earlier one of the same origin."""
         self.tables[offer] = table
         self._kept = self._shown = self._values = None
@@ -283,7 +283,7 @@ class JoinedTables:
             for column in columns
         }
 
-    def object_table(self, chosen: Offer | None) -> WellTable | None:
+    def object_table(self, chosen: TableOffer | None) -> WellTable | None:
         """Give the table whose rows are objects: the chosen one, else the latest."""
         if chosen is None:
             return None
@@ -359,11 +359,13 @@ class JoinedTables:
     ) -> frozenset[str]:
         return frozenset(self.tables[offer].rows_where(tests).wells_of(wells).values())
 
-    def rows(self, offer: Offer, text: str, wells: Sequence[str]) -> WellTable:
+    def filter_rows(
+        self, offer: TableOffer, text: str, wells: Sequence[str]
+    ) -> WellTable:
         """Give the rows of a table that a line lets through. Raises as `conditions`."""
         key = offer, text, tuple(wells)
         if self._kept is None or self._kept[0] != key:
-            tests = self.conditions(text, offer)[1]
+            tests = self.parse_line(text, offer)[1]
             rows = self.tables[offer].rows_where(tests.pop(offer, ()))
             for other, others in tests.items():
                 met = self._wells_met(other, others, wells)
@@ -394,6 +396,7 @@ class JoinedTables:
         table, name = self.tables[column.offer], column.name
         if how == CATEGORY:
             texts = rows.category_by_well(wells, name)
+            # Of all rows, so that colours stay while a filter leaves out rows.
             names = set(table.list_texts(name))
             if len(names) > MOST_CATEGORIES:  # most of them are of no well
                 known = (*table.category_by_well(wells, name).values(), *texts.values())

@@ -88,7 +88,7 @@ class LayerSlots:
                 self._in_use.pop(slot, None)
         return dict(self._layers)
 
-    def expect(self, groups: Sequence[LayerGroup]) -> list[WellCells]:
+    def expect_layers(self, groups: Sequence[LayerGroup]) -> list[WellCells]:
         """Expect the layers of groups; return the wells of those that are mosaics."""
         joined = []
         for number, group in enumerate(groups):
@@ -237,6 +237,7 @@ class LayerSlots:
         if old is None or not swap_layer(old, data):
             self.take_layer(slot, self._replace_layer(viewer, slot, old, data))
         elif slot[1] == "labels":
+            # The layer has another saver now, which a window has to follow.
             window_services.watch_labels(viewer, old)
         if slot in self._lacking:
             visible = self._lacking.pop(slot)

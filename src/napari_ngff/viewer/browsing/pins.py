@@ -10,7 +10,7 @@ import numpy as np
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing.camera import CameraView, fit
+from napari_ngff.viewer.browsing.camera import CameraView, fit_camera
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.preparation import prepare_layers
 from napari_ngff.viewer.browsing.shown_fields import ShownFields

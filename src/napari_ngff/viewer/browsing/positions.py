@@ -132,7 +132,11 @@ def placed_of(
     """
     listed = arrangements.screen.list_fields(well)
     arranged = [arrangements.read_well(well, run) for run in runs_of(listed)]
-    return {p.field.path: (one, p) for one in arranged for p in one.fields}
+    return {
+        p.field.path: (arrangement, p)
+        for arrangement in arranged
+        for p in arrangement.fields
+    }
 
 
 def runs_of(fields: Iterable[WellField]) -> tuple[int | None, ...]:
@@ -213,7 +217,7 @@ def label_classes(
     screen = arrangements.screen
     for position in itertools.islice(places, WELLS_ASKED):
         try:
-            location = screen.location_of(place.well, place.field)
+            location = screen.location_of(position.well, position.field)
             image = read_node(location, screen.node.zarr_format)
             nodes = {label.name: label for label in image.labels().nodes}
             nodes = {**open_sidecars(image).labels, **nodes}
@@ -256,8 +260,7 @@ class BrowsedImages(Protocol):
 class FieldRoute:
     """Finds the next field of a screen.
 
-    All methods read the documents of wells, and raise what
-    `PlateContents.list_fields` raises.
+    All methods read the documents of wells, and raise what `Screen.fields` raises.
 
     Parameters
     ----------
@@ -380,6 +383,7 @@ class FieldRoute:
         runs
             Acquisitions to stay in; the first of them counts.
         """
+        # A field of another acquisition comes before the first of the chosen one.
         among = [
             f.path for f in _fields_of_run(self._screen.list_fields(here.well), runs)
         ]

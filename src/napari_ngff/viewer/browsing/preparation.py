@@ -18,7 +18,7 @@ from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing.positions import Route
+from napari_ngff.viewer.browsing.positions import FieldRoute
 from napari_ngff.viewer.browsing.shown_fields import (
     AcquisitionChange,
     FieldEntry,
@@ -106,7 +106,7 @@ class PreparedFields:
         }
 
 
-def prepare(
+def prepare_layers(
     fields: ShownFields, groups: Sequence[LayerGroup | None], *, estimate: bool
 ) -> PreparedFields:
     """Prepare groups, each shown over the one before; None where nothing is."""
@@ -496,6 +496,7 @@ class FieldResolver:
     ) -> tuple[LayerGroup, list[WellCells]]:
         """Join wells, and labels of them; raises where none can be read."""
         arrangements = self.arrangements
+        # A server may answer now for wells that failed before.
         arrangements.retry_wells()
         joined = open_mosaic(arrangements, wells, WellChoice(run), self._on_error)
         labels: list[tuple[str, MosaicPyramid]] = []

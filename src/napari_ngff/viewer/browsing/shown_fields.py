@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from napari_ngff.viewer import window_services
-from napari_ngff.viewer.browsing.positions import Position, inline
+from napari_ngff.viewer.browsing.positions import Position, inline_title
 from napari_ngff.viewer.notices import count_noun, shorten_name
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class FieldNotices:
         """Show once of an image that its finest level cannot be read."""
         if reasons and position not in self._coarse:
             self._coarse.add(position)
-            title = inline(self._name_field(position))
+            title = inline_title(self._name_field(position))
             window_services.show_messages(
                 reasons, f"Low resolution: {shorten_name(title)}"
             )
@@ -249,7 +249,7 @@ class FieldNotices:
         """Show why images do not stand beside the one on screen."""
         what = count_noun(len(reasons), "image")
         if len(reasons) == 1:
-            what = inline(self._name_field(next(iter(reasons))))
+            what = inline_title(self._name_field(next(iter(reasons))))
         window_services.show_messages(
             tuple(reasons.values()), f"Not compared: {shorten_name(what)}"
         )

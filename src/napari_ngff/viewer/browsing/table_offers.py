@@ -134,7 +134,7 @@ def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
     return (*offers, *(TableOffer(TableOrigin.COUNT, name) for name in labels))
 
 
-def read_offer(node: Node, offer: Offer) -> WellTable:
+def read_offer(node: Node, offer: TableOffer) -> WellTable:
     """Read a table that is kept as one: of the plate, or of its annotation.
 
     Raises
@@ -160,7 +160,7 @@ class GatheredTable:
     """
 
     table: WellTable
-    told: str
+    summary: str
     problems: tuple[str, ...]
 
 
@@ -182,7 +182,7 @@ def gather_offer(
     said = measured.frame.attrs.get("region", "")
     region = offer.name if offer.source is TableOrigin.MEASURED else said
     table = make_table(measured.frame, offer.title, well_column, region)
-    return Gathered(table, _describe_result(offer, measured), measured.problems)
+    return GatheredTable(table, _describe_result(offer, measured), measured.problems)
 
 
 def _describe_result(offer: TableOffer, found: MeasureResult) -> str:

@@ -299,8 +299,8 @@ class PlateTables:
         """Let a worker end after the fields that were begun; in the main thread."""
         self._task.cancel()
 
-    def _take_table(self, offer: Offer, table: WellTable) -> None:
-        self._joined.add(offer, table)
+    def _take_table(self, offer: TableOffer, table: WellTable) -> None:
+        self._joined.add_table(offer, table)
         self.offers = tuple(dict.fromkeys((offer, *self.offers)))
         strangers = len(
             set(table.frame[WELL].unique()) - set(table.wells_of(self.wells)) - {""}

@@ -20,7 +20,12 @@ from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 from psygnal import Signal
 
-from napari_ngff.store.arrays.boxes import hull, inside, overlap, whole_box
+from napari_ngff.store.arrays.boxes import (
+    enclose_boxes,
+    intersect_boxes,
+    slice_inside,
+    whole_box,
+)
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.canvas_data import CanvasData
 from napari_ngff.viewer.painting.screen_part import PaintedSlicing

@@ -86,7 +86,7 @@ class ReadingNotes:
             problem = Problem(
                 "image-unreadable", Severity.ERROR, "", str(error), Consequence.LEFT_OUT
             )
-            self.note_problems(placed([problem], node.location.path))
+            self.note_problems(prefix_places([problem], node.location.path))
             return None
         self.note_problems(pyramid.problems)
         return pyramid
