@@ -128,7 +128,7 @@ def by_levels(
             for path, new in outline.arrays(pixels.dtype, tuple(axes), shuffle=False)
         ]
         cascade = PyramidWriter(draft, arrays, reducers, "0.5", outline.tile)
-        cascade.write(PlainSource(pixels), concurrency=THREADS)
+        cascade.write_levels(PlainSource(pixels), concurrency=THREADS)
 
 
 def coded(new: NewArray, codec: Codec) -> NewArray:

@@ -14,7 +14,7 @@ import zarr
 
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.summary import summarize_node
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.reader import get_reader, read_paths
 from napari_ngff.viewer.samples import write_image, write_plate
 

@@ -72,7 +72,7 @@ def write(path, pixels, factors, chunks, reducer, *, version="0.5", **options):
     ]
     with NewHierarchy(path) as draft:
         cascade = PyramidWriter(draft, arrays, reducers, version, tile)
-        cascade.write(Pixels(pixels), concurrency=concurrency)
+        cascade.write_levels(Pixels(pixels), concurrency=concurrency)
         assert all(not level.partial and not level.shards for level in cascade._levels)
     return [zarr.open_array(path / str(i), mode="r")[...] for i in range(len(shapes))]
 
@@ -165,7 +165,7 @@ def test_source_is_read_once_in_its_own_chunks(tmp_path):
     with NewHierarchy(tmp_path / "new") as draft:
         arrays = outline.arrays(pixels.dtype, ("z", "y", "x"), shuffle=False)
         reducers = [(MeanReducer(step), step) for _, _, step in outline.steps]
-        PyramidWriter(draft, arrays, reducers, "0.5", outline.tile).write(source)
+        PyramidWriter(draft, arrays, reducers, "0.5", outline.tile).write_levels(source)
     assert outline.tile == (4, 300, 300)
     assert len(source.boxes) == len(set(source.boxes)) == 8
     assert {a % 300 for box in source.boxes for a, _ in box[1:]} == {0}
@@ -188,7 +188,7 @@ def test_memory_does_not_grow_with_the_image(tmp_path, size):
     with NewHierarchy(tmp_path / "new") as draft:
         cascade = PyramidWriter(draft, arrays, reducers, "0.5", outline.tile)
         tracemalloc.start()
-        cascade.write(source, concurrency=2)
+        cascade.write_levels(source, concurrency=2)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < 32e6
@@ -204,5 +204,5 @@ def test_an_error_of_the_source_ends_it(tmp_path):
     with pytest.raises(OSError, match="gone"), NewHierarchy(tmp_path / "new") as draft:
         PyramidWriter(
             draft, arrays, [(MeanReducer((2, 2)), (2, 2))] * 2, "0.5", (512, 512)
-        ).write(Broken(np.zeros((600, 600), np.uint8)))
+        ).write_levels(Broken(np.zeros((600, 600), np.uint8)))
     assert list(tmp_path.iterdir()) == []
