@@ -321,7 +321,7 @@ def find_journals(store: str, path: str) -> list[Path]:
             # Else it is of a window that is open.
             with contextlib.suppress(OSError):
                 if read_journal(folder).unsaved_count:
-                    hold(folder / LOCK).close()
+                    hold_file(folder / LOCK).close()
                     folders.append(folder)
                 else:
                     delete_journal(folder)
@@ -336,7 +336,7 @@ def delete_journal(folder: Path) -> JournalContent:
     BlockingIOError
         Where somebody holds it.
     """
-    with hold(folder / LOCK):
+    with hold_file(folder / LOCK):
         content = read_journal(folder)
         # Of what is open, Windows deletes nothing; others begin no new one meanwhile.
         shutil.rmtree(folder, ignore_errors=True)

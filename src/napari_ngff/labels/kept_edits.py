@@ -152,7 +152,7 @@ def _list_folders(home: Path) -> Iterator[Path]:
 
 
 def _read_kept(folder: Path, head: JournalHead, image: str) -> Iterator[KeptEdits]:
-    hold(folder / LOCK).close()  # else it is of a window that is open
+    hold_file(folder / LOCK).close()  # else it is of a window that is open
     count = read_journal(folder).unsaved_count
     if count:
         time = (folder / EDITS).stat().st_mtime

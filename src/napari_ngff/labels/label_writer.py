@@ -231,9 +231,9 @@ class LabelWriter:
             )
 
     def sweep_leftovers(self, dead: Sequence[str]) -> None:
-        """Remove what a process that is gone left aside; see `Transaction.sweep`."""
+        """Remove what a process that is gone left aside; see `Transaction.remove_leftovers`."""
         for array in self.arrays:
-            self.transaction.sweep(array.path, dead)
+            self.transaction.remove_leftovers(array.path, dead)
 
     def save(
         self,

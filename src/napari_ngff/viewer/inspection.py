@@ -362,7 +362,7 @@ def repair_all(entry: TreeEntry, code: str) -> PlaceDetails:
     OMEZarrError, OSError
         As of `napari_ngff.store.check.repair.repair`.
     """
-    repaired = repair(entry.read_node(), code)
+    repaired = repair_problems(entry.read_node(), code)
     findings = tuple(check_hierarchy(entry.read_node()))
     invalid = any(problem.severity is Severity.ERROR for _, problem in findings)
     if not invalid:

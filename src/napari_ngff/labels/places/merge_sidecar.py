@@ -335,5 +335,5 @@ def _remove_merged(one: LabelMerge) -> None:
         return
     transaction = begin_transaction(source)
     with transaction.replace_tree(path, home.list_entry(path)) as tree:
-        tree.remove()
+        tree.remove_old()
         _remove_from_list(transaction, home, path)

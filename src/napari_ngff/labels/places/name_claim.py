@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.labels.places.label_location import LabelLocation
-    from napari_ngff.store.write.transaction import Transaction, Tree
+    from napari_ngff.store.write.transaction import NewTree, Transaction
 
 __all__ = ["claim_place", "require_free"]
 

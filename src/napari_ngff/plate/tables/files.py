@@ -298,7 +298,7 @@ def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
     """
     check_target(path)
     where = Path(path)
-    with _name_path(where), written_aside(where) as aside:
+    with _name_path(where), replace_when_done(where) as aside:
         if where.suffix.lower() != ".parquet":
             frame.to_csv(aside, index=False)
         else:
