@@ -231,7 +231,7 @@ class LabelWriter:
             )
 
     def sweep_leftovers(self, dead: Sequence[str]) -> None:
-        """Remove what a process that is gone left aside; see `Transaction.remove_leftovers`."""
+        """Remove what a process that is gone left aside."""
         for array in self.arrays:
             self.transaction.remove_leftovers(array.path, dead)
 

@@ -114,7 +114,7 @@ def write_layers(
     version, sharded = _choose_form(target, version, shards)
     name = re.sub(r"(\.ome)?\.\w+$", "", target.name, flags=re.IGNORECASE)
     writing = _PlannedWrite(compose_layers(tuples, name), version, sharded=sharded)
-    with Draft(target, overwrite=overwrite) as draft:
+    with NewHierarchy(target, overwrite=overwrite) as draft:
         writing.write_all(draft, progress, cancel)
     return target
 
@@ -300,7 +300,7 @@ class _PlannedWrite:
 
 
 def _pyramid_writer(
-    draft: Draft, path: str, part: LayerPart, outline: PyramidPlan, version: str
+    draft: NewHierarchy, path: str, part: LayerPart, outline: PyramidPlan, version: str
 ) -> PyramidWriter:
     is_label = part.label is not None
     names = tuple(axis.name for axis in part.axes)
