@@ -20,7 +20,7 @@ from napari.utils.notifications import notification_manager
 
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.bridge.work_region import work_here
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.reader import get_reader, read_paths

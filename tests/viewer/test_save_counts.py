@@ -9,7 +9,7 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer

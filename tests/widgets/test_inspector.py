@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QDialog, QPushButton
 from mouse import drop, pump, until
 from napari_ngff import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.write.zip_packing import pack
+from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.inspector import dock
