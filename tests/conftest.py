@@ -48,13 +48,13 @@ def pytest_runtest_setup() -> None:
     Reading in a window installs worker threads, and a place for messages, for good.
     """
     os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(dir=_home)
-    frontend = sys.modules.get("napari_ngff.viewer.window_services")
-    if frontend is not None:
-        frontend._runner[:] = [frontend.run_here]
-        frontend._later[:] = frontend._in_main[:] = [frontend.do_here]
-        frontend._teller[:] = [frontend.tell_here]
-        frontend._notifier[:] = [frontend.notify]
-        frontend._problem_host[:] = frontend._drawing_hold[:] = []
+    services = sys.modules.get("napari_ngff.viewer.window_services")
+    if services is not None:
+        services._runner[:] = [services.run_here]
+        services._later[:] = services._in_main[:] = [services.do_here]
+        services._teller[:] = [services.tell_here]
+        services._notifier[:] = [services.show_notification]
+        services._problem_host[:] = services._drawing_hold[:] = []
 
 
 @pytest.fixture(scope="session")

@@ -309,7 +309,7 @@ def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
     with monkeypatch.context() as patched:
         patched.setattr(
-            window_services, "settle", lambda _, layers: asked.append(layers)
+            window_services, "resolve_unsaved", lambda _, layers: asked.append(layers)
         )
         browser.step_field(1)
     assert asked == [[labels]]

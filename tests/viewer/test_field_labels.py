@@ -163,7 +163,7 @@ def test_the_user_is_asked_where_that_is_chosen(viewer, root, browser, monkeypat
         asked.append([layer.name for layer in layers])
         return answers.pop(0)
 
-    monkeypatch.setattr(window_services, "settle", settle)
+    monkeypatch.setattr(window_services, "resolve_unsaved", settle)
     layer = add_labels(viewer)
     paint(layer, 1)
     browser.show_field("B/1")

@@ -38,7 +38,7 @@ def shown(monkeypatch):
     """Catch what the user is told."""
     notification_manager.records.clear()
     messages = []
-    monkeypatch.setattr(reader, "show", messages.extend)
+    monkeypatch.setattr(reader, "show_left_out", messages.extend)
     return messages
 
 

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def messages(monkeypatch):
     told = []
-    monkeypatch.setattr(reader, "show", told.extend)
+    monkeypatch.setattr(reader, "show_left_out", told.extend)
     return told
 
 

@@ -38,7 +38,7 @@ def told(monkeypatch):
     def show(texts, result=""):
         messages.extend(texts)
 
-    monkeypatch.setattr(window_services, "show", show)
+    monkeypatch.setattr(window_services, "show_messages", show)
     return messages
 
 

@@ -34,7 +34,7 @@ SHEAR = [[1, 0.5, 9], [0, 2, 8]]
 @pytest.fixture
 def messages(monkeypatch):
     told = []
-    monkeypatch.setattr(reader, "show", told.extend)
+    monkeypatch.setattr(reader, "show_left_out", told.extend)
     return told
 
 
