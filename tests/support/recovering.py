@@ -28,19 +28,19 @@ class User:
         self.answer = window_services.LATER
         self.asked = []
 
-    def welcome(self, viewer, layer):
+    def watch_labels(self, viewer, layer):
         pass
 
     def can_ask(self, viewer):
         return True
 
-    def settle(self, viewer, layers):
+    def resolve_unsaved(self, viewer, layers):
         for layer in layers:
             if getattr(layer, "saver", None) is not None and layer.unsaved:
                 layer.saver.keep()
         return True
 
-    def watch(self, saver):
+    def watch_save(self, saver):
         pass
 
     def name_taken(self, layer, error):
