@@ -463,7 +463,9 @@ def test_at_the_border_nothing_happens(viewer, tmp_path, monkeypatch):
     browser = browse(viewer, root)
     browser.show_field("A/2")
     settled = []
-    monkeypatch.setattr(window_services, "resolve_unsaved", lambda *_: settled.append(1) or True)
+    monkeypatch.setattr(
+        window_services, "resolve_unsaved", lambda *_: settled.append(1) or True
+    )
     browser.step_well(0, 1)
     assert browser.position == Position("A/2", "0", 0)
     assert not settled

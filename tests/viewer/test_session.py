@@ -162,7 +162,9 @@ def test_many_broken_chunks_make_few_messages(monkeypatch):
 
 def test_a_broken_well_is_told_with_one_advice(monkeypatch):
     shown = []
-    monkeypatch.setattr(window_services, "show_messages", lambda found, _: shown.extend(found))
+    monkeypatch.setattr(
+        window_services, "show_messages", lambda found, _: shown.extend(found)
+    )
     text = "A/1/zarr.json is not valid JSON."
     reason = CorruptDataError(text, remedy="Restore it from a copy.")
     ErrorReport()(ChunkError("a.zarr", "A/1", reason))

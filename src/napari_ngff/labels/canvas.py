@@ -1,9 +1,9 @@
-"""Edits over a read-only pyramid: an editable pyramid of any size.
+"""An editable pyramid of any size: edits over a read-only pyramid.
 
-Nothing is rasterised but the chunks that are looked at, at the level they are looked
-at. Memory: the log of edits (some hundred bytes for each move of the brush) and at most
-`budget` bytes of rasterised chunks with their undo records, which are made again from
-the log when they are needed. No edit is ever dropped.
+Only chunks that are displayed are rasterised, at the displayed level. Memory: the log
+of edits (some hundred bytes per move of the brush) and at most `budget` bytes of
+rasterised chunks with their undo records, which are made again from the log when they
+are needed. No edit is ever dropped.
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ BUDGET = 64 << 20
 """Bytes of rasterised chunks and undo records that a canvas keeps."""
 
 NOTED = 32
-"""So many of the last steps are undone at once in what is on the screen; older ones
-by rasterising it anew."""
+"""Number of last steps that are undone from records; older ones rasterise again."""
 
 
 MOST_CHUNKS = 4096
-"""So many chunks of a level are rasterised in advance."""
+"""Number of chunks of a level that are rasterised in advance."""
 
 LOOKED_AT = 1 << 26
-"""A coarsest level of more voxels is not read to find its largest value."""
+"""Voxels of the coarsest level up to which it is read to find its largest value."""
 
 
 class Canvas:
@@ -70,6 +69,7 @@ class Canvas:
     def __init__(self, sources: Sequence[ArraySource], budget: int = BUDGET) -> None:
         first = sources[0]
         self.shape = tuple(first.shape)
+        # Some programs store labels as true and false, which hold no second label.
         self.dtype = np.dtype("u1") if first.dtype.kind == "b" else first.dtype
         self.log = EditLog(len(self.shape))
         self.version = 0
@@ -112,7 +112,7 @@ class Canvas:
         return twin
 
     def _in_file(self) -> tuple[list[ArraySource], tuple[Edit, ...]]:
-        """Give what `show_saved` was told, as long as it holds."""
+        """Return the arguments of the last `show_saved`, as far as they still hold."""
         saved = [level.saved for level in self.levels[1:] if level.saved is not None]
         return saved, self.edits[: self._settled]
 
@@ -123,7 +123,7 @@ class Canvas:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """The edits that hold, in order."""
+        """The edits that are not undone, in order."""
         with self.lock:
             return tuple(self.log.edits[: self.log.end])
 
@@ -134,7 +134,7 @@ class Canvas:
             return sum(patch.nbytes for patch in self._patches.values())
 
     def add_edit(self, edit: Edit) -> None:
-        """Append an edit; those that were undone are gone.
+        """Append an edit; undone edits are dropped.
 
         Raises
         ------
@@ -163,6 +163,7 @@ class Canvas:
         for label in {edit.label for edit in edits}:
             self._check_label(label)
         with self.lock:
+            # A worker has made this log already; thousands of edits would block here.
             if drawn is not None and not self.log.edits:
                 self.log = drawn.log.copy()
             else:
@@ -189,7 +190,7 @@ class Canvas:
         return twin
 
     def rasterise_level(self, number: int) -> None:
-        """Rasterise the edits of a level, as far as the budget goes."""
+        """Rasterise the edits of a level until half of the budget is used."""
         level = self.levels[number]
         whole = whole_box(level.shape)
         chunks: dict[Chunk, None] = {}
@@ -199,6 +200,7 @@ class Canvas:
                 touched = level.chunks_in(region)
                 chunks.update(dict.fromkeys(itertools.islice(touched, MOST_CHUNKS)))
         for chunk in itertools.islice(chunks, MOST_CHUNKS):
+            # The other half is for chunks that are displayed meanwhile.
             if self._taken > self._budget // 2:
                 return
             self.rasterise_chunk(number, chunk)
@@ -210,6 +212,7 @@ class Canvas:
         """
         with drawn.lock:
             edits, patches = drawn.edits, dict(drawn._patches)
+            # Handed over, not shared: two canvases must not revert the same patch.
             drawn._patches.clear()
             drawn._taken = 0
         end = len(edits)
@@ -245,13 +248,14 @@ class Canvas:
             for key, patch in list(self._patches.items()):
                 if patch.end == before:
                     patch.end = after
+                # It saw only some of the edits that are now joined to one.
                 elif not patch.revert_to(after - len(edits)):
                     del self._patches[key]
             self._count_saved()
         return edits
 
     def undo(self) -> list[Edit]:
-        """Take the last step back; return its edits in their order."""
+        """Undo the last step; return its edits in their order."""
         with self.lock:
             self.close_step()
             moved = self.log.undo()
@@ -262,7 +266,7 @@ class Canvas:
         return moved
 
     def redo(self) -> list[Edit]:
-        """Do the step again that was taken back last; return its edits."""
+        """Redo the step that was undone last; return its edits."""
         with self.lock:
             moved = self.log.redo()
             self._count_saved()
@@ -276,7 +280,7 @@ class Canvas:
         self._taken = self.nbytes
 
     def highest_known(self) -> int:
-        """Largest value that was painted, read, or stands in the coarsest level.
+        """Return the largest value painted, read, or stored in the coarsest level.
 
         The coarsest level is read once, if it is small; the finer ones are not.
         """
@@ -286,7 +290,7 @@ class Canvas:
         return self.highest
 
     def change_dtype(self, dtype: np.dtype[Any]) -> None:
-        """Show all levels in another type of integers."""
+        """Show all levels in another integer type."""
         with self.lock:
             if dtype != self.dtype:
                 self.dtype = np.dtype(dtype)
@@ -316,7 +320,7 @@ class Canvas:
             self._count_saved()
 
     def _count_saved(self) -> None:
-        """Find out how many of the edits are in the coarser levels of the file."""
+        """Count the edits that are in the coarser levels of the file."""
         end = len(self._saved)
         # An edit stands at its place in the log for as long as those before it do.
         held = 0 < end <= self.log.end and self.log.edits[end - 1] is self._saved[-1]
@@ -331,11 +335,11 @@ class Canvas:
         self.reversals += 1
 
     def saved_count(self, level: CanvasLevel) -> int:
-        """Tell how many of the edits stand in what is read below them at a level."""
+        """Return the number of edits that the source of a level contains already."""
         return self._settled if level.saved is not None else 0
 
     def reread_sources(self) -> None:
-        """Show what is below the edits anew, after it was changed."""
+        """Show the sources again after they were changed."""
         with self.lock:
             self._saved, self._settled = (), 0
             self._patches.clear()
@@ -350,6 +354,7 @@ class Canvas:
             if self._fill_covered(number, chunk, inside, out[part]):
                 continue
             settled = None
+            # A save that ends meanwhile changes what belongs below the edits.
             while settled != self.saved_count(level):
                 settled = self.saved_count(level)
                 # Without the lock: a slow store must not hold up the brush.
@@ -392,7 +397,7 @@ class Canvas:
         )
 
     def _fill_covered(self, number: int, chunk: Chunk, inside: Any, out: Any) -> bool:
-        """Fill in a part of a chunk if the edits are known to cover all of it."""
+        """Fill in a part of a chunk unread, if the edits cover all of it."""
         with self.lock:
             patch = self._patches.get((number, chunk))
             if patch is None or not patch.is_full or patch.end != self.log.end:
@@ -406,7 +411,7 @@ class Canvas:
                 np.copyto(out, patch.values[inside], where=patch.mask[inside])
 
     def rasterise_chunk(self, number: int, chunk: Chunk) -> ChunkPatch | None:
-        """Rasterise the edits of a chunk; None where there are none."""
+        """Rasterise the edits of a chunk; None if there are none."""
         key = number, chunk
         level = self.levels[number]
         with self.lock:
@@ -438,12 +443,12 @@ class Canvas:
             return patch if patch is not None and patch.values is not None else None
 
     def _first_undoable(self) -> int:
-        """Index of the first edit of the steps that are undone at once."""
+        """Return the first edit of the steps that can be undone from records."""
         done = bisect_left(self.log.starts, self.log.end)
         return self.log.starts[max(0, done - NOTED)] if done else 0
 
     def _trim_patches(self, keep: tuple[int, Chunk]) -> None:
-        """Keep to the budget: records go first, then the chunks least used."""
+        """Keep to the budget: drop undo records first, then the chunks least used."""
         if self._taken <= self._budget:
             return
         for patch in self._patches.values():
@@ -454,7 +459,7 @@ class Canvas:
             self._taken -= patch.nbytes
 
     def dirty_chunks(self, number: int = 0) -> Iterator[Chunk]:
-        """List the chunks of a level that the edits may have changed.
+        """Iterate over the chunks of a level that the edits may have changed.
 
         Exact but for edits that ask, and for edits that cancel each other.
         """
@@ -498,7 +503,7 @@ def _rebuild_canvas(
 
 
 def _part_box(inside: Any, box: Box) -> Box:
-    """Turn a part of a chunk back into a rectangle of its level."""
+    """Convert slices of a chunk to a box of its level."""
     return tuple(
         (part.start + start, part.stop + start)
         for part, (start, _) in zip(inside, box, strict=True)

@@ -1,4 +1,4 @@
-"""The edits of one chunk of one level, rasterised: values, and where they hold."""
+"""The rasterised edits of one chunk of one level: values, and a mask of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ChunkPatch"]
 
 
 class ChunkPatch:
-    """What the edits up to `end` make of a chunk.
+    """The labels that the edits up to `end` paint in a chunk.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class ChunkPatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether no voxel below shows."""
+        """Whether the edits cover the whole chunk."""
         return self.mask is not None and 0 in self.mask.strides
 
     def apply_edit(

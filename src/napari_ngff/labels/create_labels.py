@@ -1,4 +1,4 @@
-"""A new label image beside its image, of OME-Zarr 0.4, 0.5 or 0.6.
+"""Creates a label image for an image of OME-Zarr 0.4, 0.5 or 0.6.
 
 The arrays come first, then what is painted, then the metadata of the group, and last
 its entry in the list of labels: until then no reader knows of it. Up to 0.3 a file
@@ -52,7 +52,7 @@ transformations say, which is not true of the block's first voxel."""
 
 @dataclass(frozen=True, slots=True)
 class NewLabels:
-    """A label image whose arrays are there and whose group is not.
+    """A label image whose arrays exist and whose group does not.
 
     In an archive nothing is written before `register` and a commit of the transaction.
 
@@ -202,10 +202,11 @@ def documents_of(home: LabelLocation, name: str, multiscale: Multiscale) -> list
 def _plan_levels(
     pyramid: Pyramid, name: str, first: int
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], Multiscale]:
-    """Decide shapes, chunks and transformations of all levels."""
+    """Plan shapes, chunks and transformations of all levels."""
     multiscale = pyramid.multiscale
     kept = [i for i in range(len(multiscale.axes)) if i != multiscale.channel_axis]
     shapes = [tuple(level.shape[i] for i in kept) for level in pyramid.levels]
+    # "MUST have the same number of entries (scale levels) as the original image".
     while len(shapes) < first + len(pyramid.levels):
         last = shapes[-1]
         shapes.append((*last[:-2], -(-last[-2] // 2), -(-last[-1] // 2)))
@@ -226,6 +227,7 @@ def _plan_levels(
     ]
     whole = np.array([multiscale.levels[0].scale[i] for i in kept])
     corner = np.array([multiscale.levels[0].translation[i] for i in kept])
+    # A voxel of a coarser level is in the middle of the voxels that it stands for.
     scale, translation = whole * larger, corner + (larger - 1) / 2 * whole
     factors = np.ones(len(kept))
     made = [_place_level(0, scale, translation, factors)]
@@ -262,7 +264,7 @@ def level_factors(pyramid: Pyramid, number: int) -> np.ndarray[Any, Any]:
 
 
 def _place_level(number: int, scale: Any, translation: Any, factors: Any) -> Level:
-    """Place a level so that its voxels lie in the middle of what they stand for."""
+    """Place a level so that its voxels are in the middle of their blocks."""
     first_centre = translation + (factors - 1) / 2 * scale
     return Level(
         str(number), tuple((scale * factors).tolist()), tuple(first_centre.tolist())
@@ -288,14 +290,14 @@ def put_group(
 
 
 def state_version(attributes: JSON, home: LabelLocation) -> JSON:
-    """State the version as the home does: it must be the same in a hierarchy."""
+    """State the version of the hierarchy, which must be the same everywhere in it."""
     if "ome" in attributes:
         attributes["ome"]["version"] = home.stated
     return attributes
 
 
 def add_to_list(transaction: Transaction, home: LabelLocation, name: str) -> None:
-    """Append a name to the list of labels; whatever else stands there stays.
+    """Append a name to the list of labels; everything else in it stays.
 
     Where there is no list, label images that are there are shown all the same: they
     are entered, too.

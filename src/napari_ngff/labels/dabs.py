@@ -91,7 +91,7 @@ def reached_mask(dab: Dab, square: float, exact: bool) -> NDArray[np.bool_]:
 
 
 def fills_box(dab: Dab, square: float) -> bool:
-    """Tell whether a dab reaches all of its box: its farthest corner."""
+    """Whether a dab reaches all of its box, that is, its farthest corner."""
     return bool(sum(along.max() for along in dab) <= square)
 
 
@@ -111,6 +111,7 @@ def crescent_boxes(dab: Dab, before: Dab, square: float) -> list[Box]:
         Start and stop per axis, counted in the box: one for each band across its
         longest axis. No two overlap.
     """
+    # Bands across the longest axis: one box around a whole crescent is mostly empty.
     longest = int(np.argmax([len(along) for along in dab]))
     starts = np.arange(0, len(dab[longest]), BAND)
     stops = np.append(starts[1:], len(dab[longest]))

@@ -79,7 +79,7 @@ class Edit:
 
     @property
     def depends_on_labels(self) -> bool:
-        """Whether it depends on what is there."""
+        """Whether the result depends on the labels below."""
         return self.source is not None or bool(self.spared)
 
     def replaced_mask(self, there: np.ndarray[Any, Any]) -> Any:
@@ -198,7 +198,7 @@ class EditLog:
     starts
         Index of the first edit of each step.
     end
-        How many edits hold.
+        Number of edits that are not undone.
     """
 
     def __init__(self, ndim: int) -> None:
@@ -244,7 +244,7 @@ class EditLog:
         return joined
 
     def add_edit(self, edit: Edit) -> None:
-        """Append an edit; those that were undone are gone."""
+        """Append an edit; undone edits are dropped."""
         del self.edits[self.end :]
         del self.starts[bisect_left(self.starts, self.end) :]
         if self._open is None or self._open == self.end:
@@ -265,7 +265,7 @@ class EditLog:
         return self.starts[bisect_right(self.starts, index) - 1]
 
     def undo(self) -> list[Edit]:
-        """Take the last step back; return its edits."""
+        """Undo the last step; return its edits."""
         self.close_step()
         if not self.end:
             return []
@@ -275,7 +275,7 @@ class EditLog:
         return moved
 
     def redo(self) -> list[Edit]:
-        """Do the next step again; return its edits."""
+        """Redo the next step; return its edits."""
         self.close_step()
         if self.end == len(self.edits):
             return []
@@ -300,7 +300,7 @@ class EditLog:
 
 
 def join_edits(edits: Sequence[Edit]) -> list[Edit]:
-    """Make one edit of those that follow each other as one stroke."""
+    """Join edits that continue one stroke."""
     joined: list[Edit] = []
     for edit in edits:
         stroke = _join_strokes(joined[-1], edit) if joined else None
@@ -322,10 +322,12 @@ def _join_strokes(first: Edit, second: Edit) -> Stroke | None:
 def dump_edit(edit: Edit) -> dict[str, Any]:
     """Write an edit as what `json` takes."""
     shape = edit.shape
+    # The names of these classes are part of the file format of journals.
     described: dict[str, Any] = {"kind": type(shape).__name__.lower()}
     if isinstance(shape, Raster):
         described |= shape.dump()
     elif isinstance(shape, Mask):
+        # Level 1: a mask of a large object is written while the user paints on.
         packed = zlib.compress(shape.runs.astype("<i8").tobytes(), 1)
         described["runs"] = base64.b64encode(packed).decode()
     else:

@@ -1,4 +1,4 @@
-"""How far the annotation of each field is: a small file of ours beside the plate.
+"""The annotation state of each field, in a small JSON file beside the plate.
 
 ``NAME.annotation.json`` next to the plate's folder, so that it goes where the plate
 goes, and no metadata of anybody is touched; in the user's data where that folder
@@ -162,6 +162,7 @@ def _path_of(node: Node) -> str:
     if address is not None and not is_url(root):
         folder = os.path.dirname(beside)
         with suppress(OSError):
+            # An existing file counts even where it can only be read.
             if os.path.exists(beside) or os.access(folder, os.W_OK):
                 return beside
     home = user_data_path("napari-ngff", appauthor=False) / "annotation"

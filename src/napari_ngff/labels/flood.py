@@ -1,4 +1,4 @@
-"""The connected region of one label around a voxel, chunk by chunk."""
+"""Finds the connected region of one label around a voxel, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ class _FloodRegions:
             self.left -= int(np.prod(box_shape(box)))
             same = self.level.read(box) == self.value
             numbers, count = ndimage.label(same)
+            # scipy gives 32 bits per voxel; most chunks have fewer than 256 regions.
             self.regions[chunk] = numbers.astype(np.min_scalar_type(count))
         return self.regions[chunk]
 

@@ -123,6 +123,7 @@ class Journal:
         self._repeats_saved = False
         self._awaits_edits = folder is not None
         self._version = 0
+        # Held as long as the journal is in use; other processes recover only free ones.
         self._lock: IO[bytes] | None = None
         self._file: AppendLog | None = None
         self._open = contextlib.ExitStack()
@@ -183,6 +184,7 @@ class Journal:
             if self._closed or (edits is written and not (named and self._file)):
                 return
             same = count_common(written, edits)
+            # The canvas does not have the recovered edits yet: they are not undone.
             if self._awaits_edits and same < len(written):
                 return
             self._awaits_edits = False
@@ -191,6 +193,7 @@ class Journal:
                 return
             self._open_file()
             records: list[dict[str, Any]] = []
+            # Undone edits are cut off by one record, however many they are.
             if same < len(written):
                 records.append({"end": same})
             records += [{"edit": dump_edit(edit)} for edit in edits[same:]]

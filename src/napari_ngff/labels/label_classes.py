@@ -1,4 +1,4 @@
-"""Named classes of labels, kept in the label image's own colours and properties.
+"""Named classes of labels, stored in the colours and properties of the label image.
 
 In ``image-label.properties`` an entry that has the key `NAME` is a class; its other
 keys are those of `KEYS`, each left out where it says nothing. A plain "class" is often
@@ -57,7 +57,7 @@ blindness can tell apart: the eight of Okabe and Ito (2008) without black; pale 
 the wine of Tol (2021)."""
 
 MOST = 255
-"""Where more labels have such a name, they are objects, and no classes."""
+"""If more labels have the key `NAME`, they are objects, not classes."""
 
 FORMAT = "napari-ngff-classes"
 """Names the files of `dump_classes`."""
@@ -86,7 +86,7 @@ class LabelClass:
 
 
 def free_color(classes: Sequence[LabelClass]) -> tuple[int, int, int, int]:
-    """Propose the colour of the palette that is least used."""
+    """Propose the least used colour of the palette."""
     used = [label_class.color for label_class in classes]
     return min(PALETTE, key=used.count)
 
@@ -105,7 +105,7 @@ def color_of_new(
 def with_classes_in_use(
     own: Sequence[LabelClass], in_use: Sequence[LabelClass]
 ) -> tuple[LabelClass, ...]:
-    """Add classes of other labels to those that labels have of their own.
+    """Add the classes in use to the classes of a label image.
 
     A class of a name that is there is not added. One whose label means another class
     here gets a free label.
@@ -154,7 +154,7 @@ def classes_of(info: LabelInfo) -> tuple[LabelClass, ...]:
 
 
 def with_classes(info: LabelInfo, classes: Sequence[LabelClass]) -> LabelInfo:
-    """State classes in place of those that are there; all else stays.
+    """Replace the classes of a label image; everything else stays.
 
     A label that is no class any more keeps its other properties, not its colour.
     """

@@ -1,4 +1,4 @@
-"""Objects of a label image, one id each: which there are, and how to part them."""
+"""Lists the objects of a label image, one id each, and splits them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def split_object(
     axes: Sequence[int],
     weights: Sequence[float],
 ) -> list[Indices]:
-    """Cut the object at some seeds into one part for each, where it is narrowest.
+    """Split an object where it is narrowest, into one part for each seed.
 
     By watershed on the distance from the object's border (Vincent and Soille 1991).
 
@@ -72,6 +72,7 @@ def split_object(
         Where seeds lie in different objects, or in the same voxel, or the object is
         too large to be read.
     """
+    # Importing scikit-image takes longer than most splits.
     from skimage.segmentation import watershed
 
     runs = flood_region(level, seeds[0], axes)

@@ -266,6 +266,7 @@ class LabelWriter:
         edits, idle = self.canvas.edits, not self.has_unsaved
         if self.journal is not None:
             self.journal.note_saving(edits, self.transaction.token)
+        # Before any block: the old array cannot hold one of the new type.
         if self.canvas.dtype != self.arrays[0].dtype:
             self._retype_arrays(self.canvas.dtype)
         snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)
@@ -283,6 +284,7 @@ class LabelWriter:
             self._save_pass(snapshot, state).write_levels()
         except OSError:
             with suppress(OSError):
+                # A folder keeps what was written; half an archive would cost a copy of it.
                 if not self.transaction.saves_together:
                     self._commit_save(state)
             raise

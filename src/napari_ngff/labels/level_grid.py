@@ -1,4 +1,4 @@
-"""How the voxels of a level lie on those of level 0, in whole numbers.
+"""Relates the voxels of a level to those of level 0, in whole numbers.
 
 napari takes the ratio of two shapes as the factor between them, whole or not; so a
 level always covers level 0 exactly, and each voxel of level 0 belongs to one *block*:

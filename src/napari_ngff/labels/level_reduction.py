@@ -1,4 +1,4 @@
-"""Coarser levels of label ids: each id is one of those that it stands for.
+"""Reduces label ids to coarser levels; each id is one of those in its block.
 
 *nearest* takes one voxel of each block, as a rule the first, ``fine[::f]``; *mode* the
 id that most voxels of the block have, of several the smallest. A block follows from the

@@ -1,4 +1,4 @@
-"""Labels for other programs: outlines as GeoJSON, bounding boxes as a table."""
+"""Exports labels for other programs: outlines as GeoJSON, boxes as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outlines of labels along the edges of their voxels: exact polygons, with holes."""
+"""Outlines labels along the edges of their voxels, as exact polygons with holes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _rings(mask: npt.NDArray[np.bool_]) -> list[Ring]:
 
 
 def _join_edges(starts: Ring, stops: Ring, width: int) -> list[Ring]:
-    """Join edges to rings, and drop corners that are none."""
+    """Join edges to rings without corners on straight lines."""
     following: dict[int, list[int]] = {}
     keys = (starts[:, 0] * width + starts[:, 1]).tolist()
     ends = (stops[:, 0] * width + stops[:, 1]).tolist()

@@ -1,4 +1,4 @@
-"""A picture of labels as the shape of an edit: what another program has made."""
+"""A label array as the shape of an edit, such as the result of another plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets of voxels as runs along the last axis: small, and exact at every level.
+"""Sets of voxels as runs along the last axis, which are small and exact.
 
 A table of runs has the axes (run, column), sorted by columns: the index along each
 axis but the last, then start and stop along the last.

@@ -1,4 +1,4 @@
-"""A label image copied into another hierarchy, object by object where it can be.
+"""Copies a label image into another hierarchy, if possible object by object.
 
 Memory, for each thread: a stored object, or a decoded chunk three times where the zarr
 format changes and where copies are compared; what the process keeps of decoded chunks

@@ -1,4 +1,4 @@
-"""Where the label images of an image are: in its hierarchy, or in one of their own."""
+"""The group of the label images of an image, in its hierarchy or in a sidecar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place of a new label image: free, or of one that it replaces."""
+"""Claims the name of a new label image, which is free or is to be replaced."""
 
 from __future__ import annotations
 

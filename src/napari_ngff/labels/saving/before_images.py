@@ -1,4 +1,4 @@
-"""What stood in a file before edits were saved into it.
+"""The blocks of a file as they were before edits were saved into it.
 
 A canvas shows its edits over the pyramid *as it was opened*, also when they are in the
 file by now: so every step can be undone, and saving always computes a block anew from
@@ -70,7 +70,7 @@ class _BlockRecord:
 
 
 class BeforeImages:
-    """Blocks that were overwritten, compressed in a file that only grows.
+    """Overwritten blocks, compressed in a file that only grows.
 
     A block is kept as its file held it where that was compressed: it is neither decoded
     nor encoded for this. Safe to use from several threads. In memory there are some 300
@@ -389,7 +389,7 @@ def file_array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:
 
 
 def on_error_of(source: Any) -> OnError | None:
-    """Find who is told of chunks of a level of a canvas that cannot be read."""
+    """Return the handler for unreadable chunks of a level of a canvas."""
     while isinstance(source, ArrayWindow | OriginalLevel):
         source = source.source
     return source.on_error if isinstance(source, LevelSource) else None

@@ -1,4 +1,4 @@
-"""How many blocks of a file are waiting for a save."""
+"""Counts the blocks of a file that the next save changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST", "ChangedBlocks"]
 
 MOST = 10_000
-"""So many blocks are counted; more are not told apart."""
+"""Number of blocks up to which they are counted."""
 
 Cell = tuple[int, ...]
 

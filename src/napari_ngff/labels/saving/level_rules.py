@@ -1,4 +1,4 @@
-"""By which rule the coarser levels of a label image were made.
+"""Finds the rule by which the coarser levels of a label image were made.
 
 Programs take the first voxel of a block, another one, or the most frequent id, and
 seldom state which. What is saved has to follow the rule of the file: else the whole

@@ -1,4 +1,4 @@
-"""Parts of coarser levels, made from blocks while these are at hand.
+"""Parts of coarser levels, reduced from blocks while these are in memory.
 
 What was just written need not be read again for the next level. Where room gets scarce
 parts are compressed, and where there is none left the rest is read.

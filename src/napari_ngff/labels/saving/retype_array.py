@@ -1,4 +1,4 @@
-"""Makes room in a file for labels that its type of integers does not hold."""
+"""Changes the integer type of arrays, for labels that the old type cannot hold."""
 
 from __future__ import annotations
 

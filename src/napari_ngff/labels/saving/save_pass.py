@@ -118,7 +118,7 @@ class LabelFiles:
 
 @dataclass(slots=True)
 class SavePass:
-    """See the module.
+    """Writes the dirty cells of all levels; see the module.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class SavePass:
         self._reductions = ReductionCache([rule.reduction for rule in self.files.rules])
 
     def write_levels(self) -> None:
-        """Write what there is, level by level, as long as nobody cancels."""
+        """Write dirty cells level by level until the end or a cancel."""
         self._write_finest()
         for number in range(1, len(self.files.arrays)):
             if self.state.check_cancel():

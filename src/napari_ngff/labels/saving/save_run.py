@@ -1,4 +1,4 @@
-"""How a save goes on, and what it did."""
+"""The progress of one save, and its outcome."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ class SaveRun:
     done: dict[int, int] = field(default_factory=dict)
 
     def check_cancel(self) -> bool:
-        """Whether it shall not be stopped."""
+        """Return False if the save is to stop."""
         if not self.cancelled and self.cancel is not None and self.cancel():
             self.cancelled = True
         return not self.cancelled
 
     def report_object(self, level: int, total: int) -> None:
-        """Tell that one more object of a level is done."""
+        """Report that one more object of a level is done."""
         self.done[level] = self.done.get(level, 0) + 1
         if self.progress is not None:
             self.progress(level, self.done[level], total)
@@ -84,7 +84,7 @@ class SaveRun:
     def make_outcome(
         self, problems: tuple[Problem, ...], idle: bool = False
     ) -> SaveOutcome:
-        """Say what was done."""
+        """Make the outcome of the save."""
         return SaveOutcome(
             self.blocks,
             self.objects,
@@ -101,7 +101,7 @@ class SaveRun:
         self.conflict |= isinstance(error, ConflictError)
 
     def report_archive(self, done: int, total: int) -> bool:
-        """Tell how far the archive is written; return whether to go on."""
+        """Report progress of the archive; return False if the save is to stop."""
         if self.progress is not None:
             self.progress(ARCHIVE, done, total)
         return self.check_cancel()

@@ -1,4 +1,4 @@
-"""Edits as they were at one moment, applied to blocks of a file."""
+"""The edits of one moment, applied to blocks of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a label image is valid after it was written: its metadata, no pixels."""
+"""Validates the metadata of a label image after it was written."""
 
 from __future__ import annotations
 
