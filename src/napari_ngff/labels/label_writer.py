@@ -284,7 +284,7 @@ class LabelWriter:
             self._save_pass(snapshot, state).write_levels()
         except OSError:
             with suppress(OSError):
-                # A folder keeps what was written; half an archive would cost a copy of it.
+                # A folder keeps what was written; half an archive would cost a copy.
                 if not self.transaction.saves_together:
                     self._commit_save(state)
             raise
