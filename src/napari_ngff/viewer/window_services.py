@@ -245,7 +245,7 @@ def resolve_unsaved(viewer: ViewerModel, layers: Iterable[Any]) -> bool:
     for layer in layers:
         saver = getattr(layer, "saver", None)
         if saver is not None and layer.unsaved:
-            saver.keep()
+            saver.keep_journal()
     return True
 
 

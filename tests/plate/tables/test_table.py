@@ -47,7 +47,7 @@ def test_wells_are_found_by_any_spelling():
     assert len(found) == 3
     assert found.columns == ("dose",)
     wells = ["A/1", "A/2", "B/03"]
-    assert found.values(wells, "dose", "mean") == {
+    assert found.value_by_well(wells, "dose", "mean") == {
         "A/1": 2.0,
         "A/2": None,
         "B/03": 1.0,
@@ -58,12 +58,12 @@ def test_rows_and_columns_make_wells():
     letters = table(row=["A", "B"], Column=[1.0, 3.0], dose=[1, 2])
     assert letters.wells_of(["A/1", "B/3"]) == {"A/1": "A/1", "B/3": "B/3"}
     numbers = table(Row=[1, 2], Col=["01", "03"], dose=[1, 2])
-    assert numbers.values(["A/1", "B/3"], "dose", "sum") == {"A/1": 1, "B/3": 2}
+    assert numbers.value_by_well(["A/1", "B/3"], "dose", "sum") == {"A/1": 1, "B/3": 2}
 
 
 def test_a_plate_whose_rows_are_numbers():
     found = table(row=[1, 2], column=[1, 1], dose=[1, 2])
-    assert found.values(["1/1", "2/1"], "dose", "max") == {"1/1": 1, "2/1": 2}
+    assert found.value_by_well(["1/1", "2/1"], "dose", "max") == {"1/1": 1, "2/1": 2}
 
 
 def test_missing_columns_are_named():
@@ -85,7 +85,7 @@ def test_fields_and_labels():
 def test_labels_that_are_words_are_values():
     found = table(well=["A1", "A2"], Label=["control", "treated"], dose=[1, 2])
     assert found.columns == ("Label", "dose")
-    kept = found.where(parse_conditions("label = treated", found.columns))
+    kept = found.rows_where(parse_conditions("label = treated", found.columns))
     assert kept.frame["well"].tolist() == ["A/2"]
     lower = table(well=["A1", "A2"], label=["control", None])
     assert lower.columns == ("label (text)",)
@@ -125,7 +125,7 @@ def test_true_and_false_are_numbers(hits):
     assert found.by_well("hit", "median") == {"A/1": 0.5, "B/1": 1, **missing}
     assert found.by_well("hit", "count")["C/1"] == (hits[3] is not None)
     for text in ("hit = true", "hit=1", "hit > 0", "hit != no", "hit contains tru"):
-        kept = found.where(parse_conditions(text, found.columns))
+        kept = found.rows_where(parse_conditions(text, found.columns))
         assert kept.frame["well"].tolist() == ["A/1", "B/1"], text
 
 
@@ -136,7 +136,7 @@ def test_whole_numbers_are_compared_exactly(kind):
     wanted = {"=": "2", "!=": "13", "<": "1", "<=": "12", ">": "3", ">=": "23"}
     for operator, wells in wanted.items():
         conditions = parse_conditions(f"day {operator} 20261122", found.columns)
-        kept = found.where(conditions).frame["well"]
+        kept = found.rows_where(conditions).frame["well"]
         assert "".join(well[-1] for well in kept) == wells, operator
 
 
@@ -144,7 +144,7 @@ def test_large_ids_are_compared_exactly():
     found = table(
         well=["A1"] * 2, label=np.array([2**63 + 5, 2**63 + 6], "u8"), n=[1, 2]
     )
-    kept = found.where(parse_conditions(f"label = {2**63 + 5}", ["label"]))
+    kept = found.rows_where(parse_conditions(f"label = {2**63 + 5}", ["label"]))
     assert kept.frame["n"].tolist() == [1]
 
 
@@ -172,7 +172,9 @@ def test_dates_have_an_order(test, wells, zone, fraction):
     days = [f"{day}{fraction if day.count(':') == 2 else ''}{zone}" for day in days]
     days.append("2027-01-01" if not zone else f"2027-01-01T00:00{zone}")
     found = table(well=["A1", "A2", "A3", "A4", "A5"], day=[*days, None])
-    kept = found.where(parse_conditions(f"day {test}", found.columns)).frame["well"]
+    kept = found.rows_where(parse_conditions(f"day {test}", found.columns)).frame[
+        "well"
+    ]
     assert "".join(well[-1] for well in kept) == wells
 
 
@@ -195,7 +197,7 @@ def test_days_of_files(tmp_path):
 def test_infinity_is_beyond_all_numbers():
     found = table(well=["A1", "A2", "A3"], x=[1.5, np.inf, -np.inf])
     for text, wells in {"x = inf": ["A/2"], "x < 2.5": ["A/1", "A/3"]}.items():
-        kept = found.where(parse_conditions(text, found.columns))
+        kept = found.rows_where(parse_conditions(text, found.columns))
         assert kept.frame["well"].tolist() == wells
 
 
@@ -254,14 +256,18 @@ def test_conditions(text, rows):
 def test_wrong_conditions_say_why(text, message):
     found = table(well=["A1"], area=[1], drug=["x"], day=["2026-11-22"])
     with pytest.raises(ValueError, match=message):
-        found.where(parse_conditions(text, found.columns))
+        found.rows_where(parse_conditions(text, found.columns))
 
 
 def test_missing_text_meets_no_test():
     found = table(well=["A1", "A2", "A3"], drug=["x", None, np.nan])
     for text, count in {"drug = x": 1, "drug != x": 0, "drug != y": 1}.items():
-        assert len(found.where(parse_conditions(text, found.columns))) == count, text
-    assert len(found.where(parse_conditions("drug contains n", found.columns))) == 0
+        assert len(found.rows_where(parse_conditions(text, found.columns))) == count, (
+            text
+        )
+    assert (
+        len(found.rows_where(parse_conditions("drug contains n", found.columns))) == 0
+    )
 
 
 def test_columns_that_differ_in_case_are_both_found():

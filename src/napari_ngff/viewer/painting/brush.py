@@ -90,7 +90,7 @@ def mouse_voxel(layer: Any, event: Any) -> Any:
     )
     if start is None or stop is None:
         return None
-    tile = layer._slicing_state.tile()
+    tile = layer._slicing_state.screen_part()
     if tile is None:
         return None
     # Two samples in each voxel that is shown, however large it is.
@@ -104,7 +104,7 @@ def mouse_voxel(layer: Any, event: Any) -> Any:
 
 def shown_value(layer: Any, point: Any) -> int:
     """Value of the voxel on the screen that holds one of level 0."""
-    tile = layer._slicing_state.tile()
+    tile = layer._slicing_state.screen_part()
     background = int(layer.colormap.background_value)
     if tile is None:
         return background
@@ -118,7 +118,7 @@ def _is_shown(layer: Any, tile: Any, points: Any) -> Any:
     inside = np.ones(len(points), bool)
     for axis, size in zip(tile.displayed, picture.shape, strict=True):
         at = np.clip(np.round(points[:, axis]), 0, grid.full[axis] - 1).astype(np.int64)
-        at = grid.holder(axis, at) - tile.box[axis][0]
+        at = grid.holder_index(axis, at) - tile.box[axis][0]
         inside &= (at >= 0) & (at < size)
         index.append(np.clip(at, 0, size - 1))
     return np.where(inside, picture[tuple(index)], layer.colormap.background_value)

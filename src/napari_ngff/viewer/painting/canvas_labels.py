@@ -153,7 +153,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.canvas, self.read_only = canvas, read_only
         self._pending, self._painted_to = [], 0
         self._overlays["polygon"].points = []  # of a polygon that was not finished
-        self._slicing_state.forget()
+        self._slicing_state.forget_slices()
         self._data_raw = self._data = CanvasData(canvas)
         self._cached_labels = None
         self._reset_history()
@@ -268,7 +268,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         region = edit.region_in(level.grid, whole_box(level.shape))
         if region is None or edit.source == edit.label:
             return True
-        tile = self._slicing_state.tile()
+        tile = self._slicing_state.screen_part()
         if tile is None or tile.level is not level or self._pending:
             return False
         if intersect_boxes(region, tile.box) != region:
@@ -307,13 +307,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self._undo_history.extend([edit] for edit in edits)
         self.events.paint(value=list(edits))
         self.check_dirty()
-        tile = self._slicing_state.tile()
+        tile = self._slicing_state.screen_part()
         if tile is not None:
             self._show_anew(tile)
 
     def show_saved(self) -> None:
         """Show coarser levels as the file has them, after a save; see `Canvas`."""
-        tile, coarsest = self._slicing_state.tile(), self.canvas.levels[-1]
+        tile, coarsest = self._slicing_state.screen_part(), self.canvas.levels[-1]
         if tile is not None and tile.level.number:
             self._show_anew(tile)
         elif tile is not None and coarsest.number and coarsest.size <= THUMBNAIL_VOXELS:
@@ -358,9 +358,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def _partial_labels_refresh(self) -> None:
         edits, self._pending = self._pending, []
-        tile = self._slicing_state.tile()
+        tile = self._slicing_state.screen_part()
         if edits and tile is not None:
-            regions = tile.regions(edits, self._painted_last)
+            regions = tile.cut_to_edits(edits, self._painted_last)
             self._patch_regions(tile, regions, self._overlay_edits(self._painted_to))
 
     def _overlay_edits(self, since: int) -> Any:
@@ -375,9 +375,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def _show_again(self, edits: list[Edit]) -> None:
         edits, self._pending = [*self._pending, *edits], []
-        tile = self._slicing_state.tile()
+        tile = self._slicing_state.screen_part()
         if tile is not None:
-            self._patch_regions(tile, tile.regions(edits), self._read_box)
+            self._patch_regions(tile, tile.cut_to_edits(edits), self._read_box)
 
     def catch_up(self, *, again: bool) -> None:
         """Add what was done since the slice that just arrived was asked for.
@@ -387,7 +387,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         again
             Whether something was taken back since.
         """
-        tile = self._slicing_state.tile(arrived=True)
+        tile = self._slicing_state.screen_part(arrived=True)
         if tile is not None:
             self._patch_regions(
                 tile, [tile.box], self._read_box if again else self._overlay_edits(0)
@@ -438,7 +438,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         )
 
     def _refresh_thumbnail(self) -> None:
-        if self._slicing_state.tile() is None:
+        if self._slicing_state.screen_part() is None:
             return
         coarsest = self.canvas.levels[-1]
         if coarsest.size <= THUMBNAIL_VOXELS:

@@ -177,8 +177,8 @@ def _set_features(layer: Labels, frame: Any, joined: list[str]) -> None:
     """Set features; that is no change of the labels that would have to be saved."""
     saver = getattr(layer, "saver", None)
     description = saver.description if saver is not None else None
-    clean = description is not None and not description.changed
+    clean = description is not None and not description.is_changed
     layer.metadata[JOINED] = tuple(joined)
     layer.features = frame
     if description is not None and clean:
-        description.overlook()
+        description.ignore_change()

@@ -59,7 +59,7 @@ class AutoSaver:
             del self._since[layer]
         for layer in unsaved:
             since = self._since.setdefault(layer, now)
-            if now - since >= 60 * minutes and not layer.painting:
+            if now - since >= 60 * minutes and not layer.is_painting:
                 self._since[layer] = now
                 self._save_layer(layer)
 
