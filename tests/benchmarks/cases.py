@@ -22,7 +22,6 @@ from typing import Any
 import annotating
 import editing
 import packing
-
 import plates
 import saving
 

@@ -7,7 +7,7 @@ import numpy as np
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
-from napari_ngff.viewer.painting.painted import as_layer
+from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 
 KILLED = """

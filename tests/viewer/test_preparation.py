@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from plates import write_plate
 
 from napari_ngff import open_node
 from napari_ngff.errors import NodeNotFoundError
@@ -16,7 +17,6 @@ from napari_ngff.viewer.browsing.shown_fields import (
     ShownFields,
     WellStep,
 )
-from plates import write_plate
 
 
 def seen(position=None):

@@ -8,9 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from qtpy.QtCore import QCoreApplication, QEvent, QThreadPool
-
 from patience import PATIENCE
+from qtpy.QtCore import QCoreApplication, QEvent, QThreadPool
 from threads import WorkerWatch
 
 if TYPE_CHECKING:
