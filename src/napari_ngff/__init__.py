@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.reader import read_layers
     from napari_ngff.viewer.saving.sidecars import edit_copy
     from napari_ngff.viewer.session import session_of
-    from napari_ngff.viewer.write_layers import write_layers
+    from napari_ngff.viewer.write_layers import write
 
 __all__ = [
     "AccessError",
@@ -93,7 +93,7 @@ __all__ = [
     "view_in_3d",
     "work_here",
     "work_size",
-    "write_layers",
+    "write",
 ]
 
 __version__ = version("napari-ngff")
@@ -124,7 +124,7 @@ _HOMES = {
     "viewer.reader": ("read_layers",),
     "viewer.saving.sidecars": ("edit_copy",),
     "viewer.session": ("session_of",),
-    "viewer.write_layers": ("write_layers",),
+    "viewer.write_layers": ("write",),
 }
 """Modules of the public names, below ``napari_ngff``."""
 

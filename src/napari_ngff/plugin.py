@@ -99,12 +99,12 @@ def reported_in_window(path: str | Sequence[str], error: Exception) -> bool:
 
 
 def write_layers(path: str, layers: Sequence[LayerData]) -> list[str]:
-    """Write layers for napari, which waits for it; see `viewer.writer.write`."""
+    """Write layers for napari, which waits for it; see `viewer.write_layers.write`."""
     use_workers()
     if "qtpy" not in sys.modules:
-        from napari_ngff.viewer.write_layers import write_layers
+        from napari_ngff.viewer.write_layers import write
 
-        return [str(write_layers(path, layers))]
+        return [str(write(path, layers))]
     from napari.utils.notifications import show_info
 
     from napari_ngff.viewer.notices import shorten_name

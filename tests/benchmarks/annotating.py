@@ -144,12 +144,12 @@ def _bridge(folder: Path, rounds: int) -> Values:
     from napari_ngff.viewer.bridge.work_region import work_here
     from napari_ngff.viewer.painting.new_labels import new_labels
     from napari_ngff.viewer.reader import get_reader
-    from napari_ngff.viewer.write_layers import write_layers
+    from napari_ngff.viewer.write_layers import write
 
     plane = picture(SIDE)
     stack = np.stack([np.roll(plane, 31 * i, 1) for i in range(PLANES)])
     path = folder / "stack.ome.zarr"
-    write_layers(path, [Image(stack).as_layer_data_tuple()])
+    write(path, [Image(stack).as_layer_data_tuple()])
     layer = get_reader(str(path))(str(path))[0]
     viewer = ViewerModel()
     image = layer if isinstance(layer, Image) else Image(layer[0], **layer[1])

@@ -96,11 +96,11 @@ def labels(name: str) -> np.ndarray:
 
 def by_us(folder: Path, name: str, pixels: np.ndarray) -> None:
     """The writer, as napari calls it: to the disk, and renamed when it is there."""
-    from napari_ngff.viewer.write_layers import write_layers
+    from napari_ngff.viewer.write_layers import write
 
     axes = PICTURES[name][0]
     keywords = {"name": "cells", "axis_labels": tuple(axes)}
-    write_layers(folder / "new.zarr", [(pixels, keywords, "labels")], version="0.5")
+    write(folder / "new.zarr", [(pixels, keywords, "labels")], version="0.5")
 
 
 def by_levels(

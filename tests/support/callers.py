@@ -327,12 +327,12 @@ def undo_repair(place):
 
 def write_layers(place):
     """Write layers of napari over what is there."""
-    from napari_ngff.viewer.write_layers import write_layers
+    from napari_ngff.viewer.write_layers import write
 
     pixels = np.arange(48 * 64, dtype="u2").reshape(48, 64)
     labels = (pixels // 500).astype("u1")
     layers = [(pixels, {"name": "cells"}, "image"), (labels, {"name": "a"}, "labels")]
-    write_layers(place.root, layers, overwrite=True, version="0.5")
+    write(place.root, layers, overwrite=True, version="0.5")
 
 
 def pack_folder(place):
@@ -450,9 +450,10 @@ class LayerUser(PaintingUser):
     """The same in a layer of napari, which saves by itself."""
 
     def __init__(self, place, painting):
+        from painting_process import open_layers
+
         from napari_ngff.viewer import window_services
         from napari_ngff.viewer.saving import autosave
-        from painting_process import open_layers
 
         self.place, self.painting = place, painting
         self.number, self.due, self.time = 0, False, 0.0

@@ -30,7 +30,7 @@ def viewer():
 def told(monkeypatch):
     messages = []
     monkeypatch.setattr(
-        window_services, "show", lambda found, _: messages.extend(found)
+        window_services, "show_messages", lambda found, _: messages.extend(found)
     )
     return messages
 

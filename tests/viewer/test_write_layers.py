@@ -23,7 +23,7 @@ from napari_ngff.plugin import get_reader
 from napari_ngff.viewer import settings
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
-from napari_ngff.viewer.write_layers import complete_path, write_layers
+from napari_ngff.viewer.write_layers import complete_path, write
 
 VERSIONS = ("0.4", "0.5", "0.6")
 SHAPE = (3, 300, 620)
@@ -87,9 +87,7 @@ def same(found, layer):
 def written():
     with tempfile.TemporaryDirectory() as folder:
         yield {
-            version: write_layers(
-                f"{folder}/{version}.ome.zarr", cells(), version=version
-            )
+            version: write(f"{folder}/{version}.ome.zarr", cells(), version=version)
             for version in VERSIONS
         }
 
@@ -164,7 +162,7 @@ def test_other_libraries_accept_and_read_it(written, version):
 
 @pytest.mark.parametrize("version", ["0.5", "0.6"])
 def test_single_file(tmp_path, version, capsys):
-    path = write_layers(tmp_path / "a.ozx", cells(), version=version)
+    path = write(tmp_path / "a.ozx", cells(), version=version)
     assert [p.name for p in tmp_path.iterdir()] == ["a.ozx"]
     assert main(["check", str(path)]) == 0
     for found, layer in zip(opened(path), cells(), strict=True):
@@ -176,7 +174,7 @@ def test_single_file(tmp_path, version, capsys):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_labels_alone(tmp_path, version, capsys):
     labels = Labels(blocks(), name="cells", **PLACE)
-    path = write_layers(tmp_path / "a.ome.zarr", [labels], version=version)
+    path = write(tmp_path / "a.ome.zarr", [labels], version=version)
     (found,) = opened(path)
     assert isinstance(found, Labels)
     assert found.name == "cells"
@@ -206,7 +204,7 @@ def test_labels_alone(tmp_path, version, capsys):
 )
 def test_any_array(tmp_path, data):
     layer = Image(data, name="one", multiscale=isinstance(data, list))
-    (found,) = opened(write_layers(tmp_path / "a", [layer]))
+    (found,) = opened(write(tmp_path / "a", [layer]))
     assert found.name == "one"
     np.testing.assert_array_equal(finest(found), finest(layer))
 
@@ -215,7 +213,7 @@ def test_any_array(tmp_path, data):
 def test_any_axes(tmp_path, axes, capsys):
     shape = tuple({"t": 2, "c": 3, "z": 4}.get(a, 60) for a in axes)
     layer = Image(pixels(shape=shape), name="one", axis_labels=tuple(axes))
-    path = write_layers(tmp_path / "a.zarr", [layer])
+    path = write(tmp_path / "a.zarr", [layer])
     array = zarr.open_array(path / "0", mode="r")
     assert array.metadata.dimension_names == tuple(axes)
     np.testing.assert_array_equal(array[...], layer.data)
@@ -224,7 +222,7 @@ def test_any_axes(tmp_path, axes, capsys):
 
 def test_colours(tmp_path):
     picture = pixels(shape=(90, 80, 3), top=255, dtype=np.uint8)
-    layers = opened(write_layers(tmp_path / "a", [Image(picture, rgb=True)]))
+    layers = opened(write(tmp_path / "a", [Image(picture, rgb=True)]))
     assert len(layers) == 3
     np.testing.assert_array_equal(
         [finest(x) for x in layers], picture.transpose(2, 0, 1)
@@ -233,7 +231,7 @@ def test_colours(tmp_path):
 
 def test_plain_arrays_without_napari(tmp_path):
     keywords = {"name": "one", "axis_labels": "zyx", "scale": (2, 1, 1)}
-    path = write_layers(tmp_path / "a.ome.zarr", [(pixels(), keywords, "image")])
+    path = write(tmp_path / "a.ome.zarr", [(pixels(), keywords, "image")])
     assert "omero" not in zarr.open_group(path, mode="r").attrs["ome"]
     assert main(["check", str(path)]) == 0
 
@@ -244,9 +242,9 @@ def test_turned_layers_need_0_6(tmp_path, turn, capsys):
     labels = Labels(blocks(), name="cells", **PLACE, **turn)
     for version in ("0.4", "0.5"):
         with pytest.raises(UnsupportedError, match=r"Choose 0\.6"):
-            write_layers(tmp_path / "a", [layer], version=version)
+            write(tmp_path / "a", [layer], version=version)
     assert list(tmp_path.iterdir()) == []
-    path = write_layers(tmp_path / "a", [layer, labels], version="0.6")
+    path = write(tmp_path / "a", [layer, labels], version="0.6")
     assert main(["check", str(path)]) == 0
     viewer = ViewerModel()
     session = session_of(viewer)
@@ -267,7 +265,7 @@ def test_painted_labels_are_saved_as_they_are_shown(tmp_path):
     before = finest(layer).copy()
     layer.brush_size = 20
     layer.paint((50, 60), 77)
-    path = write_layers(tmp_path / "new.ome.zarr", [layer])
+    path = write(tmp_path / "new.ome.zarr", [layer])
     found = finest(opened(path)[0])
     assert (found == 77).sum() > 200
     assert ((found == before) | (found == 77)).all()
@@ -279,7 +277,7 @@ def test_preferences_count(tmp_path):
     settings.set_version_to_write("0.6")
     settings.set_shards_to_write(True)
     try:
-        path = write_layers(tmp_path / "a", [layer])
+        path = write(tmp_path / "a", [layer])
     finally:
         settings.set_version_to_write("0.5")
         settings.set_shards_to_write(False)
@@ -303,45 +301,43 @@ def test_an_ending_is_added(tmp_path, given, path):
 
 def test_addresses_are_refused():
     with pytest.raises(UnsupportedError, match="not a local path"):
-        write_layers("s3://bucket/a.zarr", [Image(pixels())])
+        write("s3://bucket/a.zarr", [Image(pixels())])
 
 
 def test_nothing_is_replaced_unasked(tmp_path):
-    path = write_layers(tmp_path / "a.zarr", [Image(pixels())])
+    path = write(tmp_path / "a.zarr", [Image(pixels())])
     other = Image(pixels(1))
     with pytest.raises(FileExistsError, match="already exists"):
-        write_layers(path, [other])
+        write(path, [other])
     np.testing.assert_array_equal(finest(opened(path)[0]), pixels())
-    write_layers(path, [other], overwrite=True)
+    write(path, [other], overwrite=True)
     np.testing.assert_array_equal(finest(opened(path)[0]), pixels(1))
 
 
 @pytest.mark.parametrize("from_link", [True, False])
 def test_a_link_to_what_is_read_is_not_written_over(tmp_path, from_link):
-    path = write_layers(tmp_path / "a.zarr", [Image(pixels())])
+    path = write(tmp_path / "a.zarr", [Image(pixels())])
     link = tmp_path / "b.zarr"
     link.symlink_to(path)
     places = [link, path] if from_link else [path, link]
     with pytest.raises(FileExistsError, match="is read from"):
-        write_layers(places[1], opened(places[0]), overwrite=True)
+        write(places[1], opened(places[0]), overwrite=True)
     np.testing.assert_array_equal(finest(opened(path)[0]), pixels())
 
 
 def test_nothing_is_written_into_or_over_what_is_read(tmp_path):
-    path = write_layers(tmp_path / "a.zarr", [Image(pixels())])
+    path = write(tmp_path / "a.zarr", [Image(pixels())])
     with pytest.raises(FileExistsError, match="is inside of"):
-        write_layers(path / "labels" / "b.zarr", [Image(pixels())])
+        write(path / "labels" / "b.zarr", [Image(pixels())])
     with pytest.raises(FileExistsError, match="is read from"):
-        write_layers(path, opened(path), overwrite=True)
+        write(path, opened(path), overwrite=True)
     np.testing.assert_array_equal(finest(opened(path)[0]), pixels())
 
 
 def test_0_4_has_no_single_files_and_no_shards(tmp_path):
     for path, shards in (("a.ozx", None), ("a.zarr", True)):
         with pytest.raises(UnsupportedError, match=r"0\.5 or newer"):
-            write_layers(
-                tmp_path / path, [Image(pixels())], version="0.4", shards=shards
-            )
+            write(tmp_path / path, [Image(pixels())], version="0.4", shards=shards)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -349,7 +345,7 @@ def test_it_can_be_stopped_and_tells_how_far_it_is(tmp_path):
     told = []
     layer = Image(pixels(shape=(40, 600, 600)))
     with pytest.raises(InterruptedError, match="Nothing was written"):
-        write_layers(
+        write(
             tmp_path / "a",
             [layer],
             progress=lambda done, total: told.append((done, total)),
@@ -363,7 +359,7 @@ def test_it_can_be_stopped_and_tells_how_far_it_is(tmp_path):
         with lock:
             told.append(done / total)
 
-    write_layers(tmp_path / "a", [layer], progress=progress)
+    write(tmp_path / "a", [layer], progress=progress)
     assert len(told) == 160
     assert max(told) == 1
 
@@ -376,7 +372,7 @@ def test_an_error_of_the_data_leaves_nothing(tmp_path):
         broken, dtype=float, meta=np.ones((0, 0))
     )
     with pytest.raises(RuntimeError, match="disk is gone"):
-        write_layers(tmp_path / "a", [(data, {"name": "one"}, "image")])
+        write(tmp_path / "a", [(data, {"name": "one"}, "image")])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -141,7 +141,7 @@ def test_a_long_save_shows_how_far_it_is_and_can_be_stopped(
     pixels = np.random.default_rng(0).integers(0, 4000, (60, 600, 600)).astype("u2")
     viewer.add_image(pixels, name="big")
     seen = []
-    write = writing.write_layers
+    write = writing.write
 
     def slow(*arguments, progress, **keywords):
         def told(done, total):

@@ -43,7 +43,7 @@ __all__ = [
     "complete_path",
     "layers_to_save",
     "with_ending",
-    "write_layers",
+    "write",
 ]
 
 VERSIONS = ("0.4", "0.5", "0.6")
@@ -57,7 +57,7 @@ Progress = Callable[[int, int], None]
 """Told how many voxels of level 0 are written, and of how many; from any thread."""
 
 
-def write_layers(
+def write(
     path: str | Path,
     layers: Iterable[Layer | LayerData],
     *,

@@ -15,7 +15,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.viewer.write_layers import complete_path, write_layers
+from napari_ngff.viewer.write_layers import complete_path, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,16 +51,14 @@ def write_in_window(path: str, layers: Sequence[LayerData]) -> Path:
     """
     application = QApplication.instance()
     if application is None or QThread.currentThread() is not application.thread():
-        return write_layers(path, layers)
+        return write(path, layers)
     target = complete_path(path)
     overwrite = target.exists() and _is_asked_by_user() and _may_replace(target)
     progress = _WriteProgress(target.name)
 
     def work(report: Callable[[int, int], None]) -> Path:
         stopped = progress.stopped.is_set
-        return write_layers(
-            path, layers, overwrite=overwrite, progress=report, cancel=stopped
-        )
+        return write(path, layers, overwrite=overwrite, progress=report, cancel=stopped)
 
     return progress.run(work)
 
