@@ -37,7 +37,7 @@ class User:
     def resolve_unsaved(self, viewer, layers):
         for layer in layers:
             if getattr(layer, "saver", None) is not None and layer.unsaved:
-                layer.saver.keep()
+                layer.saver.keep_journal()
         return True
 
     def watch_save(self, saver):

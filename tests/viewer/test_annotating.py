@@ -181,7 +181,7 @@ def test_a_field_that_cannot_be_saved_is_not_left(viewer, root, monkeypatch):
     found = begin(viewer, root)
     warned = []
     monkeypatch.setattr(
-        window_services, "show", lambda _, result: warned.append(result)
+        window_services, "show_messages", lambda _, result: warned.append(result)
     )
     paint(found, 3)
     layer = found.layer

@@ -52,7 +52,7 @@ def told(monkeypatch):
     messages = []
     monkeypatch.setattr(
         window_services,
-        "show",
+        "show_messages",
         lambda found, result: messages.extend([result, *found] if found else []),
     )
     return messages
@@ -339,7 +339,7 @@ def test_edits_are_settled_before_their_field_goes(root, viewer, monkeypatch):
     (found,) = journals_of(labels.saver)
     labels.saver.take_over(open_journal(labels.saver, found))
     assert labels.data[0][4, 4] == 77
-    labels.saver.discard()
+    labels.saver.discard_edits()
 
 
 def test_a_field_is_left_when_the_save_that_is_running_has_ended(root, viewer):

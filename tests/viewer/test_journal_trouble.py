@@ -161,7 +161,7 @@ def test_edits_that_cannot_be_kept_for_later_stay_on_the_screen(data, path, told
     assert message.startswith("Not kept: nuclei.\n")
     data.unlink()
     assert layer.saver.can_keep()
-    layer.saver.keep()
+    layer.saver.keep_journal()
     (folder,) = find_journals(*layer.saver.journal.place)
     assert read_journal(folder).unsaved_count == 1
 
@@ -190,7 +190,7 @@ def test_after_a_save_on_a_full_disk_nothing_is_offered(data, path, told, monkey
     found = read_journal(journal.folder)
     assert found.unsaved_count == 1
     assert found.edits[2].label == 79
-    layer.saver.keep()
+    layer.saver.keep_journal()
 
 
 def test_a_full_disk_of_journals_is_shown_once_and_labels_are_saved(

@@ -57,7 +57,7 @@ def leave(viewer):
     idle()
     for layer in list(viewer.layers):
         if getattr(layer, "saver", None) is not None and layer.unsaved:
-            layer.saver.keep()
+            layer.saver.keep_journal()
         viewer.layers.remove(layer)
 
 
@@ -316,7 +316,7 @@ def test_a_window_that_is_open_keeps_its_edits(cells, user, monkeypatch):
     layer.saver.journal.sync()
     opened(cells, monkeypatch)
     assert user.asked == []
-    layer.saver.discard()
+    layer.saver.discard_edits()
 
 
 def test_the_head_says_which_image_it_is(plate, user, monkeypatch):

@@ -89,7 +89,7 @@ def pixels_after(path, scenario, seed, count):
         layer.undo()
     assert len(layer.canvas.edits) == count
     pixels = np.asarray(layer.data[0])
-    layer.saver.discard()
+    layer.saver.discard_edits()
     viewer.layers.clear()
     return pixels
 
@@ -127,7 +127,7 @@ def test_what_was_journaled_is_offered_and_restored(
     name = "A/2/1" if scenario == "field" else ""
     stored = zarr.open_array(path / name / "labels" / NAMES[scenario] / "0", mode="r")
     assert (stored[...].reshape(pixels.shape) == pixels).all()
-    layer.saver.discard()
+    layer.saver.discard_edits()
     viewer.layers.clear()
     monkeypatch.setattr(window_services, "_runner", [window_services.run_here])
     wanted = pixels_after(tmp_path / "b" / path.name, scenario, seed, len(found.edits))

@@ -54,7 +54,7 @@ def test_thousands_of_edits_are_recovered_at_once(path):
     begun = time.process_time()
     pixels = np.asarray(layer.data[0])
     reading = time.process_time() - begun
-    layer.saver.keep()
+    layer.saver.keep_journal()
     folder = layer.saver.journal.folder
     size = (folder / "edits.jsonl").stat().st_size
     layer = opened(path)
@@ -68,4 +68,4 @@ def test_thousands_of_edits_are_recovered_at_once(path):
     for _ in range(3):
         layer.undo()
     assert len(layer.canvas.edits) == COUNT - 3
-    layer.saver.discard()
+    layer.saver.discard_edits()

@@ -148,7 +148,9 @@ def test_contrast_looks_at_a_bounded_part_of_the_middle_plane(monkeypatch):
 def test_many_broken_chunks_make_few_messages(monkeypatch):
     shown = []
     monkeypatch.setattr(
-        window_services, "show", lambda found, result: shown.append((result, *found))
+        window_services,
+        "show_messages",
+        lambda found, result: shown.append((result, *found)),
     )
     report = ErrorReport()
     for i in [*range(25), 3, 4]:

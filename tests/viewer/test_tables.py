@@ -153,7 +153,7 @@ def test_labels_are_counted_in_the_background(tables):
 def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     waiting = []
     monkeypatch.setattr(
-        "napari_ngff.viewer.window_services.run",
+        "napari_ngff.viewer.window_services.run_work",
         lambda work, done: waiting.append((work, done)),
     )
     tables.choose_table(TableOffer(TableOrigin.COUNT, "nuclei"))
@@ -226,7 +226,7 @@ def test_joined_features_are_not_saved(tables):
     tables.browser.show_field("A/1", "0")
     layer = labels_of(tables)
     layer.features = pd.DataFrame({"index": [3, 7], "kind": ["a", "b"]})
-    before = layer.saver.description.said().info(layer.saver.description.info)
+    before = layer.saver.description.take_snapshot().info(layer.saver.description.info)
     layer.saver.description.ignore_change()
     frame = pd.DataFrame({"well": ["A1"] * 3, "label": [7, 9, 9], "area": [1.5, 2, 3]})
     frame["kind"] = "z"
@@ -235,8 +235,11 @@ def test_joined_features_are_not_saved(tables):
     assert joined.loc[7].to_dict() == {"kind": "b", "area": 1.5, "kind (mine)": "z"}
     assert joined.loc[9, "area"] == 2
     assert np.isnan(joined.loc[3, "area"])
-    assert not layer.saver.description.changed
-    assert layer.saver.description.said().info(layer.saver.description.info) == before
+    assert not layer.saver.description.is_changed
+    assert (
+        layer.saver.description.take_snapshot().info(layer.saver.description.info)
+        == before
+    )
     part_features(layer)
     assert list(layer.features.columns) == ["index", "kind"]
 

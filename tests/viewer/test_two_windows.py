@@ -79,7 +79,7 @@ def test_the_place_is_free_when_the_layer_goes(folder, told):
     one, two = window(folder), window(folder)
     first, second = painted(one, 7), painted(two, 8)
     begin(first)
-    first.saver.discard()
+    first.saver.discard_edits()
     assert second.saver.save_now(), told
     assert shown(folder, "mine") == {0, 8}
 
@@ -87,7 +87,7 @@ def test_the_place_is_free_when_the_layer_goes(folder, told):
 def test_edits_that_another_window_recovers_are_not_deleted(folder):
     dead = window(folder).layers["nuclei"]
     dead.data_setitem(POINTS, 7)
-    dead.saver.keep()
+    dead.saver.keep_journal()
     one, two = window(folder).layers["nuclei"], window(folder).layers["nuclei"]
     (offered,), (again,) = journals_of(one.saver), journals_of(two.saver)
     assert offered == again
@@ -96,7 +96,7 @@ def test_edits_that_another_window_recovers_are_not_deleted(folder):
         discard_journal(again, two.saver)
     one.data_setitem(POINTS, 9)
     one.saver.journal.sync()
-    one.saver.keep()
+    one.saver.keep_journal()
     store, path = one.saver.journal.place
     (left,) = find_journals(store, path)
     journal = Journal(store, path, one.canvas, left)

@@ -37,8 +37,8 @@ def dock(viewer, tmp_path):
     until(lambda: browser.position is not None and len(viewer.layers) > 1)
     labels = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
     viewer.layers.selection.active = labels
-    dock.classes.classes.add("nucleus")
-    dock.classes.classes.add("debris")
+    dock.classes.classes.add_class("nucleus")
+    dock.classes.classes.add_class("debris")
     dock.round.start()
     until(lambda: dock.round.annotation.fields)
     bring_forward(dock)  # the browser came in front of it
@@ -197,9 +197,9 @@ def test_one_class_or_object_is_shown_alone(viewer, dock):
     assert labels.get_color(1)[3] == 0
     assert labels.get_color(2)[3] == 1
     assert dock.objects.show_only.isChecked()
-    dock.classes.classes.select(1)
+    dock.classes.classes.select_class(1)
     assert labels.get_color(2)[3] == 0
-    dock.classes.classes.change(2, color=(9, 9, 9, 255))
+    dock.classes.classes.change_class(2, color=(9, 9, 9, 255))
     assert labels.colormap.use_selection, "still alone"
     dock.objects.show_only.setChecked(False)
     assert not dock.classes.show_only.isChecked()

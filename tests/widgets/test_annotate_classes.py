@@ -171,7 +171,7 @@ def test_a_click_on_a_row_selects_and_a_click_on_a_colour_asks(
     assert labels.selected_label == 1
     monkeypatch.setattr(QColorDialog, "getColor", lambda *_: QColor(1, 2, 3, 255))
     press(dock, 1, COLOR, double=True)
-    assert dock.classes.classes.find(2).color == (1, 2, 3, 255)
+    assert dock.classes.classes.find_class(2).color == (1, 2, 3, 255)
     np.testing.assert_allclose(labels.get_color(2), [1 / 255, 2 / 255, 3 / 255, 1])
     press(dock, 1, NAME, double=True)
     type_name(dock, "dirt")
@@ -185,7 +185,7 @@ def test_a_locked_class_is_not_painted_over_and_a_hidden_one_not_seen(
     type_key(viewer, "1")
     click(viewer, world(labels, 300, 300))
     tick(dock, 0, LOCKED)
-    assert dock.classes.classes.find(1).locked
+    assert dock.classes.classes.find_class(1).locked
     type_key(viewer, "2")
     drag(viewer, [world(labels, 300, 200), world(labels, 300, 400)])
     assert voxel(labels, 300, 220) == 2
@@ -218,7 +218,7 @@ def test_states_order_merge_and_removal(viewer, dock, labels, monkeypatch):
     add(dock, "nucleus", "debris", "dividing")
     model = dock.classes.table.rows
     assert model.setData(model.index(0, STATE), "flagged")
-    assert dock.classes.classes.find(1).state == "flagged"
+    assert dock.classes.classes.find_class(1).state == "flagged"
     type_key(viewer, "2")
     click(viewer, world(labels, 300, 300))
     monkeypatch.setattr(QInputDialog, "getItem", lambda *_: ("dividing (3)", True))

@@ -201,7 +201,7 @@ def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeyp
     qtbot.waitUntil(lambda: any(o.endswith(shown) for o in origins()), timeout=PATIENCE)
     messages = []
     monkeypatch.setattr(
-        window_services, "show", lambda found, _: messages.extend(found)
+        window_services, "show_messages", lambda found, _: messages.extend(found)
     )
     browser.pin("A/2", "77")
     qtbot.waitUntil(lambda: told[-1:] == [False], timeout=PATIENCE)

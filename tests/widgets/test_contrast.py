@@ -67,7 +67,7 @@ def docks(viewer, tmp_path):
     labels = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
     viewer.layers.selection.active = labels
     for name in ("nucleus", "debris", "dividing"):
-        dock.classes.classes.add(name)
+        dock.classes.classes.add_class(name)
     dock.round.start()
     until(lambda: dock.round.annotation.fields)
     viewer.window._qt_window.activateWindow()
@@ -197,7 +197,7 @@ def test_the_chosen_row_is_seen_by_more_than_its_shade(viewer, docks, theme):
     row.setRight(table.viewport().width() - 1)
     chosen = []
     for value in (1, 2):
-        dock.classes.classes.select(value)
+        dock.classes.classes.select_class(value)
         pump(100)
         chosen.append(pixels(table.viewport(), row))
     assert (ratio(*chosen) >= SIGN).sum() >= row.width()

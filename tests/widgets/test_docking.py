@@ -45,7 +45,7 @@ def begin_round(viewer, dock):
     labels = viewer.add_layer(new_labels(viewer.layers[0], "phenotypes"))
     viewer.layers.selection.active = labels
     for name in CLASSES:
-        dock.classes.classes.add(name)
+        dock.classes.classes.add_class(name)
     dock.round.start()
     until(lambda: dock.round.annotation.fields)
     pump(200)
@@ -99,7 +99,7 @@ def test_keys_do_nothing_in_a_dock_behind_another_tab(viewer, tmp_path):
 
     def move_last_up():
         classes = dock.classes.classes
-        classes.select(classes.items[-1].value)
+        classes.select_class(classes.items[-1].value)
         before = [one.name for one in classes.items]
         QTest.keyClick(window, Qt.Key.Key_U, Qt.KeyboardModifier.AltModifier)
         pump(500)  # a key holds its button down for a while

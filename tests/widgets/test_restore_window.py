@@ -69,7 +69,7 @@ def leave(viewer):
     """End as a process that dies does."""
     for layer in list(viewer.layers):
         if getattr(layer, "saver", None) is not None and layer.unsaved:
-            layer.saver.keep()
+            layer.saver.keep_journal()
     viewer.layers.clear()
     notification_manager.records.clear()
 
@@ -122,7 +122,7 @@ def test_labels_that_were_never_saved_come_back(viewer, cells):
     until(lambda: viewer.layers.selection.active is layer)
     assert layer.visible
     assert (np.asarray(layer.data[0]) == pixels).all()
-    layer.saver.discard()
+    layer.saver.discard_edits()
 
 
 @pytest.mark.long
@@ -143,7 +143,7 @@ def test_of_several_labels_those_that_are_ticked_come_back(viewer, cells):
         kept, other = other, kept
     until(lambda: other in viewer.layers)
     assert kept not in viewer.layers
-    viewer.layers[other].saver.discard()
+    viewer.layers[other].saver.discard_edits()
     viewer.layers.clear()
     asked = Asked(DISCARD)
     opened(viewer, cells)
@@ -178,7 +178,7 @@ def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):
     assert layer.brush_on_screen
     assert layer.describe_tool()["size"] == pytest.approx(tool["size"], abs=0.5)
     assert (np.asarray(layer.data[0]) == pixels).all()
-    layer.saver.discard()
+    layer.saver.discard_edits()
 
 
 def test_the_window_goes_on_while_many_edits_are_restored(viewer, cells, monkeypatch):
@@ -213,4 +213,4 @@ def test_the_window_goes_on_while_many_edits_are_restored(viewer, cells, monkeyp
     assert threading.main_thread() not in threads
     for level, before in zip(layer.data, pixels, strict=True):
         assert (np.asarray(level) == before).all()
-    layer.saver.discard()
+    layer.saver.discard_edits()

@@ -194,7 +194,7 @@ def test_closing_asks_one_question(viewer, folder, by_frame):
     close()
     until(lambda: not window.isVisible())
     assert len(user.asked) == 1
-    layer.saver.release()
+    layer.saver.release_journal()
     assert journals(folder) == []
 
 

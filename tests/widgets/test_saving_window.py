@@ -222,7 +222,7 @@ def test_edits_of_a_napari_that_died_are_offered_and_recovered(
 def test_edits_that_another_window_took_meanwhile_are_its_own(
     viewer, painted, folder, monkeypatch, says
 ):
-    painted.saver.keep()
+    painted.saver.keep_journal()
     place, canvas = painted.saver.journal.place, painted.canvas
     viewer.layers.clear()
     taken = []
