@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE
 
 from napari_ngff import cli
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
+from patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 PAGES = {

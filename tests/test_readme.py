@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+
 from patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]

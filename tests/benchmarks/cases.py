@@ -22,6 +22,7 @@ from typing import Any
 import annotating
 import editing
 import packing
+
 import plates
 import saving
 

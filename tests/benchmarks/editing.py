@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from saving import FULL, LEVELS, PICTURES, fresh, labels, warm_up
 
 Values = dict[str, dict[str, list[float]]]

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from conformance import CASES, CORPORA, DIFFERENT, MISSING
 
+from conformance import CASES, CORPORA, DIFFERENT, MISSING
 from napari_ngff.cli import main
 
 pytestmark = pytest.mark.skipif(not CORPORA.is_dir(), reason=MISSING)

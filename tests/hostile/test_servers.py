@@ -6,8 +6,8 @@ import gzip
 import sys
 
 import pytest
-import unreliable
 
+import unreliable
 from hostile.cases import image
 from hostile.running import run
 

@@ -6,7 +6,6 @@ import zipfile
 import numpy as np
 import pytest
 import zarr
-from saving import levels_of, open_writer, write_levels
 from zarr.codecs import TransposeCodec, ZstdCodec
 
 from napari_ngff.labels.canvas import Canvas
@@ -18,6 +17,7 @@ from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.zip_source import ZipSource
+from saving import levels_of, open_writer, write_levels
 
 ZSTD = ZstdCodec(level=1)
 LAYOUTS = {

@@ -6,12 +6,12 @@ import threading
 
 import numpy as np
 import pytest
-from painting import Empty, Memory, pyramid
 
 from napari_ngff.labels.canvas import NOTED, Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.flood import flood_region
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
+from painting import Empty, Memory, pyramid
 
 
 def stroke(*points, label=1, radius=2.5, source=None):

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from painting import pyramid
 
 from napari_ngff.labels import dabs, edits, shapes
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.level_grid import LevelGrid
 from napari_ngff.labels.shapes import Stroke
+from painting import pyramid
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from napari.layers import Labels
 from napari.layers.labels._labels_utils import interpolate_coordinates
-from painting import holders, sampled, samples, touched
 from PIL import Image, ImageDraw
 
 from napari_ngff.labels import polygons
@@ -19,6 +18,7 @@ from napari_ngff.labels.level_grid import LevelGrid
 from napari_ngff.labels.polygons import is_large, polygon_runs
 from napari_ngff.labels.runs import mask_runs, point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
+from painting import holders, sampled, samples, touched
 
 SIZES = st.integers(1, 40).flatmap(
     lambda full: st.tuples(st.just(full), st.integers(1, full))

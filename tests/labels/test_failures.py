@@ -12,6 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from zarr.codecs import ZstdCodec
+
+from napari_ngff.errors import AccessError, NodeNotFoundError
+from napari_ngff.labels.journal import read_journal
+from napari_ngff.store.sources.zip_source import ZipSource
 from saving import (
     edit,
     journaled,
@@ -21,11 +26,6 @@ from saving import (
     recovered,
     write_levels,
 )
-from zarr.codecs import ZstdCodec
-
-from napari_ngff.errors import AccessError, NodeNotFoundError
-from napari_ngff.labels.journal import read_journal
-from napari_ngff.store.sources.zip_source import ZipSource
 
 SHAPES = ((120, 150), (60, 75), (30, 38))
 EDITS = 12

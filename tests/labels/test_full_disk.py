@@ -6,12 +6,12 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from saving import edit, open_canvas, write_levels
 from zarr.codecs import ZstdCodec
 
 from napari_ngff.labels.edits import dump_edit
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.labels.saving.before_images import BeforeImages
+from saving import edit, open_canvas, write_levels
 
 SHAPE = (120, 150)
 

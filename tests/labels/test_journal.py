@@ -6,6 +6,10 @@ import time
 
 import numpy as np
 import pytest
+from zarr.codecs import ZstdCodec
+
+from napari_ngff.labels import journal as module
+from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from patience import until
 from saving import (
     edit,
@@ -17,10 +21,6 @@ from saving import (
     recovered,
     write_levels,
 )
-from zarr.codecs import ZstdCodec
-
-from napari_ngff.labels import journal as module
-from napari_ngff.labels.journal import Journal, find_journals, read_journal
 
 SHAPES = ((120, 150), (60, 75), (30, 38), (15, 19))
 

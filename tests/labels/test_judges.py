@@ -6,9 +6,8 @@ import warnings
 import numpy as np
 import pytest
 import zarr
-from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
-from saving import edit, levels_of, read_levels, write_image
 
+from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.create_labels import METHOD, create_labels
 from napari_ngff.labels.label_writer import LabelWriter
@@ -20,6 +19,7 @@ from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
+from saving import edit, levels_of, read_levels, write_image
 
 SHAPES = ((120, 150), (60, 75), (30, 38))
 CHUNKS = (16, 24)

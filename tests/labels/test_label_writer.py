@@ -11,13 +11,6 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from saving import (
-    levels_of,
-    object_files,
-    open_writer,
-    read_levels,
-    write_levels,
-)
 from zarr.codecs import TransposeCodec, ZstdCodec
 
 from napari_ngff.errors import ChunkError, UnsupportedError
@@ -27,6 +20,13 @@ from napari_ngff.labels.saving import save_pass
 from napari_ngff.labels.saving.reduction_cache import ReductionCache
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.store.arrays.chunked_array import cache
+from saving import (
+    levels_of,
+    object_files,
+    open_writer,
+    read_levels,
+    write_levels,
+)
 
 ZSTD = ZstdCodec(level=1)
 LAYOUTS = {

@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from painting import pyramid
 from skimage.draw import polygon2mask
 
 from napari_ngff.labels import object_export
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.label_classes import LabelClass
 from napari_ngff.labels.object_export import find_boxes, outline_features, write_boxes
+from painting import pyramid
 
 
 def level(pixels, chunks=(16, 16)):

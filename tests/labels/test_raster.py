@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from painting import pyramid, samples
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit, dump_edit, load_edit
 from napari_ngff.labels.raster import Raster
+from painting import pyramid, samples
 
 STEP = st.sampled_from([0.4, 1.0, 1.5, 2.0, 3.7])
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import zarr
-from saving import describe, levels_of, write_levels
 from zarr.codecs import ZstdCodec
 
 from napari_ngff.labels.canvas import Canvas
@@ -18,6 +17,7 @@ from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.zip_source import open_zip
 from napari_ngff.store.write.zip_packing import pack_hierarchy
+from saving import describe, levels_of, write_levels
 
 SHAPES = ((1024, 1024), (512, 512))
 CODECS = {"zstd": ZstdCodec(level=1), "raw": None}

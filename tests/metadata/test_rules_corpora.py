@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
-from conformance import CASES, CORPORA, DIFFERENT, MISSING
 
+from conformance import CASES, CORPORA, DIFFERENT, MISSING
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.rules import check_attributes
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mosaics import mosaic, whole
-from plates import pixels, write_array, write_image, write_plate
 
+from mosaics import mosaic, whole
 from napari_ngff.plate import kept_planes
 from napari_ngff.store.arrays.region_read import cache as chunks
+from plates import pixels, write_array, write_image, write_plate
 
 GRID, SHAPE = (4, 5), (2, 12, 12)
 

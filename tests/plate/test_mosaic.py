@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mosaics import mosaic, stored, whole
-from plates import SPACING, pixels, write_group, write_image, write_plate
 
+from mosaics import mosaic, stored, whole
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.plate import kept_planes as plane_cache
@@ -19,6 +18,7 @@ from napari_ngff.plate.mosaic import open_mosaic
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.lru_cache import ENTRY
+from plates import SPACING, pixels, write_group, write_image, write_plate
 
 
 def assert_in_place(root, joined, wells, shape, fields=4):

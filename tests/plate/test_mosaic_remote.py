@@ -6,10 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
-import unreliable
-from patience import until
-from plates import write_plate
 
+import unreliable
 from napari_ngff import open_node
 from napari_ngff.plate import kept_planes
 from napari_ngff.plate.arrangement import ScreenArrangements
@@ -17,6 +15,8 @@ from napari_ngff.plate.mosaic import open_mosaic
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.workers import MOST
+from patience import until
+from plates import write_plate
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 

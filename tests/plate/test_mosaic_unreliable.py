@@ -7,8 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from plates import write_image, write_plate
-from unreliable import BUSY, OK, serving
 
 from napari_ngff import open_node
 from napari_ngff.errors import ServerError, UnsupportedError
@@ -17,6 +15,8 @@ from napari_ngff.plate.mosaic import MOST_FAILURES, WellChoice, open_mosaic
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.store.sources import remote_source as remote
+from plates import write_image, write_plate
+from unreliable import BUSY, OK, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 

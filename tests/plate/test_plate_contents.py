@@ -6,7 +6,6 @@ import shutil
 import weakref
 
 import pytest
-from plates import pixels, write_group, write_image, write_plate
 
 from napari_ngff import open_node
 from napari_ngff.errors import (
@@ -17,6 +16,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.plate import plate_contents as module
 from napari_ngff.plate.plate_contents import PlateContents
+from plates import pixels, write_group, write_image, write_plate
 
 
 def with_traceback(kind, arguments, traceback):

@@ -9,11 +9,11 @@ import shutil
 import numpy as np
 import pytest
 import zarr
-from mosaics import mosaic, stored, whole
-from plates import pixels, write_array, write_group, write_image, write_plate
 
+from mosaics import mosaic, stored, whole
 from napari_ngff import open_node
 from napari_ngff.plate.plate_layout import map_plate
+from plates import pixels, write_array, write_group, write_image, write_plate
 
 SHAPE = (1, 8, 8)
 

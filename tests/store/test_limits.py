@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import zarr
-from saving import describe
 
 from napari_ngff import open_node
 from napari_ngff.cli import main
@@ -14,6 +13,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.limits import CHUNK_VARIABLE, allowed_chunk, check_chunk
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
+from saving import describe
 
 
 @pytest.fixture

@@ -450,10 +450,9 @@ class LayerUser(PaintingUser):
     """The same in a layer of napari, which saves by itself."""
 
     def __init__(self, place, painting):
-        from painting_process import open_layers
-
         from napari_ngff.viewer import window_services
         from napari_ngff.viewer.saving import autosave
+        from painting_process import open_layers
 
         self.place, self.painting = place, painting
         self.number, self.due, self.time = 0, False, 0.0

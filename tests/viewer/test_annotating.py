@@ -7,7 +7,6 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
-from plates import write_plate
 
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.labels.label_metadata import read_label_info
@@ -17,6 +16,7 @@ from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
+from plates import write_plate
 
 
 @pytest.fixture

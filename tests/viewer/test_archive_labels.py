@@ -10,7 +10,6 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 from napari.utils.colormaps import DirectLabelColormap
-from saving import write_image as write_plain_image
 
 from napari_ngff import check
 from napari_ngff.cli import main
@@ -20,6 +19,7 @@ from napari_ngff.store.write import zip_rewriting as rewriting
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate
+from saving import write_image as write_plain_image
 
 
 def zipped(folder, path, root=""):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
-from plates import pixels, write_group, write_image, write_plate
 
 from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
@@ -23,6 +22,7 @@ from napari_ngff.viewer.painting.painted_layers import OVERVIEW
 from napari_ngff.viewer.reader import find_browsable
 from napari_ngff.viewer.saving.recovery import journals_of, open_journal
 from napari_ngff.viewer.session import session_of
+from plates import pixels, write_group, write_image, write_plate
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from napari.layers import Labels
-from painting import pyramid
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.bridge.merge_result import merge
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import pyramid
 
 SHAPE = 48, 60
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
-from plates import write_plate
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.field_states import FieldStates
@@ -18,6 +17,7 @@ from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.session import session_of
+from plates import write_plate
 
 WELLS = ["A/1", "A/2", "B/1"]
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
-from patience import until
 
 from napari_ngff.labels.journal import find_journals, journal_home, read_journal
 from napari_ngff.plugin import get_reader
@@ -21,6 +20,7 @@ from napari_ngff.viewer import window_services
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.saving import save_report
+from patience import until
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import json
 import numpy as np
 import pytest
 import zarr
-from plates import write_plate
-from recovering import be_asked, idle, image_of, opened
 
 from napari_ngff.labels.journal import find_journals, journal_home
 from napari_ngff.store.hierarchy.node import open_node
@@ -19,6 +17,8 @@ from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.viewer.saving import recovery
 from napari_ngff.viewer.session import session_of
+from plates import write_plate
+from recovering import be_asked, idle, image_of, opened
 
 
 @pytest.fixture

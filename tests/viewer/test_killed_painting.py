@@ -15,16 +15,16 @@ import sys
 import time
 
 import numpy as np
-import painting_process
 import pytest
 import zarr
-from painting_process import NAMES, open_labels, put_stroke
-from plates import write_plate
-from recovering import be_asked, opened
 
+import painting_process
 from napari_ngff.labels.journal import journal_home, read_journal
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.samples import write_image
+from painting_process import NAMES, open_labels, put_stroke
+from plates import write_plate
+from recovering import be_asked, opened
 
 KILLS = int(os.environ.get("KILLS", "16")) // 4
 MOMENTS = [

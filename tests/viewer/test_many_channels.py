@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
-from plates import pixels, write_plate
 
 from napari_ngff import open_node
 from napari_ngff.viewer import window_services
@@ -14,6 +13,7 @@ from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.layers import MOST_CHANNELS
 from napari_ngff.viewer.reader import get_reader
 from napari_ngff.viewer.session import session_of, show_more_channels
+from plates import pixels, write_plate
 
 COUNT = MOST_CHANNELS + 12
 

@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 import zarr
-from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari.components import ViewerModel
 
+from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels import create_labels

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from plates import write_plate as write_tiny_plate
-
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.node_contents import open_contents
 from napari_ngff.viewer.samples import write_plate
+from plates import write_plate as write_tiny_plate
 
 
 def test_colours_and_properties_of_one_field_are_not_given_to_others(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from plates import write_plate
 
 from napari_ngff import open_node
 from napari_ngff.errors import NodeNotFoundError
@@ -17,6 +16,7 @@ from napari_ngff.viewer.browsing.shown_fields import (
     ShownFields,
     WellStep,
 )
+from plates import write_plate
 
 
 def seen(position=None):

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from plates import pixels, write_image, write_plate
 
 from napari_ngff import open_node
 from napari_ngff.plate import kept_planes
@@ -19,6 +18,7 @@ from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.annotation import begin_annotation
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.viewer.session import session_of
+from plates import pixels, write_image, write_plate
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from judges import validate_models, validate_yaozarrs
 
+from judges import validate_models, validate_yaozarrs
 from napari_ngff.metadata.dump import VERSIONS
 from napari_ngff.viewer.samples import (
     cells_path,

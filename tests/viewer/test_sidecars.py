@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from judges import read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari.components import ViewerModel
 from napari.utils import notifications
 
+from judges import read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
 from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.plugin import get_reader

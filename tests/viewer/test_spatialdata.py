@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Layer
-from spatialdata_store import CYX, alternative, write_store
 
 from napari_ngff.errors import NotOMEZarrError, UnsupportedError
 from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.session import session_of
+from spatialdata_store import CYX, alternative, write_store
 
 SHEAR = [[1, 0, 0, 0], [0, 1, 0.5, 5], [0, 0, 1, 7]]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
-from plates import write_image, write_plate
 
 from napari_ngff import open_node
 from napari_ngff.viewer.session import session_of
+from plates import write_image, write_plate
 
 
 @pytest.fixture

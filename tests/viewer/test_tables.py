@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels
-from plates import write_group, write_image, write_plate
 
 from napari_ngff import open_node
 from napari_ngff.labels.field_states import FieldStates
@@ -26,6 +25,7 @@ from napari_ngff.viewer.browsing.table_offers import (
 from napari_ngff.viewer.browsing.tables import PlateTables
 from napari_ngff.viewer.painting.layer_measuring import join_features, part_features
 from napari_ngff.viewer.session import session_of
+from plates import write_group, write_image, write_plate
 
 CSV = "well,dose,drug,n\nA1,0.1,dmso,4\na02,0.5,x,\nB1,0.1,x,9\nB1,0.1,y,5\nH12,1,x,1\n"
 

@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Shapes
-from painting import pyramid
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import get_reader
@@ -24,6 +23,7 @@ from napari_ngff.viewer.bridge.work_region import WORK, work_here
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
+from painting import pyramid
 
 SHAPE = 3, 240, 320
 COARSER = (3, 120, 160), (3, 60, 80)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels
-from painting import pyramid
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import pyramid
 
 
 def pixels():

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
-from painting import pyramid
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.bridge import view_volume
 from napari_ngff.viewer.bridge.handover import list_results, list_sources
 from napari_ngff.viewer.bridge.view_volume import plan_volume, view_in_3d
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import pyramid
 
 SHAPE = 3, 8, 40, 60
 COARSER = (3, 4, 20, 30), (3, 2, 10, 15)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Points, Shapes
-from painting import pyramid
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.bridge.merge_result import highest_id, merge, worked_on
@@ -20,6 +19,7 @@ from napari_ngff.viewer.bridge.regions import (
 )
 from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import pyramid
 
 SHAPE = 5, 61, 83
 COARSER = (5, 31, 42), (3, 11, 17)

@@ -12,11 +12,11 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
 from napari.utils import DirectLabelColormap
 
+from judges import container, read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.plugin import get_reader

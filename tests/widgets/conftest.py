@@ -8,8 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from patience import PATIENCE
 from qtpy.QtCore import QCoreApplication, QEvent, QThreadPool
+
+from patience import PATIENCE
 from threads import WorkerWatch
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from mouse import canvas, pump, until
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtTest import QTest
@@ -16,6 +15,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from mouse import canvas, pump, until
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of

@@ -7,12 +7,12 @@ import shutil
 
 import numpy as np
 import pytest
-from mouse import camera, canvas, click, drag, pump, until
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QColorDialog, QFileDialog, QInputDialog, QLineEdit
 
+from mouse import camera, canvas, click, drag, pump, until
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.widgets.annotate.class_table import (
     COLOR,

@@ -8,19 +8,19 @@ import shutil
 
 import numpy as np
 import pytest
-from mouse import click, pump, until
 from napari.layers import Image, Labels
-from painting import Empty
 from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
 
+from mouse import click, pump, until
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.bridge.merge_result import HOW
 from napari_ngff.viewer.bridge.work_region import WORK
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
+from painting import Empty
 
 LEFT = Qt.MouseButton.LeftButton
 Y, X = 300, 500

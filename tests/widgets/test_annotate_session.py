@@ -12,12 +12,11 @@ import shutil
 import numpy as np
 import pytest
 import zarr
-from mouse import canvas, drop_on_canvas, on_canvas, pump, until
-from pointer import x
 from qtpy.QtCore import QPoint
 from qtpy.QtGui import QCursor, QPainter
 from qtpy.QtWidgets import QApplication, QDialog, QLineEdit, QScrollArea
 
+from mouse import canvas, drop_on_canvas, on_canvas, pump, until
 from napari_ngff.cli import main
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
@@ -26,6 +25,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import NAME
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.form_dialog import shown_form
+from pointer import x
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,9 +7,9 @@ import zipfile
 import numpy as np
 import pytest
 import zarr
-from mouse import drag, press_save, pump
 from qtpy.QtCore import Qt
 
+from mouse import drag, press_save, pump
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image

@@ -6,18 +6,18 @@ import shutil
 
 import numpy as np
 import pytest
-from mouse import pump, until
 from napari._qt.dialogs.qt_notification import NapariQtNotification
 from napari.utils.notifications import notification_manager
-from plates import write_plate
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 
+from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import problem_sign
 from napari_ngff.widgets.browser.host import browser_of
+from plates import write_plate
 
 LEFT = Qt.MouseButton.LeftButton
 

@@ -9,12 +9,11 @@ import weakref
 
 import numpy as np
 import pytest
-from mouse import drop_on_canvas, pump, until
 from napari.layers import Image
-from plates import write_plate
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
+from mouse import drop_on_canvas, pump, until
 from napari_ngff import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.samples import write_image
@@ -23,6 +22,7 @@ from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.dock import BrowserDock
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.docking import BROWSER, full_name
+from plates import write_plate
 
 pytestmark = pytest.mark.slow
 

@@ -6,13 +6,12 @@ import gc
 import threading
 
 import pytest
-from mouse import pump, until
-from plates import pixels, write_image, write_plate
 from qtpy.compat import isalive
 from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
+from mouse import pump, until
 from napari_ngff import open_node
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.plate.previews.preview import PreviewReader
@@ -23,6 +22,7 @@ from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import browser_of, show_browser
+from plates import pixels, write_image, write_plate
 
 pytestmark = pytest.mark.slow
 

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contrast import (
-    SIGN,
-    TEXT,
-    ground,
-    luminance,
-    pixels,
-    ratio,
-    sign_ratio,
-    text_ratio,
-)
-from mouse import pump, until
 from qtpy.QtCore import QRect, Qt
 from qtpy.QtGui import QColor, QImage
 from qtpy.QtWidgets import (
@@ -30,6 +19,17 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from contrast import (
+    SIGN,
+    TEXT,
+    ground,
+    luminance,
+    pixels,
+    ratio,
+    sign_ratio,
+    text_ratio,
+)
+from mouse import pump, until
 from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.viewer.browsing.field_labels import WellStates

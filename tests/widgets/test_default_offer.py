@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from mouse import pump, until
 from napari.settings import get_settings
 from qtpy.QtCore import QEventLoop, Qt, QTimer
 from qtpy.QtTest import QTest
 
+from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.settings import is_default_reader

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from mouse import pump, until
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QMainWindow, QTabBar
 
+from mouse import pump, until
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of

@@ -6,14 +6,14 @@ import sys
 import time
 
 import pytest
-from mouse import drop_on_canvas, pump, until
-from plates import write_plate
 from qtpy.QtCore import QPoint, Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
+from mouse import drop_on_canvas, pump, until
 from napari_ngff.viewer.browsing.canvas_controls import NAMES_KEY
 from napari_ngff.widgets.browser.host import browser_of
+from plates import write_plate
 
 pytestmark = pytest.mark.slow
 

@@ -7,17 +7,17 @@ import os
 import numpy as np
 import pytest
 import zarr
-from mouse import until
-from plates import write_image
-from spatialdata_store import write_store
 from test_browsing_images import click
 
+from mouse import until
 from napari_ngff.store.hierarchy import image_folder as folders
 from napari_ngff.store.hierarchy.image_folder import image_folder
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.reader import get_reader
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
+from plates import write_image
+from spatialdata_store import write_store
 
 
 @pytest.fixture

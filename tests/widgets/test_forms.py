@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from mouse import pump, until
 from napari._app_model import get_app_model
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from qtpy.QtCore import Qt, QThreadPool
 from qtpy.QtWidgets import QApplication, QMessageBox
 
+from mouse import pump, until
 from napari_ngff.viewer import session
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.settings import is_default_reader

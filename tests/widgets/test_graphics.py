@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from mouse import pump
 from qtpy.QtGui import QOffscreenSurface, QOpenGLContext
 from vispy.gloo.glir import GlirParser
 
+from mouse import pump
 from napari_ngff.viewer.samples import write_image
 
 

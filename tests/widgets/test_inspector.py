@@ -9,11 +9,11 @@ from collections import Counter
 import numpy as np
 import pytest
 import zarr
-from mouse import drop, pump, until
 from qtpy.QtCore import Qt, QThreadPool
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QDialog, QPushButton
 
+from mouse import drop, pump, until
 from napari_ngff import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mouse import camera, drag, pump
 from napari.layers import Labels
 from napari.utils.colormaps import DirectLabelColormap
-from painting import pyramid
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
+from mouse import camera, drag, pump
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.label_colors import recolor_labels
 from napari_ngff.viewer.label_layers import label_colormap
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import pyramid
 
 SHAPES = [(128, 192), (64, 96), (32, 48)]
 

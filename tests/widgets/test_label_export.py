@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Layer, _layer_actions
-from painting import Empty, pyramid
 from qtpy.QtWidgets import QFileDialog
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import Empty, pyramid
 
 tifffile = pytest.importorskip("tifffile")
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from napari.layers import Image
+from napari.settings import get_settings
+from qtpy.QtCore import QEvent, QPointF, Qt
+from qtpy.QtTest import QTest
+
 from mouse import (
     CONTROL,
     LEFT,
@@ -19,12 +24,6 @@ from mouse import (
     send,
     until,
 )
-from napari.layers import Image
-from napari.settings import get_settings
-from painting import Empty, pyramid
-from qtpy.QtCore import QEvent, QPointF, Qt
-from qtpy.QtTest import QTest
-
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import new_labels as show_form
 from napari_ngff.plugin import use_workers
@@ -32,6 +31,7 @@ from napari_ngff.viewer.painting import brush, canvas_labels, paint
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.widgets.form_dialog import close_form, shown_form
+from painting import Empty, pyramid
 
 SIDE = 100_000
 MIDDLE = SIDE // 2

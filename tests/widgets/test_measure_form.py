@@ -8,18 +8,18 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from mouse import until
 from napari.layers import Labels
-from plates import write_plate
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit
 
+from mouse import until
 from napari_ngff.cli import main
 from napari_ngff.plugin import measure_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.annotate.measure_form import TITLE
 from napari_ngff.widgets.form_dialog import shown_form
+from plates import write_plate
 
 pytestmark = pytest.mark.slow
 

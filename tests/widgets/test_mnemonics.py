@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from mouse import pump
 from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import QAbstractButton, QGroupBox, QLabel, QTabBar, QWidget
 
+from mouse import pump
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.widgets.browser.host import show_browser

@@ -6,6 +6,10 @@ import os
 
 import numpy as np
 import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
+
 from mouse import (
     camera,
     drag,
@@ -15,11 +19,6 @@ from mouse import (
     pump,
     until,
 )
-from pointer import x
-from qtpy.QtCore import Qt
-from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication
-
 from napari_ngff.cli import _show_first_field
 from napari_ngff.plugin import new_labels, use_workers
 from napari_ngff.store.hierarchy.node import open_node
@@ -28,6 +27,7 @@ from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.form_dialog import FormDialog
+from pointer import x
 
 
 def dialogs(viewer):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mouse import canvas, pump, until
-from plates import write_array, write_plate
 from vispy.gloo.util import _screenshot
 
+from mouse import canvas, pump, until
 from napari_ngff.viewer import latest_task
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
+from plates import write_array, write_plate
 
 GREYS = {"A/1": 60, "A/2": 110, "B/1": 160, "B/2": 210}
 """Grey of all pixels of the fields of a well, of 255."""

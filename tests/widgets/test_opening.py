@@ -8,9 +8,9 @@ import time
 
 import numpy as np
 import pytest
-from mouse import drop_on_canvas, pump, until
 from napari.layers import Labels
 
+from mouse import drop_on_canvas, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image, write_plate

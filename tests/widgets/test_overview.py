@@ -6,16 +6,16 @@ import shutil
 
 import numpy as np
 import pytest
-from mouse import RIGHT, camera, canvas, click, drop_on_canvas, on_canvas, pump, until
-from plates import write_image, write_plate
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QContextMenuEvent, QGuiApplication
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
+from mouse import RIGHT, camera, canvas, click, drop_on_canvas, on_canvas, pump, until
 from napari_ngff.viewer.browsing.canvas_controls import NAMES_KEY, names_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
+from plates import write_image, write_plate
 
 LEFT = Qt.MouseButton.LeftButton
 SHIFT = Qt.KeyboardModifier.ShiftModifier

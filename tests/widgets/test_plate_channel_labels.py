@@ -4,9 +4,9 @@ import shutil
 
 import numpy as np
 import pytest
-from plates import pixels, write_image, write_plate
 
 from napari_ngff.widgets.browser.host import browser_of
+from plates import pixels, write_image, write_plate
 
 
 @pytest.mark.long

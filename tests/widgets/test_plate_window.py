@@ -11,15 +11,15 @@ import time
 
 import numpy as np
 import pytest
-from mouse import pump, turn_wheel, until
-from plates import pixels, write_plate
 from qtpy.QtCore import Qt
 
+from mouse import pump, turn_wheel, until
 from napari_ngff.plate import kept_planes
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
+from plates import pixels, write_plate
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 import pytest
-from mouse import until
 from qtpy.QtCore import QEvent, QObject
 from qtpy.QtWidgets import QComboBox, QWidget
 
+from mouse import until
 from napari_ngff.widgets.theme_look import Look
 
 

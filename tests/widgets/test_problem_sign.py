@@ -9,12 +9,12 @@ import shutil
 import numpy as np
 import pytest
 import zarr
-from mouse import drop_on_canvas, pump, until
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QEventLoop, Qt, QTimer
 from qtpy.QtTest import QTest
 
+from mouse import drop_on_canvas, pump, until
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.notices import count_noun

@@ -6,13 +6,13 @@ import threading
 
 import numpy as np
 import pytest
-from mouse import drag, pump, until
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QPoint, Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton
 
+from mouse import drag, pump, until
 from napari_ngff.labels.chunk_patch import ChunkPatch
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.journal import journal_home

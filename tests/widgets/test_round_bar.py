@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from mouse import pump, until
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
+from mouse import pump, until
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import zarr
-from mouse import pump
 from napari.layers import Image
 
+from mouse import pump
 from napari_ngff.viewer.painting import painted_layers
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import cells_path, plate_path, stack_path

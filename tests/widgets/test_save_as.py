@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mouse import pump, until
 from napari.utils.notifications import notification_manager
-from patience import PATIENCE
 from qtpy.QtCore import QEventLoop, Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import (
@@ -17,9 +15,11 @@ from qtpy.QtWidgets import (
     QLineEdit,
 )
 
+from mouse import pump, until
 from napari_ngff.plugin import save_as, use_workers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.widgets import save_as as module
+from patience import PATIENCE
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import time
 import numpy as np
 import pytest
 import zarr
-from mouse import drag, pump, until
 from napari._qt.widgets.qt_progress_bar import QtLabeledProgressBar
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
+from mouse import drag, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.viewer.samples import write_image

@@ -8,13 +8,13 @@ import shutil
 import numpy as np
 import pytest
 import zarr
-from mouse import drag, press_save, pump, until
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
+from mouse import drag, press_save, pump, until
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.painting.new_labels import new_labels

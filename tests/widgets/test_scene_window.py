@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mouse import camera, on_canvas, pump
 from napari.layers import Labels
+
+from mouse import camera, on_canvas, pump
+from napari_ngff.metadata.model import Reference
+from napari_ngff.viewer.session import session_of
 from scenes import (
     NM,
     channel_scene,
@@ -17,9 +20,6 @@ from scenes import (
     scene,
     system,
 )
-
-from napari_ngff.metadata.model import Reference
-from napari_ngff.viewer.session import session_of
 
 MARKS = ((1, 2), (9, 4), (6, 11))
 SIDES = (12, 14)

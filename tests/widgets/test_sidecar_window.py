@@ -7,8 +7,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from mouse import pump, until
 
+from mouse import pump, until
 from napari_ngff.plugin import edit_copy, use_workers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.samples import write_image

@@ -18,12 +18,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mouse import until
-from plates import write_plate
 from qtpy.QtCore import QCoreApplication, QEvent, Qt, QThreadPool
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
+from mouse import until
 from napari_ngff.plate import kept_planes
 from napari_ngff.plate.previews import queue
 from napari_ngff.store.arrays.region_read import cache as chunks
@@ -31,6 +30,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.workers import CALM
+from plates import write_plate
 
 LOG = logging.getLogger(__name__)
 

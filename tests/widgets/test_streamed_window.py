@@ -9,15 +9,15 @@ import time
 import numpy as np
 import pytest
 import zarr
-from mouse import camera, canvas, pump, until
 from napari.utils.notifications import notification_manager
-from plates import write_image
-from unreliable import OK, Handler, serving
 
+from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.viewer import streamed_levels
 from napari_ngff.viewer.layer_plan import KEY
 from napari_ngff.viewer.streamed_levels import fetcher
+from plates import write_image
+from unreliable import OK, Handler, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 

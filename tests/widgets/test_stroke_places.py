@@ -13,14 +13,11 @@ import random
 import numpy as np
 import pytest
 import zarr
-from mouse import LEFT, NONE, canvas, drag, on_canvas, pump, send, until
 from napari.utils.notifications import notification_manager
-from plates import pixels, write_array, write_image, write_plate
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtTest import QTest
-from scenes import end, link, scene, system
-from scenes import image as scene_image
 
+from mouse import LEFT, NONE, canvas, drag, on_canvas, pump, send, until
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.viewer.browsing import layer_slots
@@ -31,6 +28,9 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.browser.host import browser_of
+from plates import pixels, write_array, write_image, write_plate
+from scenes import end, link, scene, system
+from scenes import image as scene_image
 
 STROKES = int(os.environ.get("STROKES", "24"))
 MOVES = int(os.environ.get("MOVES", "8"))

@@ -8,14 +8,13 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from mouse import drop, pump, until
 from napari.layers import Labels
-from plates import write_plate
 from qtpy.QtCore import QPoint, Qt, QThreadPool
 from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
+from mouse import drop, pump, until
 from napari_ngff.cli import main
 from napari_ngff.plate.previews import preview_cache as preview_cache
 from napari_ngff.viewer.browsing.joined_tables import CATEGORY_COLORS, map_colors
@@ -26,6 +25,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     TableOrigin,
 )
 from napari_ngff.widgets.browser.dock import BrowserDock
+from plates import write_plate
 
 pytestmark = pytest.mark.slow
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mouse import LEFT, pump, until
-from patience import PATIENCE
-from plates import write_plate
 from qtpy.QtCore import QThreadPool
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
-from unreliable import BUSY, HANG, OK, serving
 
+from mouse import LEFT, pump, until
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.browser import Position
 from napari_ngff.widgets.browser.controls import CanvasMode
 from napari_ngff.widgets.browser.host import show_browser
+from patience import PATIENCE
+from plates import write_plate
+from unreliable import BUSY, HANG, OK, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 

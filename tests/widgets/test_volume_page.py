@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mouse import pump, until
 from napari.layers import Image
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
+from mouse import pump, until
 from napari_ngff import plugin
 from napari_ngff.viewer.bridge import view_volume
 from napari_ngff.viewer.painting.volumes import is_volume

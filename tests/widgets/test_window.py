@@ -17,18 +17,18 @@ import pytest
 import tifffile
 import yaml
 import zarr
-from mouse import drop_on_canvas, pump, until
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from napari.layers import Image, Labels
 from napari.utils.notifications import notification_manager
-from patience import PATIENCE
-from pointer import Listener
 from qtpy.QtCore import QEvent, QThreadPool
 
+from mouse import drop_on_canvas, pump, until
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
 from napari_ngff.viewer.settings import PLUGIN, READER_PATTERNS
+from patience import PATIENCE
+from pointer import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,15 +7,15 @@ import threading
 
 import numpy as np
 import pytest
-from mouse import pump
 from napari.utils.notifications import notification_manager
-from patience import PATIENCE
 from qtpy.QtCore import QEventLoop, QTimer
 from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDialog
 
+from mouse import pump
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import use_workers
 from napari_ngff.widgets.saving import writing
+from patience import PATIENCE
 
 PLACE = {
     "scale": (2, 0.5, 0.5),

@@ -8,15 +8,15 @@ import shutil
 
 import numpy as np
 import pytest
-from mouse import camera, canvas, on_canvas, pump, until
 from napari.layers import Labels
-from painting import Empty
-from pointer import x
 from qtpy.QtWidgets import QApplication
 
+from mouse import camera, canvas, on_canvas, pump, until
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import Empty
+from pointer import x
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("xdotool") is None, reason="needs xdotool"),

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from saving import levels_of, open_writer, read_levels, write_levels
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.edits import Edit
@@ -12,6 +11,7 @@ from napari_ngff.labels.level_reduction import AxisSteps, LevelReduction
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.level_rules import find_rules
 from napari_ngff.labels.shapes import Mask
+from saving import levels_of, open_writer, read_levels, write_levels
 
 SHAPE = (203, 310)
 

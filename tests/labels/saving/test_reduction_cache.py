@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from saving import reduced
 
 from napari_ngff.labels.level_reduction import LevelReduction
 from napari_ngff.labels.saving.reduction_cache import ROOM, ReductionCache
 from napari_ngff.store.arrays.boxes import box_of
+from saving import reduced
 
 SHAPE = (61, 83)
 CELL = (16, 24)

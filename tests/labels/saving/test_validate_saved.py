@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from saving import levels_of, open_writer, write_levels
 
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.runs import mask_runs
@@ -13,6 +12,7 @@ from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.store.sources.folder_source import FolderSource
+from saving import levels_of, open_writer, write_levels
 
 AXES = (Axis("y", "space", None), Axis("x", "space", None))
 

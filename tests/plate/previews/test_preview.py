@@ -9,11 +9,10 @@ import threading
 from collections import Counter
 
 import numpy as np
-import plates
 import pytest
 import zarr
-from patience import PATIENCE, until
 
+import plates
 from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.plate.previews.preview import (
@@ -28,6 +27,7 @@ from napari_ngff.plate.previews.preview_cache import PreviewCache, clear_preview
 from napari_ngff.plate.previews.queue import PlateContrast, PreviewQueue
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.samples import write_image, write_plate
+from patience import PATIENCE, until
 
 WELLS = [f"{row}/{column}" for row in "AB" for column in "123"]
 VERSIONS = ["0.1", "0.4", "0.5"]

@@ -9,7 +9,6 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from plates import SPACING, write_image, write_plate
 from skimage.measure import regionprops_table
 
 from napari_ngff import open_node
@@ -18,6 +17,7 @@ from napari_ngff.errors import AccessError, NodeNotFoundError, UnsupportedError
 from napari_ngff.plate.tables import labelled_image
 from napari_ngff.plate.tables.labelled_image import open_labelled
 from napari_ngff.plate.tables.measure_labels import count_field, measure, places_of
+from plates import SPACING, write_image, write_plate
 
 RNG = np.random.default_rng(5)
 

@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from plates import write_plate
 
 from napari_ngff import open_node
 from napari_ngff.errors import CorruptDataError, UnsupportedError
@@ -25,6 +24,7 @@ from napari_ngff.plate.tables.files import (
     write_frame,
 )
 from napari_ngff.plate.tables.table import AGGREGATIONS, make_table, well_key
+from plates import write_plate
 
 
 def table(**columns):

@@ -15,7 +15,6 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from patience import PATIENCE
 from zarr.codecs import (
     BloscCodec,
     BytesCodec,
@@ -37,6 +36,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.source import Source
+from patience import PATIENCE
 
 SHAPE, CHUNKS, SHARDS = (13, 17), (4, 5), (8, 15)
 DTYPES = ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plates import write_plate
 
 from hostile.cases import group, image
 from napari_ngff import open_node
@@ -20,6 +19,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.zip_packing import pack_hierarchy
+from plates import write_plate
 
 
 def errors(path):

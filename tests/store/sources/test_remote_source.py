@@ -7,14 +7,14 @@ import threading
 
 import numpy as np
 import pytest
-from patience import until
-from plates import write_array
-from unreliable import BUSY, DRIP, DROP, ENDLESS, FLOOD, HANG, OK, serving
 
 from napari_ngff.errors import ChunkError, CorruptDataError, ServerError, may_pass
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources.remote_source import RemoteSource
+from patience import until
+from plates import write_array
+from unreliable import BUSY, DRIP, DROP, ENDLESS, FLOOD, HANG, OK, serving
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 

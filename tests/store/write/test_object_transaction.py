@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import zarr
+
 from buckets import bucket_server
 from callers import prepare_image
-
 from napari_ngff.errors import ConflictError, NameTakenError, UnsupportedError
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.create_labels import METHOD, create_labels

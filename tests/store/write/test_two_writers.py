@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 import zarr
+
 from buckets import bucket_server
 from callers import (
     ARCHIVE,
@@ -21,8 +22,6 @@ from callers import (
     open_canvas,
     prepare_image,
 )
-from saving import levels_of
-
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
@@ -31,6 +30,7 @@ from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.write.zip_packing import pack_hierarchy
+from saving import levels_of
 
 EACH = [FOLDER, ARCHIVE, pytest.param(BUCKET, marks=pytest.mark.long)]
 ROUNDS = 8

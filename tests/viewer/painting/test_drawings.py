@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels, Shapes
-from painting import pyramid
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.painting.drawings import shapes_to_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import pyramid
 
 SHAPE = 4, 60, 80
 SCALE = 2.0, 0.5, 0.5

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from painting import pyramid
 
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.label_objects import known_ids
@@ -16,6 +15,7 @@ from napari_ngff.viewer.painting.instances import (
     neighbour_id,
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import pyramid
 
 
 def two_discs(**keywords):

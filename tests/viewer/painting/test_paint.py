@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from napari.components import ViewerModel
 from napari.layers import Labels
-from painting import pyramid, sampled, touched
 
 from napari_ngff.labels import dabs, edits, shapes
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from painting import pyramid, sampled, touched
 
 
 @dataclass(frozen=True)

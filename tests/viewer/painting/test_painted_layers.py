@@ -13,8 +13,6 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, _layer_actions
-from painting import Empty, Memory, pyramid
-from patience import PATIENCE, until
 
 from napari_ngff import plugin
 from napari_ngff.labels.canvas import Canvas
@@ -26,6 +24,8 @@ from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate
+from painting import Empty, Memory, pyramid
+from patience import PATIENCE, until
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,14 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 from napari.layers import Layer
+
+from napari_ngff.metadata.model import Reference
+from napari_ngff.viewer import reader
+from napari_ngff.viewer.layer_plan import KEY
+from napari_ngff.viewer.painting.painted_layers import as_layer
+from napari_ngff.viewer.placing.move_layers import move_layers
+from napari_ngff.viewer.placing.system_views import list_choices
+from napari_ngff.viewer.session import session_of
 from scenes import (
     NM,
     UM,
@@ -19,14 +27,6 @@ from scenes import (
     scene,
     system,
 )
-
-from napari_ngff.metadata.model import Reference
-from napari_ngff.viewer import reader
-from napari_ngff.viewer.layer_plan import KEY
-from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.placing.move_layers import move_layers
-from napari_ngff.viewer.placing.system_views import list_choices
-from napari_ngff.viewer.session import session_of
 
 SHEAR = [[1, 0.5, 9], [0, 2, 8]]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import zarr
-from person import Person, needs_pointer
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QLineEdit
 
@@ -15,6 +14,7 @@ from napari_ngff.viewer.browsing.positions import key_of
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
+from person import Person, needs_pointer
 
 pytestmark = needs_pointer
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import zarr
-from person import Person, needs_pointer
 
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
+from person import Person, needs_pointer
 
 pytestmark = needs_pointer
 

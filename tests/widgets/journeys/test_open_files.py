@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from napari.layers import Labels
-from person import Person, needs_pointer
 from qtpy.QtWidgets import QApplication, QRadioButton
 
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
+from person import Person, needs_pointer
 
 pytestmark = needs_pointer
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import zarr
-from person import Person, needs_pointer
 from qtpy.QtWidgets import QApplication, QMessageBox
 
 from napari_ngff.viewer.samples import write_image
+from person import Person, needs_pointer
 
 pytestmark = needs_pointer
 

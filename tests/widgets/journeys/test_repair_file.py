@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from person import Person, button_with, needs_pointer
 from qtpy.QtWidgets import QApplication, QMessageBox
 
 from napari_ngff.cli import main
@@ -12,6 +11,7 @@ from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.docking import full_name
 from napari_ngff.widgets.inspector.problem_table import REPAIR
 from napari_ngff.widgets.problem_sign import problem_sign_of
+from person import Person, button_with, needs_pointer
 
 pytestmark = needs_pointer
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from person import Person, needs_pointer
-from plates import SPACING, write_image
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QLineEdit
 
 from napari_ngff.store.hierarchy.node import open_node
+from person import Person, needs_pointer
+from plates import SPACING, write_image
 
 pytestmark = needs_pointer
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from napari.layers import Image
-from person import Person, needs_pointer
 from qtpy.QtCore import QPoint
 
 from napari_ngff.viewer.browsing.canvas_controls import NAMES_KEY
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
+from person import Person, needs_pointer
 
 pytestmark = needs_pointer
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import zarr
-from person import Person, needs_pointer
 
 from napari_ngff.viewer.painting.volumes import is_volume
 from napari_ngff.viewer.samples import write_stack
+from person import Person, needs_pointer
 
 pytestmark = needs_pointer
 
