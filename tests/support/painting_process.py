@@ -19,6 +19,7 @@ from napari_ngff.viewer import reader as reader_module
 from napari_ngff.viewer import session, window_services
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
+from victim import serve
 
 NAMES = {"new": "mitosis", "saved": "nuclei", "field": "mitosis", "saving": "nuclei"}
 """Labels that each scenario paints on; in the last it saves, too."""

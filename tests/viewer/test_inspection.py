@@ -80,7 +80,9 @@ def test_an_array_in_a_folder_of_its_own_belongs_to_its_image(tmp_path):
 
 def test_what_cannot_be_read_is_told(image):
     whole = entry_of(image)
-    gone = TreeEntry(whole.location.joined("gone"), whole.zarr_format, "gone", "label")
+    gone = TreeEntry(
+        whole.location.join_path("gone"), whole.zarr_format, "gone", "label"
+    )
     details = describe_entry(gone)
     assert "gone" in details.error
     assert details.error in write_report(details)

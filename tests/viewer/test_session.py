@@ -7,7 +7,7 @@ from napari.layers import Image
 
 from napari_ngff import ChunkError, open_node
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.metadata.model import Window
+from napari_ngff.metadata.model import ContrastWindow
 from napari_ngff.viewer import contrast, window_services
 from napari_ngff.viewer.contrast import measure_contrast
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin

@@ -13,7 +13,7 @@ from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.metadata.model import Field
+    from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.plate_contents import FieldImage, PlateContents
     from napari_ngff.plate.plate_layout import Offset
 
@@ -219,7 +219,7 @@ class ScreenArrangements:
 
 
 def _place_fields(
-    listed: tuple[Field, ...],
+    listed: tuple[WellField, ...],
     opened: dict[int, FieldImage],
     failed: dict[int, Exception],
 ) -> WellArrangement:

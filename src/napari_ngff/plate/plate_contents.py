@@ -166,7 +166,7 @@ class PlateContents:
         self._places: dict[bytes, tuple[Multiscale, Kin]] = {}
         self._wells: dict[bytes, tuple[WellField, ...]] = {}
 
-    def list_fields(self, well: str | None) -> tuple[Field, ...]:
+    def list_fields(self, well: str | None) -> tuple[WellField, ...]:
         """Read which images a well has: one document.
 
         Parameters

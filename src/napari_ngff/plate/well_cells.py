@@ -96,7 +96,9 @@ class WellCells:
         """Give the fields of a well that was read before."""
         return self.arrangements.read_before(tile.well, self.acquisition)
 
-    def image_at(self, y: float, x: float) -> tuple[str | None, Field | None] | None:
+    def image_at(
+        self, y: float, x: float
+    ) -> tuple[str | None, WellField | None] | None:
         """Tell which well, and which image in it, lie at a place; reads nothing.
 
         Parameters

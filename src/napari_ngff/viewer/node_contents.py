@@ -366,7 +366,7 @@ def _open_scene(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     reading.note_problems(node.problems)
     children = node.children(scene_paths(node))
     reading.note_problems(children.problems)
-    nodes = [n for n in children.nodes if n.kind is Kind.IMAGE]
+    nodes = [n for n in children.nodes if n.kind is GroupKind.IMAGE]
     if len(nodes) > MAX_IMAGES:
         rest = ", ".join(n.location.path for n in nodes[MAX_IMAGES:])
         reading.messages.append(

@@ -18,7 +18,7 @@ from napari_ngff.errors import (
     OMEZarrError,
     UnsupportedError,
 )
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
 from napari_ngff.plate.tables.files import find_table, table_names
@@ -231,7 +231,12 @@ def measure(
     """
     keeps_going = goes_on or (lambda done, total: True)
     with _computing(scheduler) as (compute, batch):
-        if node.kind in (Kind.PLATE, Kind.WELL, Kind.COLLECTION, Kind.SCENE):
+        if node.kind in (
+            GroupKind.PLATE,
+            GroupKind.WELL,
+            GroupKind.COLLECTION,
+            GroupKind.SCENE,
+        ):
             chosen, lost = _look_up(node, wells) if places is None else (places, ())
             run = _MeasureRun(compute, batch, keeps_going, task)
             return _measure_fields(node, label, chosen, lost, run)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from psygnal import Signal
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import MapWell, PlateMap, map_plate
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.camera import camera_of
@@ -266,7 +266,7 @@ class Browser:
                 window_services.show_messages(
                     (found,), f"Not opened: {shorten_name(last_part(path))}"
                 )
-            elif found.kind in (Kind.IMAGE, Kind.LABEL):
+            elif found.kind in (GroupKind.IMAGE, GroupKind.LABEL):
                 self.show_field(None, path)
             else:
                 self.path_opened.emit(str(found))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.metadata.model import Field
+    from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.well_cells import Place, WellCells
 
 __all__ = [
@@ -233,7 +233,7 @@ def cells_of(layer: Layer, tiles: WellCells) -> dict[str, Corners]:
 
 def image_at(
     layer: Layer, tiles: WellCells, world: Sequence[float]
-) -> tuple[str | None, Field | None] | None:
+) -> tuple[str | None, WellField | None] | None:
     """Tell which image lies at a world coordinate; as `WellCells.at`."""
     lead = (0.0,) * max(0, layer.ndim - len(world))
     point = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))

@@ -10,7 +10,7 @@ from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.labels.label_metadata import read_label_info
 from napari_ngff.labels.places.sidecar import open_sidecars
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.hierarchy.node import read_node
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def runs_of(fields: Iterable[WellField]) -> tuple[int | None, ...]:
 def fields_of(arrangements: ScreenArrangements, well: str | None) -> WellFields:
     """Read the images of a well, or of a collection; see `placed_of`."""
     listed = arrangements.screen.list_fields(well)
-    if arrangements.screen.node.kind is Kind.SERIES:
+    if arrangements.screen.node.kind is GroupKind.SERIES:
         # Images of a folder have no places; nor is each of thousands looked at.
         places = [
             FieldPlace(Position(well, field.path), (0, 0), (0, 0), field.path)

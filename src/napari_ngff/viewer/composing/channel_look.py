@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.metadata.model import Channel, Window
+from napari_ngff.metadata.model import Channel, ContrastWindow
 from napari_ngff.viewer.layer_plan import KEY, LayerOrigin
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def channel_of(keywords: Mapping[str, Any], dtype: np.dtype[Any]) -> Channel | N
 def rgb_channels(count: int, dtype: np.dtype[Any]) -> tuple[Channel, ...]:
     """Describe the channels of an image in colours; axes (..., `count`)."""
     low, high = _dtype_range(dtype)
-    window = Window(max(low, 0.0), high, low, high)
+    window = ContrastWindow(max(low, 0.0), high, low, high)
     return tuple(
         Channel(label, color, window, label != "alpha")
         for label, color in PRIMARY[:count]

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import GEOMETRIES
 from napari_ngff.widgets.browser.choice_box import ChoiceBox
 

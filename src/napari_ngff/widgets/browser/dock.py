@@ -8,7 +8,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 
-from napari_ngff.metadata.model import Kind
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.plate.previews.preview_cache import PreviewCache
 from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
