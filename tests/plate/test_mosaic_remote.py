@@ -14,7 +14,7 @@ from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import open_mosaic
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
-from napari_ngff.store.workers import MOST
+from napari_ngff.store.threads import MOST
 from patience import until
 from plates import write_plate
 

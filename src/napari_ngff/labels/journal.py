@@ -34,7 +34,7 @@ from napari_ngff.labels.saving.journal_records import (
     read_journal,
 )
 from napari_ngff.labels.saving.save_run import count_common
-from napari_ngff.store.workers import go_on_after_error
+from napari_ngff.store.threads import go_on_after_error
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.file_lock import hold_file
 

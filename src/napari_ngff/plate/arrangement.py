@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, may_pass, remedy_of
 from napari_ngff.plate.plate_layout import field_offsets, grid_offsets
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
+from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

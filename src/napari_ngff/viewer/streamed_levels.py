@@ -28,7 +28,7 @@ from napari_ngff.store.arrays.boxes import (
 )
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.workers import LOCAL_CONCURRENCY, share_work
+from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 from napari_ngff.viewer import window_services
 from napari_ngff.viewer.browsing.streaming import at_once, is_slicing
 
