@@ -322,6 +322,8 @@ def test_all_of_the_docks_follows_the_size_of_letters(viewer, docks):
         if is_seen(widget) and widget.fontInfo().pointSize() < 20
     ]
     assert not small
+    bring_forward(dock)
+    pump(100)
     table = dock.classes.table
     assert table.rowHeight(0) >= table.fontMetrics().height()
     assert table.horizontalHeader().height() >= table.fontMetrics().height()
