@@ -45,6 +45,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.writer_token import remove_left
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from saving import describe, edit, levels_of, write_group, write_image, write_levels
 
@@ -356,6 +357,14 @@ def recover_files(place):
     begin_transaction(FolderSource(str(place.files))).recover("")
 
 
+def recover_states(place):
+    """Write states of fields again: those of a bucket are in the folder of data."""
+    recover_files(place)
+    folder = place.folder / "data/napari-ngff/annotation"
+    if folder.exists():
+        remove_left(str(folder))
+
+
 # Painting.
 
 
@@ -651,5 +660,5 @@ CALLERS = _painted() | {
     ),
     "pack": Caller(prepare_image, pack_folder, recover_files, own="an archive"),
     "measured table": Caller(prepare_table, write_table, recover_files, own="a file"),
-    "annotation states": Caller(prepare_image, state_field, recover_files),
+    "annotation states": Caller(prepare_image, state_field, recover_states),
 }  # fmt: skip

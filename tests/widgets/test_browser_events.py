@@ -203,7 +203,7 @@ def test_a_pin_that_fails_leaves_no_half_of_a_field(viewer, dock, qtbot, monkeyp
     monkeypatch.setattr(
         window_services, "show_messages", lambda found, _: messages.extend(found)
     )
-    browser.pin("A/2", "77")
+    browser.toggle_pin("A/2", "77")
     qtbot.waitUntil(lambda: told[-1:] == [False], timeout=PATIENCE)
     assert "no image 77" in messages[0]
     qtbot.waitUntil(lambda: shows(dock, "A/2", "1"), timeout=PATIENCE)

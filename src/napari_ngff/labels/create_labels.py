@@ -121,7 +121,7 @@ class NewLabels:
 
     def abandon(self) -> None:
         """Remove what is not registered; a label image that it replaces is back."""
-        self.tree.close()
+        self.tree.abandon()
 
 
 def create_labels(

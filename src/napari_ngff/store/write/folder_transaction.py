@@ -397,6 +397,10 @@ class RedirectedTree:
             del self._transaction.redirected[self.key]
         self._tree.flush_name()
 
+    def abandon(self) -> None:
+        """Close it after a commit that failed and is given up."""
+        self._tree.abandon()
+
     def close(self) -> None:
         """Finish or undo what was begun."""
         if self.key in self._transaction.redirected:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+from contextlib import suppress
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,23 @@ class ObjectBucket:
             raise OSError(number, error.strerror or str(error), address) from error
 
 
+class UnlistedTree(WaitingTree):
+    """New labels of a bucket: stored object by object, and listed last."""
+
+    def __init__(
+        self, transaction: ObjectTransaction, path: str, documents: Sequence[str]
+    ) -> None:
+        super().__init__(transaction, path, path, documents)
+        self._bucket_transaction = transaction
+
+    def abandon(self) -> None:
+        """Remove what a failed commit has stored of it."""
+        self.close()
+        # If the server refuses, `recover` does it when the process has ended.
+        with suppress(OSError):
+            self._bucket_transaction.take_back(self._path)
+
+
 class ObjectTransaction(WaitingTransaction):
     """Change the bucket of a `RemoteSource`; see `Transaction`.
 
@@ -194,7 +212,23 @@ class ObjectTransaction(WaitingTransaction):
             taken = f"{self.root}/{path} already exists, and is not replaced in an"
             raise NameTakenError(f"{taken} object store.", name, f"{name}-2")
         self._marks.append(join_key(above, f".{name}.{self.token}{SUFFIX}"))
-        return WaitingTree(self, path, path, documents)
+        return UnlistedTree(self, path, documents)
+
+    def take_back(self, path: str) -> None:
+        """Remove a new group of which a commit has stored only some objects."""
+        above, _, name = path.rpartition("/")
+        mark = join_key(above, f".{name}.{self.token}{SUFFIX}")
+        if mark in self._marks:
+            self._marks.remove(mark)
+            self._forget_waiting()
+            self._remove_unlisted(above, name, mark)
+
+    def _remove_unlisted(self, above: str, name: str, mark: str) -> None:
+        if name not in self._read_list(above):
+            for key in self.bucket.list_keys(join_key(above, name)):
+                self.bucket.delete_object(key, self.bucket.find_revision(key))
+        # Last: without it nobody knows of the objects.
+        self.bucket.delete_object(mark, self.bucket.find_revision(mark))
 
     def recover(self, path: str) -> None:
         """Remove labels that an ended process of this computer put and never listed."""
@@ -204,11 +238,7 @@ class ObjectTransaction(WaitingTransaction):
             name, _, token = marker[1:].removesuffix(SUFFIX).rpartition(".")
             if marker != f".{name}.{token}{SUFFIX}" or not is_dead(token):
                 continue
-            if name not in self._read_list(above):
-                for key in self.bucket.list_keys(join_key(above, name)):
-                    self.bucket.delete_object(key, self.bucket.find_revision(key))
-            mark = join_key(above, marker)
-            self.bucket.delete_object(mark, self.bucket.find_revision(mark))
+            self._remove_unlisted(above, name, join_key(above, marker))
 
     def _read_list(self, group: str) -> list[Any]:
         for name in ("zarr.json", ".zattrs"):
@@ -252,7 +282,9 @@ class ObjectTransaction(WaitingTransaction):
             self.bucket.forget_lists()
         while self._marks:
             mark = self._marks.pop()
-            self.bucket.delete_object(mark, self.bucket.find_revision(mark))
+            # All is there. A mark that the server keeps now is removed by `recover`.
+            with suppress(OSError):
+                self.bucket.delete_object(mark, self.bucket.find_revision(mark))
         self._forget_waiting()
         return True
 

@@ -214,6 +214,10 @@ class TreeReplacement:
             os.rename(old, self.place)
             raise
 
+    def abandon(self) -> None:
+        """Do what `close` does: a folder is there as a whole, or not at all."""
+        self.close()
+
     def close(self) -> None:
         """Finish or undo what was begun, and remove the folder aside."""
         if self._lock is not None:

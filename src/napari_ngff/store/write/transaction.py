@@ -65,6 +65,9 @@ class NewTree(Protocol):
     def close(self) -> None:
         """Finish or undo what was begun."""
 
+    def abandon(self) -> None:
+        """Close it after a commit of the transaction that failed and is given up."""
+
 
 class Transaction(Protocol):
     """A change of one hierarchy; safe to use from several threads at once.

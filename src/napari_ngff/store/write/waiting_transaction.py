@@ -118,6 +118,10 @@ class WaitingTree:
         update_copies(self._transaction, self._documents)
         self._committed = True
 
+    def abandon(self) -> None:
+        """Do what `close` does: what waits is stored as a whole, or not at all."""
+        self.close()
+
     def close(self) -> None:
         """Drop the new group if it was not committed."""
         if not self._committed:
