@@ -329,9 +329,9 @@ def test_a_place_in_the_picture_is_a_field(tmp_path):
     tiles = mosaic(root).tiles
     places = {(-0.4, 7.4): ("A/1", "0"), (31, 25): ("B/2", "3")}
     for (y, x), (path, name) in places.items():
-        well, field = tiles.at(y, x)
+        well, field = tiles.image_at(y, x)
         assert (well, field.path) == (path, name)
-    assert tiles.at(31, 32) is None
+    assert tiles.image_at(31, 32) is None
     assert tiles.box("B/2") == ((15.5, 15.5), (31.5, 31.5))
 
 
@@ -353,7 +353,7 @@ def test_many_wells_may_be_drawn_elsewhere(tmp_path, reads):
     ((level, wanted),) = asked
     assert (level, wanted) == (source, box)
     stopped = iter([False] * 7 + [True] * 100)
-    assert not source.draw(box, lambda: next(stopped))
+    assert not source.draw_box(box, lambda: next(stopped))
     assert np.count_nonzero(source.read(box)) == 7 * 64
     helper = threading.Thread(target=source.draw, args=(box,))
     helper.start()

@@ -93,7 +93,7 @@ def test_no_well_of_a_server_is_waited_for(served, monkeypatch):
     server.asked.clear()
     assert not level.read(box).any()
     assert not server.asked
-    assert level.draw(asked[0][1])
+    assert level.draw_box(asked[0][1])
     expected = opened(folder)[0].read(box)
     np.testing.assert_array_equal(level.read(box), expected)
     assert expected.any()

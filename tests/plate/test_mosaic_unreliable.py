@@ -121,7 +121,7 @@ def test_few_wells_of_a_server_are_not_waited_for_either(server, node):
     server.asked.clear()
     assert not everything(level).any()
     assert server.asked == []
-    assert level.draw(asked[0][1])
+    assert level.draw_box(asked[0][1])
     assert everything(level).all()
 
 

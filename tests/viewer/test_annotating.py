@@ -114,7 +114,7 @@ def test_the_classes_in_the_file_of_a_field_stay(viewer, root):
     classes.add_class("dead", 3)
     paint(found, 1)
     classes.select_class(1)
-    found.go("A/1/0")
+    found.go_to_field("A/1/0")
     text = str(notification_manager.records[-1].message)
     assert text.startswith("Other classes in this field.\nLabel 1 is 'interphase' here")
     notification_manager.records.clear()

@@ -13,12 +13,12 @@ from napari_ngff.viewer.samples import write_image
 KILLED = """
 import errno, os, signal, sys
 import numpy as np
-from napari_ngff.labels.saving.retype_array import widen
+from napari_ngff.labels.saving.retype_array import retype_arrays
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.write import exchange
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 
-exchange._rename = lambda *_: errno.ENOSYS  # as on a network drive
+exchange._call_rename = lambda *_: errno.ENOSYS  # as on a network drive
 rename = os.rename
 
 def rename_and_die(old, new, *_, **__):
@@ -30,7 +30,7 @@ os.rename = rename_and_die
 transaction = FolderTransaction(sys.argv[1])
 source = transaction.source
 arrays = [open_array(source, f"labels/nuclei/{i}") for i in range(2)]
-widen(arrays, np.dtype("i8"), transaction)
+retype_arrays(arrays, np.dtype("i8"), transaction)
 """
 
 

@@ -134,7 +134,7 @@ def test_without_a_place_for_journals_that_is_reported_and_labels_are_saved(
     until(lambda: told)
     layer.paint((0, 40, 40), 78)
     for _ in range(3):
-        layer.saver.journal.look()
+        layer.saver.journal.sync_if_changed()
     (message,) = told
     assert message.startswith("Edits are not protected from a crash.\n")
     assert str(journal_home()) in message
@@ -206,7 +206,7 @@ def test_a_full_disk_of_journals_is_shown_once_and_labels_are_saved(
         layer.paint((0, row, 30), row)
     until(lambda: told)
     for _ in range(3):
-        layer.saver.journal.look()
+        layer.saver.journal.sync_if_changed()
     (message,) = told
     assert "No space left on device" in message
     pixels = np.asarray(layer.data[0])

@@ -52,8 +52,8 @@ def paint(layer, *corners):
 
 
 def look(watch):
-    watch.look()  # counts
-    state = watch.look()
+    watch.read_state()  # counts
+    state = watch.read_state()
     # Behind what is to be saved stands the last save.
     return f"{state.text}: {state.detail}".partition(" to save.")[0]
 
@@ -124,19 +124,19 @@ def test_a_cancelled_save_counts_what_it_wrote_and_the_next_one_the_rest(folder)
     watch = SaveWatch(layer)
     paint(layer, *((y, x) for y in (5, 600, 1100) for x in (5, 600, 1100)))
     total = int(look(watch).split()[2])
-    saver, plain = layer.saver, layer.saver._progress
+    saver, plain = layer.saver, layer.saver._report_progress
 
     def progress(level, done, total):
         plain(level, done, total)
         if done == 4:
             saver.cancel()
 
-    saver._progress = progress
+    saver._report_progress = progress
     found = re.fullmatch(r"Cancelled NOW: (\d+) chunks written\. The .*", save(layer))
     done = int(found[1])
     assert 4 <= done < total
     assert look(watch) == f"Unsaved changes: {total - done} chunks"
-    saver._progress = plain
+    saver._report_progress = plain
     assert save(layer) == f"Saved NOW: {total - done} chunks written."
     stored = zarr.open_array(folder / "labels" / "nuclei" / "0", mode="r")[:]
     np.testing.assert_array_equal(stored, np.asarray(layer.data[0]))
@@ -149,16 +149,16 @@ def test_an_archive_has_no_block_of_a_cancelled_save_and_all_of_the_next(
     pack_hierarchy(folder, archive)
     layer = opened(archive)
     paint(layer, (5, 5), (5, 1000), (1000, 5))
-    saver, plain = layer.saver, layer.saver._progress
+    saver, plain = layer.saver, layer.saver._report_progress
 
     def progress(level, done, total):
         plain(level, done, total)
         if level == -1:
             saver.cancel()
 
-    saver._progress = progress
+    saver._report_progress = progress
     assert save(layer) == "Cancelled NOW: The next save writes the rest."
-    saver._progress = plain
+    saver._report_progress = plain
     assert save(layer) == "Saved NOW: 3 chunks written."
 
 

@@ -226,7 +226,9 @@ def test_joined_features_are_not_saved(tables):
     tables.browser.show_field("A/1", "0")
     layer = labels_of(tables)
     layer.features = pd.DataFrame({"index": [3, 7], "kind": ["a", "b"]})
-    before = layer.saver.description.take_snapshot().info(layer.saver.description.info)
+    before = layer.saver.description.take_snapshot().join_with(
+        layer.saver.description.info
+    )
     layer.saver.description.ignore_change()
     frame = pd.DataFrame({"well": ["A1"] * 3, "label": [7, 9, 9], "area": [1.5, 2, 3]})
     frame["kind"] = "z"
@@ -237,7 +239,7 @@ def test_joined_features_are_not_saved(tables):
     assert np.isnan(joined.loc[3, "area"])
     assert not layer.saver.description.is_changed
     assert (
-        layer.saver.description.take_snapshot().info(layer.saver.description.info)
+        layer.saver.description.take_snapshot().join_with(layer.saver.description.info)
         == before
     )
     part_features(layer)

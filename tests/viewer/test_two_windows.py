@@ -42,15 +42,15 @@ def painted(model, label):
 def begin(layer):
     """Save, but not to the end."""
     saver = layer.saver
-    plain = saver._progress
+    plain = saver._report_progress
 
     def progress(level, done, total):
         plain(level, done, total)
         saver.cancel()
 
-    saver._progress = progress
+    saver._report_progress = progress
     assert not saver.save_now()
-    saver._progress = plain
+    saver._report_progress = plain
 
 
 def shown(folder, name):

@@ -79,11 +79,11 @@ def drain(queue, count):
     found = {}
 
     def done():
-        found.update(queue.take())
+        found.update(queue.take_ready())
         return len(found) >= count and not queue._running
 
     until(done)
-    return found | queue.take()
+    return found | queue.take_ready()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

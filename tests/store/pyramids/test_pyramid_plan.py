@@ -47,7 +47,7 @@ def test_levels_of_labels_are_as_many_as_those_of_their_image():
 
 
 def test_a_voxel_lies_in_the_middle_of_its_block():
-    found = outline("yx", (512, 512)).levels((0.5, 2.0), (10.0, 20.0))
+    found = outline("yx", (512, 512)).place_levels((0.5, 2.0), (10.0, 20.0))
     assert [(one.scale, one.translation) for one in found] == [
         ((0.5, 2.0), (10.0, 20.0)),
         ((1.0, 4.0), (10.25, 21.0)),
@@ -55,7 +55,7 @@ def test_a_voxel_lies_in_the_middle_of_its_block():
 
 
 def test_shards_hold_up_to_four_chunks_by_four():
-    arrays = outline("zyx", (3, 5000, 700), sharded=True).arrays(
+    arrays = outline("zyx", (3, 5000, 700), sharded=True).describe_arrays(
         "u2", (), shuffle=False
     )
     assert [new.shards for _, new in arrays[:3]] == [

@@ -163,7 +163,7 @@ def test_source_is_read_once_in_its_own_chunks(tmp_path):
     outline = PyramidPlan.choose_shapes(pixels.shape, ZYX, (1, 1, 1), (4, 300, 300))
     source = Pixels(pixels)
     with NewHierarchy(tmp_path / "new") as draft:
-        arrays = outline.arrays(pixels.dtype, ("z", "y", "x"), shuffle=False)
+        arrays = outline.describe_arrays(pixels.dtype, ("z", "y", "x"), shuffle=False)
         reducers = [(MeanReducer(step), step) for _, _, step in outline.steps]
         PyramidWriter(draft, arrays, reducers, "0.5", outline.tile).write_levels(source)
     assert outline.tile == (4, 300, 300)
@@ -180,7 +180,7 @@ def test_memory_does_not_grow_with_the_image(tmp_path, size):
 
     source = Computed(np.broadcast_to(np.uint32(0), (size, size)))
     outline = PyramidPlan.choose_shapes((size, size), ZYX[1:], (1, 1), (1, 1), levels=5)
-    arrays = outline.arrays(source.dtype, ("y", "x"), shuffle=False)
+    arrays = outline.describe_arrays(source.dtype, ("y", "x"), shuffle=False)
     reducers = [
         (LevelReduction.between_shapes(fine, coarse, "mode", step), step)
         for fine, coarse, step in outline.steps
@@ -200,7 +200,7 @@ def test_an_error_of_the_source_ends_it(tmp_path):
             raise OSError("The source is gone.")
 
     outline = PyramidPlan.choose_shapes((600, 600), ZYX[1:], (1, 1), (1, 1))
-    arrays = outline.arrays(np.dtype("uint8"), ("y", "x"), shuffle=False)
+    arrays = outline.describe_arrays(np.dtype("uint8"), ("y", "x"), shuffle=False)
     with pytest.raises(OSError, match="gone"), NewHierarchy(tmp_path / "new") as draft:
         PyramidWriter(
             draft, arrays, [(MeanReducer((2, 2)), (2, 2))] * 2, "0.5", (512, 512)

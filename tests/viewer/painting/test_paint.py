@@ -125,11 +125,13 @@ def expected(canvas, number):
     full = canvas.levels[0]
     whole = tuple((0, n) for n in full.shape)
     for edit in canvas.edits:
-        region = edit.region(full.grid, whole)
+        region = edit.region_in(full.grid, whole)
         if region is None:
             continue
         mask = np.zeros(full.shape, bool)
-        mask[tuple(slice(*span) for span in region)] = edit.cover(full.grid, region)
+        mask[tuple(slice(*span) for span in region)] = edit.covered_voxels(
+            full.grid, region
+        )
         axes = list(edit.axes)
         shape = list(full.shape)
         at = [slice(None)] * len(shape)
@@ -198,7 +200,7 @@ def test_like_napari_at_level_0_and_by_rule_above(name):
             )
         picture = ours._slice.image.raw.copy()
         texture = np.array(ours._slice.image.view)
-        ours.forget_chunks()
+        ours.refresh()
         np.testing.assert_array_equal(picture, ours._slice.image.raw)
         np.testing.assert_array_equal(texture, ours._slice.image.view)
 

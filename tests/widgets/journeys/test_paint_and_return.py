@@ -94,7 +94,7 @@ def leave(person, layer):
     person.click_button("Keep for later")
     person.sees(lambda: QApplication.activeModalWidget() is None)
     person.window_is_closed()
-    person.look(layer.saver.release)  # as the end of napari does
+    person.look(layer.saver.release_journal)  # as the end of napari does
 
 
 def come_back(person, again, cells):
