@@ -107,12 +107,12 @@ def test_parts_equal_what_is_read_at_once(level, steps):
         # What is missing is 0, and nothing else is wrong.
         np.testing.assert_array_equal(shown[shown != 0], expected[shown != 0])
         if asked:
-            asked.draw_box(wells)
+            asked.draw(wells)
             more = level.read(box)
             assert np.all((more != 0) >= (shown != 0))
         np.testing.assert_array_equal(in_a_worker(level.read, box), expected)
         if asked and finish:
-            assert asked.draw_box()
+            assert asked.draw()
             asked.clear()
             np.testing.assert_array_equal(level.read(box), expected)
             assert not asked
@@ -124,7 +124,7 @@ def test_what_was_seen_stays_while_the_view_moves(small_planes, tmp_path, reads)
     picture = whole(level)
     joined.tiles.defer = asked.defer
     level.read(((0, 1), (0, 64), (0, 96)))
-    assert asked.draw_box()
+    assert asked.draw()
     shown = level.read(((0, 1), (20, 84), (40, 136)))
     seen = picture[:, 20:64, 40:96]
     np.testing.assert_array_equal(shown[:, :44, :56], seen)
@@ -132,7 +132,7 @@ def test_what_was_seen_stays_while_the_view_moves(small_planes, tmp_path, reads)
     assert not shown[:, :, 56:].any()
     chunks.clear()
     reads.clear()
-    assert asked.draw_box()
+    assert asked.draw()
     wells = {key[:3] for key in reads}
     assert wells == {"A/4", "A/5", "B/4", "B/5", "C/2", "C/3", "C/4", "C/5"}
     shown = level.read(((0, 1), (20, 84), (40, 136)))
@@ -147,7 +147,7 @@ def test_one_plane_says_nothing_of_another(small_planes, tmp_path):
     for channel in range(3):
         box = ((channel, channel + 1), (8, 88), (8, 120))
         assert not level.read(box).any()
-        assert asked.draw_box()
+        assert asked.draw()
         np.testing.assert_array_equal(level.read(box), picture[area(box)])
 
 
@@ -159,7 +159,7 @@ def test_only_what_is_in_view_is_kept(small_planes, tmp_path):
     joined.tiles.defer = asked.defer
     for at in range(0, 64, 8):
         level.read(((0, 1), (at, at + 64), (at, at + 100)))
-        assert asked.draw_box()
+        assert asked.draw()
         assert 2 * 6400 <= kept_planes.kept.nbytes < 2 * 6400 + 1000
 
 
@@ -178,7 +178,7 @@ def test_few_wells_come_in_where_they_have_no_such_level(small_planes, tmp_path)
     joined.tiles.defer = asked.defer
     box = ((0, 1), (0, 40), (0, 40))
     assert not level.read(box).any()
-    assert asked.draw_box()
+    assert asked.draw()
     expected = in_a_worker(level.read, box)
     assert expected.all()
     np.testing.assert_array_equal(level.read(box), expected)
@@ -201,7 +201,7 @@ def test_room_is_made_for_a_large_canvas(small_planes, tmp_path, monkeypatch):
     views = [((channel, channel + 1), (0, 100), (0, 190)) for channel in (0, 1)]
     for box in views:
         level.read(box)
-        assert asked.draw_box()
+        assert asked.draw()
     asked.clear()
     assert all(level.read(box).all() for box in views)
     assert not asked
@@ -228,13 +228,13 @@ def test_coarser_wells_stand_in_for_what_is_missing(deep):
     shown = fine.read(box)[0]
     assert not shown[:, :27].any()  # nobody has seen these wells
     np.testing.assert_array_equal(shown[:, 27:], enlarged(known, 4)[10:, :118])
-    asked.draw_box(wells=3)
+    asked.draw(wells=3)
     exact = in_a_worker(fine.read, box)[0]
     some = fine.read(box)[0]
     np.testing.assert_array_equal(some[:22, :91], exact[:22, :91])
     np.testing.assert_array_equal(some[22:], shown[22:])
     np.testing.assert_array_equal(some[:, 91:], shown[:, 91:])
-    assert asked.draw_box()
+    assert asked.draw()
     np.testing.assert_array_equal(fine.read(box)[0], exact)
     assert not fine.read(((1, 2), *box[1:])).any()
 
@@ -246,7 +246,7 @@ def test_the_next_coarser_wells_stand_in(deep):
     deep.tiles.defer = asked.defer
     part = (0, 1), (16, 64), (0, 64)
     middle.read(part)
-    asked.draw_box(wells=11)  # of twelve
+    asked.draw(wells=11)  # of twelve
     shown = fine.read(((0, 1), (0, 128), (0, 192)))[0]
     known = in_a_worker(middle.read, part)[0]
     expected = in_a_worker(coarse.read, ((0, 1), (0, 32), (0, 48)))[0]

@@ -332,7 +332,7 @@ def test_a_place_in_the_picture_is_a_field(tmp_path):
         well, field = tiles.image_at(y, x)
         assert (well, field.path) == (path, name)
     assert tiles.image_at(31, 32) is None
-    assert tiles.box("B/2") == ((15.5, 15.5), (31.5, 31.5))
+    assert tiles.corners_of("B/2") == ((15.5, 15.5), (31.5, 31.5))
 
 
 def test_many_wells_may_be_drawn_elsewhere(tmp_path, reads):
