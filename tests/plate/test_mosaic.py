@@ -355,7 +355,7 @@ def test_many_wells_may_be_drawn_elsewhere(tmp_path, reads):
     stopped = iter([False] * 7 + [True] * 100)
     assert not source.draw_box(box, lambda: next(stopped))
     assert np.count_nonzero(source.read(box)) == 7 * 64
-    helper = threading.Thread(target=source.draw, args=(box,))
+    helper = threading.Thread(target=source.draw_box, args=(box,))
     helper.start()
     helper.join()
     assert source.read(box).all()
