@@ -155,7 +155,7 @@ def save_before_leaving(
     answer
         Called in the main thread, at once or later: whether the field may be left.
     """
-    drawn = [layer for layer in layers if getattr(layer, "painting", False)]
+    drawn = [layer for layer in layers if getattr(layer, "is_painting", False)]
     if drawn and window_services.can_ask(viewer):
         # The stroke that is being drawn belongs to the image on screen, to its end.
         call_after_stroke(
