@@ -113,3 +113,72 @@ def test_such_words_are_found(text):
 @pytest.mark.parametrize("text", ["There is no image.", "It is no longer used."])
 def test_plain_words_are_left(text):
     assert not WORDS.search(text)
+
+
+CODE = re.compile(r"`([^`\n]+)`")
+"""What a page sets in the type of code."""
+
+MODULE = re.compile(r"[\w./-]+\.py(?!\w)")
+
+GUIDES = [ROOT / "docs/contributing.md", *sorted((ROOT / "docs/design").glob("*.md"))]
+
+PROPOSED = {"strings.py"}
+"""Files of an option that was not chosen."""
+
+
+def defined_names(path):
+    """Names that a module defines: classes, their members, functions, constants."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+    return names
+
+
+def missing_modules(text):
+    """Paths of modules in a text of which the repository has no file."""
+    files = [*SOURCE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    ends = [f"/{path.as_posix()}" for path in files]
+    return [
+        name
+        for code in CODE.findall(text)
+        for name in MODULE.findall(code)
+        if name not in PROPOSED
+        and not (ROOT / name).is_file()
+        and not any(end.endswith(f"/{name}") for end in ends)
+    ]
+
+
+def missing_names(row):
+    """Names in the last column of a row of terms that its modules do not define."""
+    codes = CODE.findall(row.strip().strip("|").split("|")[-1])
+    paths = [SOURCE / code for code in codes if code.endswith(".py")]
+    defined = set().union(*(defined_names(path) for path in paths if path.is_file()))
+    names = [code for code in codes if re.fullmatch(r"[A-Za-z_][\w.]*\w", code)]
+    return [
+        name
+        for name in names
+        if not name.endswith(".py") and not set(name.split(".")) <= defined
+    ]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_modules_that_a_guide_names_exist(page):
+    assert missing_modules(page.read_text(encoding="utf-8")) == []
+
+
+def test_words_of_the_code_are_in_the_modules_beside_them():
+    text = (ROOT / "docs/design/009-words-of-the-code.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) > 50
+    assert [name for row in rows for name in missing_names(row)] == []
+
+
+def test_names_that_are_gone_are_found():
+    path = "`labels/canvas.py`"
+    assert missing_modules("`labels/canvass.py` and " + path) == ["labels/canvass.py"]
+    assert missing_names(f"| canvas | a pyramid | `Canvas.no_such` in {path} |")
+    assert missing_names(f"| canvas | a pyramid | `Canvas` in {path} |") == []
