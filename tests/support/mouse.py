@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from qtpy.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QThreadPool, QUrl
-from qtpy.QtGui import QDragEnterEvent, QDropEvent, QMouseEvent, QWheelEvent
+from qtpy.QtGui import (
+    QDragEnterEvent,
+    QDropEvent,
+    QGuiApplication,
+    QMouseEvent,
+    QWheelEvent,
+)
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
@@ -76,6 +82,8 @@ def click(viewer, point, *, button=LEFT, modifiers=PLAIN, double=False):
 
 def drop(widget, *paths):
     """Drop files, or addresses, on a widget, as from a file manager."""
+    # napari asks in a dialog, for good, where a drop comes with Alt held.
+    assert QGuiApplication.keyboardModifiers() == PLAIN, "a key is held"
     urls = [QUrl(p) if "://" in str(p) else QUrl.fromLocalFile(str(p)) for p in paths]
     data, at = QMimeData(), widget.rect().center()
     data.setUrls(urls)
