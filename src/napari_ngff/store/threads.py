@@ -71,6 +71,8 @@ def share_work(
                     return
                 step(item)
         except BaseException:
+            # The other helpers stop at their next item instead of finishing work that
+            # is lost.
             failed.set()
             raise
 

@@ -126,6 +126,8 @@ class ArrayWriter:
         self.transaction = transaction
         source = self.transaction.source
         self.unit: Shape = array.shards or array.chunks
+        # zarr-python writes whole shards only: a part of one would be read, decoded and
+        # encoded again for each chunk.
         self.cell: Shape = array.chunks if array.direct else self.unit
         self.written: dict[str, Revision | None] = {}
         self._objects = ArrayObjects(source, array.path, array.layout)
@@ -135,6 +137,8 @@ class ArrayWriter:
             raw = source.get(join_key(array.path, DOCUMENTS[array.zarr_format]))
             if raw is None:
                 raise self._missing_error()
+            # From the document as it is now, since a layout does not keep all settings
+            # of its codecs (level, shuffle).
             self._encoder = ChunkEncoder.from_document(raw, array.layout)
             self._find_separator()
 
@@ -227,6 +231,8 @@ class ArrayWriter:
         else:
             changed = self._update_shard((key, before), unit, cells, change)
         if changed:
+            # Now that it waits, this is the revision it will have: the next save
+            # compares with it.
             self.written[key] = self.transaction.find_revision(key)
         return changed
 
@@ -272,6 +278,7 @@ class ArrayWriter:
         cells: Iterable[Shape],
         change: Change,
     ) -> bool:
+        # Without shards a unit has one cell, itself.
         if unit not in cells:
             return False
         data = self._read_unit(unit)
@@ -293,6 +300,8 @@ class ArrayWriter:
         assert self._encoder is not None
         grid = self.array.layout.index
         assert grid is not None
+        # Other chunks of the shard are copied as stored: only changed ones are decoded
+        # and encoded.
         chunks = self._split_shard(seen[0], unit)
         changed = False
         for cell in cells:
@@ -319,6 +328,8 @@ class ArrayWriter:
         data = self._read_unit(unit)
         if data is None:
             return {}
+        # The specification of `sharding_indexed` puts the index at the end unless
+        # `index_location` says "start".
         head = slice(0, grid.nbytes) if grid.at_start else slice(-grid.nbytes, None)
         try:
             entries = grid.decode_index(data[head])
@@ -342,6 +353,8 @@ class ArrayWriter:
         if data is None:
             return np.full(layout.chunks, layout.fill_value, self.array.dtype)
         try:
+            # A copy: what was decoded is read-only, and may have the byte order of the
+            # file.
             return layout.decode_chunk(data).astype(self.array.dtype, order="C")
         except CorruptDataError as error:
             raise self._chunk_error(key, str(error)) from error
@@ -383,6 +396,8 @@ class ArrayWriter:
                 raise self._chunk_error(
                     self.unit_key(self.unit_of(cell)), str(error)
                 ) from error
+            # `change` works in place, and what was there before is kept only if
+            # something changed.
             before = block.copy()
             if change(box, block):
                 if self._keep is not None:
@@ -396,6 +411,8 @@ class ArrayWriter:
     def concurrency(self) -> int:
         """Useful number of units at the same time; zarr-python has its own threads."""
         if not self.array.direct:
+            # zarr-python has an event loop and threads of its own; more of ours would
+            # only wait for it.
             return 1
         room = MEMORY // (COPIES * self.array.layout.chunk_nbytes)
         return max(1, min(room, self._objects.source.concurrency))

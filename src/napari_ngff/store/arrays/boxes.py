@@ -64,11 +64,14 @@ def box_of(cell: Cell, lengths: Sequence[int], shape: Sequence[int]) -> Box:
 
 def cell_at(box: Box, lengths: tuple[int, ...]) -> Cell:
     """Return the cell in which a box begins."""
+    # Boxes do not have to begin at a border of cells: this is the cell of the first
+    # voxel.
     return tuple(start // n for (start, _), n in zip(box, lengths, strict=True))
 
 
 def cell_ranges(box: Box, lengths: Sequence[int]) -> list[range]:
     """Return the positions per axis of the cells that a box meets."""
+    # The last cell counts though the box may end inside it: the division is rounded up.
     return [range(a // n, -(-b // n)) for (a, b), n in zip(box, lengths, strict=True)]
 
 
@@ -102,11 +105,14 @@ def slice_inside(part: Box, box: Box) -> tuple[slice, ...]:
 
 def order_box(box: Box, order: AxisOrder) -> Box:
     """Convert a box of an array into one on the axes of an order."""
+    # An axis that the array does not have is one element long.
     return tuple((0, 1) if axis is None else box[axis] for axis in order)
 
 
 def array_box(box: Box, order: AxisOrder, ndim: int) -> Box:
     """Convert a box on the axes of an order into one of the array."""
+    # Axes that the order drops stay at their first element: `order_block` takes index 0
+    # there.
     spans = [(0, 1)] * ndim
     for axis, span in zip(order, box, strict=True):
         if axis is not None:
@@ -119,5 +125,7 @@ def order_block(block: np.ndarray[Any, Any], order: AxisOrder) -> np.ndarray[Any
     kept = [axis for axis in order if axis is not None]
     dropped = [axis for axis in range(block.ndim) if axis not in kept]
     index: Any = (..., *(0 for _ in dropped))
+    # Transposing and picking index 0 copy nothing, so writing into the view writes into
+    # the block.
     view = block.transpose((*kept, *dropped))[index]
     return np.expand_dims(view, tuple(i for i, a in enumerate(order) if a is None))

@@ -84,6 +84,8 @@ class ShardIndex:
         CorruptDataError
             Where it is cut off, or its checksum does not match.
         """
+        # First the number of bytes: `reshape` would otherwise fail with an error that
+        # says nothing about the file.
         require_size(len(data), self.nbytes)
         body = verify_crc32c(data) if self.checksum else data
         index = np.frombuffer(body, self.dtype).astype(np.uint64)
@@ -170,6 +172,8 @@ class ArrayLayout:
                 if name == "crc32c":
                     data = verify_crc32c(data)
                 else:
+                    # Each decoder is told how many bytes belong there, so a hostile
+                    # chunk cannot fill the memory.
                     data = DECODERS[name](data, size)
             require_size(len(data), self.chunk_nbytes)
         except CorruptDataError:
@@ -177,6 +181,7 @@ class ArrayLayout:
         except DECODING_ERRORS as error:
             raise CorruptDataError(str(error) or type(error).__name__) from error
         chunk: npt.NDArray[Any]
+        # A view of the decoded bytes, not a copy; only Zarr v2 has the order "F".
         chunk = np.ndarray(self.chunks, self.dtype, data, order=self.order)
         # The cache gives one chunk to many readers.
         chunk.setflags(write=False)

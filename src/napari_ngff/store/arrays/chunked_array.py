@@ -52,6 +52,8 @@ def open_array(
     UnsupportedError
         Where neither we nor the installed zarr can decode the array.
     """
+    # Zarr v3 first: where a folder has both documents, the newer one counts, as for
+    # zarr-python.
     for number, name in DOCUMENTS.items():
         if zarr_format not in (None, number):
             continue
@@ -271,6 +273,8 @@ def normalise_index(index: Any, shape: Shape) -> tuple[Box, tuple[bool, ...]]:
     if len(dots) > 1 or len(items) - len(dots) > len(shape):
         raise IndexError(f"index {index!r} for {len(shape)} axes")
     split = dots[0] if dots else len(items)
+    # As in numpy, axes without an index are read whole: where "..." stands, else at the
+    # end.
     rest = [slice(None)] * (len(shape) - len(items) + len(dots))
     items[split : split + 1] = rest
     box: list[tuple[int, int]] = []
@@ -280,6 +284,7 @@ def normalise_index(index: Any, shape: Shape) -> tuple[Box, tuple[bool, ...]]:
             start, stop, step = item.indices(n)
             if step != 1:
                 raise IndexError("only slices of step 1 can be read")
+            # An empty slice such as 5:2 is a box of length 0, as in numpy.
             box.append((start, max(start, stop)))
             kept.append(True)
             continue

@@ -66,6 +66,8 @@ class IndirectError(Exception):
     """zarr-python may read the array, this package cannot; the message names why."""
 
 
+# The bytes are the key: images of a plate have few different documents, and the number
+# bounds the memory.
 @lru_cache(maxsize=4096)
 def parse_array(raw: bytes, zarr_format: Literal[2, 3]) -> ArrayLayout:
     """Parse the metadata document of an array.
@@ -100,6 +102,8 @@ def parse_array(raw: bytes, zarr_format: Literal[2, 3]) -> ArrayLayout:
     if document.get("node_type", "array") != "array":
         raise CorruptDataError(f"describes a {document['node_type']}, not an array")
     try:
+        # Keys are taken without a look whether they are there: all that can be wrong
+        # with a document ends in the two handlers below.
         return parse_v3(document) if zarr_format == 3 else parse_v2(document)
     except KeyError as error:
         raise CorruptDataError(f"has no {error.args[0]!r}") from error
@@ -154,6 +158,8 @@ def parse_v2(document: JSON) -> ArrayLayout:
     """Read a ``.zarray`` document (Zarr v2 specification, "Metadata")."""
     shape = parse_shape(document["shape"], 0)
     chunks = parse_shape(document["chunks"], 1, len(shape))
+    # Filters work on voxels before the compressor and may change their type; only
+    # zarr-python knows them all.
     if document.get("filters"):
         raise IndirectError("filters")
     dtype = document["dtype"]
@@ -168,6 +174,7 @@ def parse_v2(document: JSON) -> ArrayLayout:
     separator = document.get("dimension_separator")
     if order not in ("C", "F") or separator not in (None, ".", "/"):
         raise CorruptDataError(f"states order {order!r}, separator {separator!r}")
+    # Size of a decoded chunk: the decoder of the compressor refuses any other.
     nbytes = math.prod(chunks) * stored.itemsize
     compressor = document.get("compressor")
     steps: tuple[tuple[str, int], ...] = ()
@@ -309,6 +316,8 @@ def parse_steps(codecs: list[Any], nbytes: int) -> tuple[tuple[str, int], ...]:
     for codec in codecs:
         name = name_of(codec)
         if name == "crc32c":
+            # The checksum is computed over what the codecs before it made, and adds its
+            # own 4 bytes behind that.
             steps.append(("crc32c", size))
             size += 4
         elif name in V3_CODECS and not compressed and is_plain(configuration_of(codec)):
@@ -316,6 +325,8 @@ def parse_steps(codecs: list[Any], nbytes: int) -> tuple[tuple[str, int], ...]:
             compressed = True
         else:
             raise IndirectError(f"the codec {name!r}")
+    # Codecs are listed in the order of encoding (Zarr v3, "codecs"); decoding goes the
+    # other way.
     return tuple(reversed(steps))
 
 

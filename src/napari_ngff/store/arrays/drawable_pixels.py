@@ -40,6 +40,8 @@ class DrawablePixels:
     def read(self, box: Box) -> np.ndarray[Any, Any]:
         """Read a box."""
         block = self.source.read(box)
+        # A boolean is stored as a byte of 0 or 1, so a view shows numbers without
+        # copying.
         return block.view(np.uint8) if block.dtype.kind == "b" else np.abs(block)
 
 
@@ -50,6 +52,8 @@ LARGEST_EXACT = 2**53
 def label_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Choose the type of integers for labels of a stored type."""
     if dtype.kind == "f":
+        # Signed: floats may be negative. A float32 has integers up to 2**24, which
+        # int32 holds.
         return np.dtype(np.int32 if dtype.itemsize <= 4 else np.int64)
     return np.dtype(np.uint8) if dtype.kind == "b" else dtype
 
@@ -59,6 +63,8 @@ def as_labels(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
     dtype = label_type(block.dtype)
     if block.dtype.kind != "f":
         return block.astype(dtype, copy=False)
+    # In float64, since float16 and float32 cannot hold the limits of an integer type
+    # exactly.
     numbers = np.rint(np.where(np.isfinite(block), block, 0).astype(np.float64))
     limits = np.iinfo(dtype)
     low, high = max(limits.min, -LARGEST_EXACT), min(limits.max, LARGEST_EXACT)

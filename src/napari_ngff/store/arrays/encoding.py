@@ -67,7 +67,11 @@ class ChunkEncoder:
             return cls(layout, steps)
         codecs = document["codecs"]
         if layout.index is not None:
+            # The chunks in a shard have codecs of their own; those outside are only for
+            # the shard.
             codecs = configuration_of(codecs[0])["codecs"]
+        # The first codec is "bytes", which `encode_always` does itself: `parse_bytes`
+        # refuses any other.
         return cls(layout, tuple(_make_encoder(codec) for codec in codecs[1:]))
 
     def encode_chunk(self, chunk: Array) -> bytes | None:
@@ -96,6 +100,8 @@ class ChunkEncoder:
     def encode_always(self, chunk: Array) -> bytes:
         """Encode a chunk, also one of fill values."""
         order = self.layout.order
+        # One axis, in the order of the file: compressors of numcodecs take contiguous
+        # bytes only.
         data: Any = np.asarray(chunk, self.layout.dtype, order=order).ravel(order=order)
         for step in self.steps:
             data = step(data)
@@ -141,6 +147,8 @@ def encode_shard(index: ShardIndex, chunks: Mapping[Shape, bytes]) -> bytes | No
     entries = np.full((*index.grid, 2), ABSENT, np.uint64)
     offset = index.nbytes if index.at_start else 0
     parts: list[bytes] = []
+    # Sorted, so that equal chunks make equal shards, whatever order threads have
+    # finished in.
     for position in sorted(chunks):
         part = chunks[position]
         entries[position] = offset, len(part)

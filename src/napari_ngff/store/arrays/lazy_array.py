@@ -73,6 +73,7 @@ class ArrayWindow:
 
     def __post_init__(self) -> None:
         shape = self.source.shape
+        # Defaults that depend on the source; the way of a frozen dataclass.
         object.__setattr__(self, "box", self.box or whole_box(shape))
         object.__setattr__(self, "steps", self.steps or (1,) * len(shape))
         dropped = set(range(len(shape))) - set(self.order)
@@ -145,6 +146,8 @@ class ArrayWindow:
                 order.append(None)
                 continue
             axis, size = next(axes)
+            # Indices are relative to the window; `_span_below` turns them into those of
+            # the source.
             span = _index_span(part, size)
             if span is None or (axis is None and span[:2] != (0, 1)):
                 return None
@@ -157,6 +160,8 @@ class ArrayWindow:
 
     def _span_below(self, axis: int, start: int, stop: int) -> tuple[int, int]:
         first, step = self.box[axis][0], self.steps[axis]
+        # Up to the last element that is taken, not a whole step further: the source may
+        # end there.
         return first + start * step, first + (stop - 1) * step + 1
 
     def permute_axes(self, order: tuple[int, ...]) -> ArrayWindow:
@@ -167,6 +172,7 @@ class ArrayWindow:
         """Read a box of the window; all of it by default."""
         if box is None:
             box = whole_box(self.shape)
+        # Dropped axes are read at their one element; the loop sets the others.
         spans = [(start, start + 1) for start, _ in self.box]
         picks = [slice(None)] * len(spans)
         for axis, (start, stop) in zip(self.order, box, strict=True):
@@ -219,11 +225,17 @@ class LazyArray(DaskArray):
             Caches of task results use it, so it must change with the content. A new one
             by default.
         """
+        # Not by dask's `__new__`: it would ask for a graph, which is what this class
+        # avoids.
         self = object.__new__(cls)
         self._graph = None
         self._window = window
         self._token = token or f"ome-zarr-{next(_counter)}-{_SESSION}"
+        # What dask computes types with: an empty array of the right type and number of
+        # axes.
         self._meta = np.empty((0,) * window.ndim, dtype=window.dtype)
+        # napari's cache of dask results goes by names: other windows of a source need
+        # other names.
         self._name = f"{self._token}-{window.box}-{window.order}"
         self._chunks = window.chunk_lengths()
         return self
@@ -257,6 +269,8 @@ class LazyArray(DaskArray):
         self._graph = graph
         self._window = None
 
+    # Pickled as dask's own array, so that a worker on a cluster does not need this
+    # class.
     def __reduce__(self) -> tuple[Any, ...]:
         return DaskArray, (self.dask, self.name, self.chunks, self.dtype, self._meta)
 
@@ -264,6 +278,8 @@ class LazyArray(DaskArray):
         window = None if self._window is None else self._window.select_index(index)
         if window is None:
             return super().__getitem__(index)  # type: ignore[no-untyped-call]
+        # Nothing was narrowed: the same array, with the graph that it may have made
+        # already.
         return self if window == self._window else self.of_window(window, self._token)
 
     def transpose(self, *axes: Any) -> Any:
@@ -277,6 +293,7 @@ class LazyArray(DaskArray):
     def __array__(self, dtype: Any = None, copy: Any = None, **kwargs: Any) -> Any:
         if self._window is None:
             return super().__array__(dtype, copy=copy, **kwargs)  # type: ignore[no-untyped-call]
+        # One read of the source: dask would make a task for each chunk.
         data = self._window.read()
         return data if dtype is None else data.astype(dtype, copy=False)
 

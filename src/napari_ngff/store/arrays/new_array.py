@@ -58,6 +58,8 @@ class NewArray:
         ValueError
             Where shards are asked for up to 0.4, which is Zarr v2.
         """
+        # Up to OME-Zarr 0.4 arrays are of Zarr v2; versions compare as text, since all
+        # are "0.n".
         if version <= "0.4":
             return ".zarray", _dump_json(self._v2_document(version))
         return "zarr.json", _dump_json(self._v3_document())
@@ -93,6 +95,7 @@ class NewArray:
         }
 
     def _v3_document(self) -> JSON:
+        # As numcodecs' zstd does by default, which encodes the same chunks in Zarr v2.
         compressor: JSON = {"level": ZSTD, "checksum": False}
         if self._shuffled:
             compressor = {
@@ -159,6 +162,7 @@ def shard_shape(shape: Shape, chunks: Shape, itemsize: int) -> Shape | None:
         that none can be joined.
     """
     grid = [-(-n // c) for n, c in zip(shape, chunks, strict=True)]
+    # Number of chunks that a shard may have, by both limits.
     room = min(MOST_JOINED, LARGEST_SHARD // max(1, math.prod(chunks) * itemsize))
     joined = [1] * len(grid)
     # Doubled axis by axis, so that shards stay about as long as wide.

@@ -103,9 +103,13 @@ class RegionRead:
         self.strict = strict
         if out is None:
             dtype = self.layout.dtype.newbyteorder("=")
+            # Not filled with zeros first: each voxel belongs to one chunk, and is
+            # written by that, or gets the fill value.
             out = np.empty(box_shape(box), dtype)
         self.out = out
         self.failures: list[ChunkError] = []
+        # Taken once: if chunks are forgotten while this read is under way, it must not
+        # put old ones under the new token.
         self._token = objects.token
         self._missing = False
         self._shards: dict[Shape, ShardChunks | None] = {}
@@ -118,9 +122,13 @@ class RegionRead:
     def read_chunks(self) -> None:
         """Fill `out` by decoding chunks."""
         if self.layout.shards is not None:
+            # All indexes before the first chunk: a chunk can be found only by the index
+            # of its shard.
             self._open_shards(cell_ranges(self.box, self.layout.shards))
         self._share_positions(self._axes, self._read_chunk)
         if self._missing:
+            # A missing chunk is usual and means fill values. Only one question per read
+            # then tells a sparse array from a deleted one.
             self._check_array()
 
     def read_by(self, reader: ZarrReader) -> None:
@@ -130,6 +138,7 @@ class RegionRead:
         except CorruptDataError:
             for spans in self._until_failure(self._axes):
                 cell, inside, target = split_spans(spans)
+                # Each chunk is read alone, so that only the broken ones are lost.
                 part = tuple(
                     (c * n + span.start, c * n + span.stop)
                     for c, n, span in zip(cell, self.layout.chunks, inside, strict=True)
@@ -146,6 +155,8 @@ class RegionRead:
         self, axes: Sequence[Sequence[Item]], step: Callable[[tuple[Item, ...]], None]
     ) -> None:
         count = math.prod(map(len, axes))
+        # A single chunk is read in the calling thread: a helper would only add its
+        # start.
         concurrency = self.objects.source.concurrency if count > 1 else 1
         small = count * self.layout.chunk_nbytes < WORTHWHILE
         if small and concurrency <= LOCAL_CONCURRENCY:
@@ -156,6 +167,8 @@ class RegionRead:
         self, axes: Sequence[Sequence[Item]]
     ) -> Iterator[tuple[Item, ...]]:
         for position in itertools.product(*axes):
+            # Asked before each chunk, so helpers stop soon after the first failure of a
+            # strict read.
             if self.strict and self.failures:
                 return
             yield position
@@ -182,6 +195,7 @@ class RegionRead:
         chunk = cache.get(self._cache_key(cell))
         if chunk is None:
             chunk = self._load_chunk(cell)
+        # Without a lock: the parts of `out` that chunks fill do not overlap.
         self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
 
     def _cache_key(self, cell: Shape) -> CacheKey:
@@ -201,6 +215,7 @@ class RegionRead:
         try:
             if index is None:
                 stored = cell
+                # Before the request, which could hold the window for a whole timeout.
                 spare_main_thread(key)
                 data = self.objects.read_object(cell)
                 if data is None:
@@ -211,6 +226,8 @@ class RegionRead:
                 data, revision = self._load_part(stored, inside)
                 key = self._token, cell, revision
             if data is not None:
+                # Only where there are bytes to decode: fill values need no memory for a
+                # whole chunk.
                 check_chunk(self.layout.chunk_nbytes)
             chunk = None if data is None else self.layout.decode_chunk(data)
             if chunk is not None and self._keep:
@@ -218,6 +235,8 @@ class RegionRead:
             return chunk
         except (CorruptDataError, UnsupportedError, OSError) as error:
             if isinstance(error, ServerError):
+                # Only errors of a server: a damaged local file is read again at once,
+                # in case it was repaired.
                 refused.put(key, (time.monotonic(), error.address, error.reason), 0)
             self._add_failure(self.objects.object_key(stored), error)
             return None
@@ -251,6 +270,7 @@ class RegionRead:
             else:
                 if self.objects.is_current(shard, chunks):
                     return data, chunks.revision
+            # The shard was replaced: the same chunk is looked up in its new index.
             self._open_shard(shard)
         raise CorruptDataError("another program keeps writing it; read it again")
 

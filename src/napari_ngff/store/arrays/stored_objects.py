@@ -115,6 +115,7 @@ class ArrayObjects:
         """
         keys = self.layout.keys
         separator = self._separator  # once: another thread may find it out meanwhile
+        # Without a separator `make_key` takes ".", the default of Zarr v2.
         data = self._read_bounded(keys.make_key(position, separator))
         if keys.separator or separator or len(position) < 2:
             return data
@@ -133,6 +134,8 @@ class ArrayObjects:
         place = join_key(self.path, key)
         most = max(LARGE, self.layout.most_stored)
         revision = self.source.find_revision(place)
+        # A source that knows no revisions states no size either: such objects are read
+        # whatever their size.
         if isinstance(revision, Revision) and revision.size > most:
             raise CorruptDataError(
                 f"it has {revision.size} bytes, more than any encoder"
@@ -156,7 +159,10 @@ class ArrayObjects:
         known = indexes.get((token, position))
         if known is not None and known.revision == revision:
             return known
+        # Computed from the document, before anything is read: a hostile shape could ask
+        # for terabytes.
         check_index(layout.nbytes)
+        # Negative: bytes from the end of the object, whose size need not be known.
         start = 0 if layout.at_start else -layout.nbytes
         data = self.source.get(key, start, layout.nbytes)
         if data is None:
@@ -182,6 +188,8 @@ class ArrayObjects:
         CorruptDataError
             Where the index points to something impossible.
         """
+        # The length comes from the file: no more memory is taken than an encoder could
+        # fill.
         if length > self.layout.most_stored:
             raise CorruptDataError(f"the shard's index states {length} bytes")
         data = self.source.get(

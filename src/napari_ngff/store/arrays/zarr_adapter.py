@@ -71,10 +71,14 @@ class SourceStore(Store):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Read an object or a part of it in the calling thread."""
+        # In the calling thread: newer zarr-pythons call this where they need no event
+        # loop.
         data = self.source.get(key, *start_and_length(byte_range))
         if data is None:
             return None
         if is_array_document(key):
+            # Before zarr-python gets the document: it creates the codecs that are named
+            # there.
             check_document(data, f"{self.source.name}/{key}")
         return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
 
@@ -127,6 +131,7 @@ class SourceStore(Store):
     def _list_below(self, prefix: str) -> Iterator[str]:
         for name in self._list_names(prefix):
             key = f"{prefix}/{name}" if prefix else name
+            # A name with names below it is a folder; sources have no other way to ask.
             if self.source.list_names(key):
                 yield from self._list_below(key)
             else:

@@ -29,14 +29,17 @@ TAIL = 65535 + 22 + 20
 
 
 def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
-    """Report how an archive deviates; nothing where `node` is in none, or no root.
+    """Compare the archive of a root group with RFC-9; nothing outside of archives.
 
     `stated` is the version of the root's metadata.
     """
     source = node.location.source
+    # Found when the source was opened; of a folder or a server there are none.
     yield from source.problems
     if not isinstance(source, ZipSource):
         return
+    # One byte, to learn whether it exists. RFC-9 allows Zarr v3 only, so `.zgroup` does
+    # not count.
     if source.get("zarr.json", 0, 1) is None:
         text = (
             '"The root of the ZIP archive MUST correspond to the root of the OME-Zarr '
@@ -44,6 +47,8 @@ def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
         )
         yield Problem("ozx-zarr-json-missing", Severity.ERROR, "", text, "It is read.")
     yield from check_entries(source)
+    # Upwards as well: an archive inside a hierarchy is not named by any group, so only
+    # its own path shows it.
     parents = Path(source.path).resolve().parents
     if any((folder / name).is_file() for folder in parents for name in GROUP_NAMES):
         text = f'"{EMBEDDED} (as a sub-hierarchy or otherwise)."'
@@ -51,6 +56,8 @@ def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
     if not source.path.lower().endswith(".ozx"):
         text = '"The name of zipped OME-Zarr files SHOULD end with .ozx."'
         yield Problem("ozx-name", Severity.WARNING, "", text)
+    # An archive of less than 4 GiB needs no ZIP64 records; RFC-9 wants them there
+    # anyway.
     if LOCATOR not in tail_of(source.path):
         text = (
             '"The ZIP64 format extension SHOULD be used to allow for files larger than '
@@ -70,6 +77,7 @@ def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
 def check_entries(source: ZipSource) -> Iterator[Problem]:
     """Report what an archive has beside its one hierarchy."""
     names = [name.decode(errors="replace") for name in source.archive.names]
+    # The first one stands for all: a list of them would say no more.
     inner = next((name for name in names if name.lower().endswith(".ozx")), None)
     if inner is not None:
         text = f'"{EMBEDDED}": {inner[:80]}.'
@@ -86,21 +94,25 @@ def check_entries(source: ZipSource) -> Iterator[Problem]:
 def other_hierarchy(names: Sequence[str], root: str) -> str | None:
     """Find the first group that is no part of the hierarchy of Zarr v3 at the root."""
     groups = {group_above(name) for name in names if name.endswith("zarr.json")}
+    # Groups of Zarr v2 cannot be part of a hierarchy of Zarr v3, wherever they are.
     old = {group_above(name) for name in names if name.endswith(ZARR_2)}
-    others = [one for one in groups - {root} if not is_reached(one, groups)]
+    others = [path for path in groups - {root} if not is_reached(path, groups)]
+    # The smallest path, so that the same archive always gives the same message.
     return min([*others, *(old if root in groups else ())], default=None)
 
 
 def is_reached(group: str, groups: Container[str]) -> bool:
-    """Whether the group above is there, or only folders are up to one of labels."""
+    """Return whether a group has a parent group, or plain folders up to ``labels``."""
     parent = group_above(group)
     while parent and parent not in groups:
         parent = group_above(parent)
+    # OME-Zarr 0.5 allows plain folders between "labels" and a label image, nowhere
+    # else.
     return parent == group_above(group) or parent.rpartition("/")[2] == "labels"
 
 
 def group_above(path: str) -> str:
-    """Path of the group that a group or document is in."""
+    """Return the path of the group that contains a group or a document."""
     return path.rpartition("/")[0]
 
 
@@ -120,10 +132,14 @@ def check_embedded(node: Node) -> Iterator[Problem]:
 def check_shards(
     node: Node, arrays: Iterable[ChunkedArray]
 ) -> Iterator[tuple[str, Problem]]:
-    """Yield path and problem of arrays in an archive that are many entries."""
+    """Report arrays without shards, whose chunks are many entries of the archive.
+
+    Yields the path of each array, and the problem.
+    """
     if not isinstance(node.location.source, ZipSource):
         return
     for array in arrays:
+        # An array of a single chunk is one entry with or without shards.
         grid = (-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True))
         if array.shards is None and math.prod(grid) > 1:
             text = (
@@ -134,7 +150,7 @@ def check_shards(
 
 
 def tail_of(path: str) -> bytes:
-    """Read the end of a file, where a zip archive has its directory's directory."""
+    """Read the end of a file, where a zip archive states where its directory is."""
     with open(path, "rb") as file:
         file.seek(0, 2)
         file.seek(max(0, file.tell() - TAIL))

@@ -1,4 +1,4 @@
-"""What is below a group: the groups that its metadata names, and what each must be."""
+"""Lists the groups that the metadata of a group names, and what each has to be."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ MATRICES = ("affine", "rotation")
 
 @dataclass(frozen=True, slots=True)
 class NamedPart:
-    """What a group is to the one that names it.
+    """The role of a group for the group that names it.
 
     Attributes
     ----------
     code
-        Of the problem that there is no such group.
+        Of the problem that the group is missing.
     sentence
-        The rule that there must be.
+        The rule of the specification that demands the group.
     has
-        Tells whether a group is what it must be.
+        Returns whether a group is of the right kind.
     kind
-        What that is.
+        The key that metadata of that kind have.
     """
 
     code: str
@@ -46,12 +46,12 @@ class NamedPart:
 
 
 def is_well(node: Node) -> bool:
-    """Tell a well."""
+    """Return whether a group is a well."""
     return node.metadata.well is not None
 
 
 def is_image(node: Node) -> bool:
-    """Tell an image."""
+    """Return whether a group is an image."""
     return node.metadata.image is not None
 
 
@@ -108,9 +108,9 @@ class NamedBranch:
     path
         Relative to the other.
     part
-        What it must be.
+        Its role.
     look
-        What else the other wants of it.
+        Compares it with the group that names it.
     """
 
     path: str
@@ -134,6 +134,7 @@ def branches_of(node: Node, parameters: Iterable[JSON]) -> list[NamedBranch]:
         for stored in parameters
         if stored["type"] in FIELDS
     ]
+    # A group may be named by several transformations; each role of it is checked once.
     unique = {(branch.path, branch.part.code): branch for branch in branches}
     return list(unique.values())
 
@@ -143,6 +144,7 @@ def below_screen(node: Node) -> Iterator[NamedBranch]:
     metadata = node.metadata
     if metadata.plate is not None:
         wells = metadata.plate.wells
+        # Rows once each, in the order of the wells.
         rows = dict.fromkeys(well.path.rpartition("/")[0] for well in wells)
         yield from (NamedBranch(row, ROW) for row in rows if row)
         look = well_of(metadata.plate)
@@ -170,6 +172,7 @@ def well_of(plate: PlateMetadata) -> Callable[[Node], Iterator[Problem]]:
 
     def look(node: Node) -> Iterator[Problem]:
         fields = node.metadata.well.fields if node.metadata.well else ()
+        # A maximum: wells with fewer fields are as they should be.
         if plate.field_count is not None and len(fields) > plate.field_count:
             text = (
                 '"field_count ... defining the maximum number of fields per view '
@@ -178,6 +181,8 @@ def well_of(plate: PlateMetadata) -> Callable[[Node], Iterator[Problem]]:
             yield Problem("field-count", Severity.WARNING, "well/images", text)
         for index, field in enumerate(fields):
             where = f"well/images/{index}"
+            # With one acquisition there is nothing to tell apart, so the key may be
+            # missing.
             if field.acquisition is None and len(runs) > 1:
                 text = (
                     '"If multiple acquisitions were performed in the plate, it MUST '
@@ -210,12 +215,13 @@ def system_of(names: set[str]) -> Callable[[Node], Iterator[Problem]]:
 
     def look(node: Node) -> Iterator[Problem]:
         image = node.metadata.image
-        own = {
+        known = {
             system.name
             for multiscale in (image.multiscales if image else ())
             for system in multiscale.systems
         }
-        for name in sorted(names - own - {""}):
+        # "" means that the link names the image and leaves the system open.
+        for name in sorted(names - known - {""}):
             text = (
                 '"name: Refers to the name of a coordinateSystem in the multiscale '
                 'image subgroup specified by the path." Here none is called '
@@ -244,7 +250,10 @@ def parameters_of(value: object) -> Iterator[JSON]:
 def check_group(
     node: Node, minor: int, parameters: Iterable[JSON]
 ) -> Iterator[Problem]:
-    """Report what is missing or too much beside what `branches_of` names."""
+    """Report problems of a group that need more than its document and its branches.
+
+    These are labels that are not listed, missing series and unusable matrices.
+    """
     metadata = node.metadata
     if metadata.labels is not None:
         yield from unlisted_labels(node, metadata.labels, minor)
@@ -266,7 +275,7 @@ def check_group(
 def unlisted_labels(
     node: Node, listed: tuple[str, ...], minor: int
 ) -> Iterator[Problem]:
-    """Find label images that the list has not, in 0.1 to 0.3 a right of theirs."""
+    """Report label images that are not in the list; 0.1 to 0.3 do not demand that."""
     if minor < 4:
         return
     for path in label_paths(node, listed):
@@ -288,6 +297,8 @@ def label_paths(node: Node, listed: Iterable[str]) -> Iterator[str]:
         )
         for name in node.location.source.list_names(folder_path) or ():
             path = f"{folder}/{name}" if folder else name
+            # `parents` are folders between labels and listed images, which are no
+            # labels themselves.
             if path in known or path in parents or name.startswith((".", "zarr.json")):
                 continue
             try:
@@ -301,12 +312,14 @@ def label_paths(node: Node, listed: Iterable[str]) -> Iterator[str]:
 def talking_groups(
     node: Node, listed: tuple[str, ...], minor: int
 ) -> Iterator[Problem]:
-    """Find groups between the labels group and a label that say something."""
+    """Report groups between the labels group and a label that have metadata."""
     folders = {
         "/".join(parts[:count])
         for parts in (path.strip("/").split("/") for path in listed)
+        # Each path above the label, not the label itself.
         for count in range(1, len(parts))
     }
+    # The sentence is new in 0.5.
     for folder in sorted(folders if minor >= 5 else ()):
         try:
             between = node.child(folder)
@@ -321,9 +334,10 @@ def talking_groups(
 
 
 def incomplete_collection(node: Node) -> Iterator[Problem]:
-    """Find what a collection of bioformats2raw lacks."""
+    """Report what a collection of bioformats2raw lacks."""
     series = node.series()
     if node.metadata.plate is not None:
+        # Not by `Node.series`, which looks for numbered groups where no list is.
         if not node.metadata.plate.wells or not has_series(node):
             text = (
                 '"Matching series metadata SHOULD be provided for tools that are '
@@ -346,7 +360,7 @@ def incomplete_collection(node: Node) -> Iterator[Problem]:
 
 
 def has_series(node: Node) -> bool:
-    """Tell whether the ``OME`` group lists images."""
+    """Return whether the ``OME`` group lists images."""
     try:
         return node.child("OME").metadata.series is not None
     except (OMEZarrError, OSError):
@@ -354,7 +368,7 @@ def has_series(node: Node) -> bool:
 
 
 def unusable_matrix(node: Node, path: str) -> Iterator[Problem]:
-    """Find parameters of affines and rotations that are no matrix."""
+    """Report parameters of an affine or a rotation that are not a matrix."""
     try:
         array_path = node.location.join_path(path).path
         array = open_array(node.location.source, array_path, node.zarr_format)

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["arrays_of", "check_ids", "check_label", "check_pyramid", "open_pyramids"]
 
 FLAW = "zarr-metadata"
-"""Code of what is against the text of Zarr."""
+"""Code of a deviation from the specification of Zarr itself."""
 
 SINCE = {"level-dtype": 6, "dimension-names": 5}
 UNTIL = {"dimension-names": 5}
-"""Versions in which a problem of opening breaks a MUST; a SHOULD of ours in others."""
+"""First and last minor version in which a problem that opening finds breaks a MUST; in
+the other versions it is a warning."""
 
 
 def open_pyramids(
@@ -52,6 +53,8 @@ def open_pyramids(
             continue
         pyramids.append(pyramid)
         for problem in pyramid.problems:
+            # Problems of a pyramid state the path of the array before a colon, which a
+            # finding has as its own value.
             path, _, where = problem.where.partition(":")
             findings.append(
                 (path, lower_severity(replace(problem, where=where), minor))
@@ -60,7 +63,7 @@ def open_pyramids(
 
 
 def lower_severity(problem: Problem, minor: int) -> Problem:
-    """Make a warning of what the version does not forbid."""
+    """Turn an error into a warning where the version has no such rule."""
     first, last = SINCE.get(problem.code, 1), UNTIL.get(problem.code, 6)
     if first <= minor <= last:
         return problem
@@ -70,10 +73,15 @@ def lower_severity(problem: Problem, minor: int) -> Problem:
 def check_pyramid(
     node: Node, pyramid: Pyramid, minor: int
 ) -> Iterator[tuple[str, Problem]]:
-    """Yield path and problem of what the rules want of arrays, and reading does not."""
+    """Compare arrays with the rules that reading does not depend on.
+
+    Yields the path of an array or a group, and the problem.
+    """
     for array in arrays_of(pyramid):
         for flaw in array.layout.flaws:
             yield array.path, Problem(FLAW, Severity.ERROR, "", flaw, "It is read.")
+        # Names that differ are found when the pyramid is opened; that there are none is
+        # an error in 0.5 alone.
         if minor == 5 and array.zarr_format == 3 and array.dimension_names is None:
             text = (
                 '"The dimension_names attribute in the zarr.json of the Zarr array of a'
@@ -81,6 +89,7 @@ def check_pyramid(
                 " there is none."
             )
             yield array.path, Problem("dimension-names", Severity.ERROR, "", text)
+        # 0.1 had flat chunks, and from 0.5 on Zarr v3 has its own rule for keys.
         if minor in (2, 3, 4) and array.layout.keys.separator != "/":
             text = (
                 '"Chunks are stored with the nested directory layout." Here the '
@@ -89,6 +98,7 @@ def check_pyramid(
             yield array.path, Problem("chunk-separator", Severity.WARNING, "", text)
     omero = node.metadata.image.omero if node.metadata.image else None
     axis = pyramid.multiscale.channel_axis
+    # Without a channel axis there is no length to compare with.
     if omero is not None and omero.channels and axis is not None:
         size = pyramid.levels[0].shape[axis]
         if len(omero.channels) != size:
@@ -112,7 +122,10 @@ def check_pyramid(
 def check_label(
     node: Node, pyramid: Pyramid, image: Pyramid | None
 ) -> Iterator[tuple[str, Problem]]:
-    """Yield path and problem of a label image; `image` is what it is painted on."""
+    """Compare a label image with the rules, and with the `image` that it belongs to.
+
+    Yields the path of an array or a group, and the problem.
+    """
     path = node.location.path
     for array in arrays_of(pyramid):
         if array.dtype.kind not in "iu":
@@ -129,17 +142,20 @@ def check_label(
         yield path, Problem("image-label-missing", Severity.WARNING, "", text)
     if image is None:
         return
-    found, wanted = len(pyramid.levels), len(image.levels)
-    if found != wanted:
+    count, wanted = len(pyramid.levels), len(image.levels)
+    if count != wanted:
         text = (
             '"The JSON array associated with the datasets key MUST have the same '
             'number of entries (scale levels) as the original unlabeled image." Here '
-            f"they are {found} for {wanted}."
+            f"they are {count} for {wanted}."
         )
         yield path, Problem("label-levels", Severity.ERROR, "multiscales/0", text)
     sizes = dict(zip(image.multiscale.axis_names, image.levels[0].shape, strict=True))
-    own = zip(pyramid.multiscale.axis_names, pyramid.levels[0].shape, strict=True)
-    for name, size in own:
+    # By name, not by position: labels may lack axes of the image, such as c.
+    label_axes = zip(
+        pyramid.multiscale.axis_names, pyramid.levels[0].shape, strict=True
+    )
+    for name, size in label_axes:
         if size not in (1, sizes.get(name)):
             text = (
                 '"Each dimension of the label should be either the same as the '
@@ -152,11 +168,13 @@ def check_label(
 def check_ids(
     node: Node, pyramid: Pyramid, cancel: Callable[[], bool]
 ) -> Iterator[tuple[str, Problem]]:
-    """Yield path and problem of ids that coarser levels have and finer ones have not.
+    """Report ids of coarser levels that the finer level does not have there.
 
-    Reads all levels; see `count_strangers`.
+    Reads all levels; see `count_strangers`. Yields the path of a level or a group, and
+    the problem.
     """
     for fine, coarse in itertools.pairwise(arrays_of(pyramid)):
+        # Ids that are not integers are an error of their own; see `check_label`.
         if coarse.dtype.kind not in "iu":
             return
         try:
@@ -184,5 +202,5 @@ def check_ids(
 
 
 def arrays_of(pyramid: Pyramid) -> Iterator[ChunkedArray]:
-    """Go to the arrays of the levels."""
+    """Return the stored arrays of the levels; none for computed levels."""
     return (s.array for s in pyramid.levels if isinstance(s, LevelSource))

@@ -1,7 +1,7 @@
-"""Coarser levels of label ids that were interpolated: found, and made again.
+"""Finds coarser levels of labels whose ids were interpolated, and computes them again.
 
 An average of the ids 2 and 4 is 3, which may be another object. Every id of a coarser
-level must be one of those that it stands for.
+level must be one of the ids that the finer level has there.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def count_strangers(
         if cancel is not None and cancel():
             break
         ids = coarse.read(box)
+        # One voxel more on each side: writers take different voxels of a block, and
+        # round differently.
         sources, origin = source_box(box, fine.shape, coarse.shape, margin=1)
         below = fine.read(sources)
         strangers += count_unmatched(ids, below, box, origin, fine.shape, coarse.shape)
@@ -73,27 +75,32 @@ def count_unmatched(
 ) -> int:
     """Count ids of a block of the coarser level that no voxel `below` them has."""
     factors = [n / m for n, m in zip(fine, coarse, strict=True)]
+    # Per axis: the first finer voxel that each voxel of the box stands for, as an
+    # index of `below`. Factors need not be whole numbers, where sizes are odd.
     first = [
-        np.floor(np.arange(start, stop) * factor).astype(int) - at
-        for (start, stop), factor, at in zip(box, factors, origin, strict=True)
+        np.floor(np.arange(start, stop) * factor).astype(int) - corner
+        for (start, stop), factor, corner in zip(box, factors, origin, strict=True)
     ]
     reach = [range(-1, math.ceil(factor) + 1) for factor in factors]
     # The voxel itself first: it settles nearly all, and the rest are few.
-    here = np.ix_(*(f.clip(0, n - 1) for f, n in zip(first, below.shape, strict=True)))
-    other = below[here] != ids
-    at, left = np.array(other.nonzero()), ids[other]
+    corners = np.ix_(
+        *(f.clip(0, n - 1) for f, n in zip(first, below.shape, strict=True))
+    )
+    differs = below[corners] != ids
+    # Positions, shape (axes, unmatched), and their ids: both shrink with each offset.
+    positions, unmatched = np.array(differs.nonzero()), ids[differs]
     for offset in itertools.product(*reach):
         index = tuple(
             (starts[axis] + step).clip(0, size - 1)
             for starts, axis, step, size in zip(
-                first, at, offset, below.shape, strict=True
+                first, positions, offset, below.shape, strict=True
             )
         )
-        other = below[index] != left
-        at, left = at[:, other], left[other]
-        if not left.size:
+        differs = below[index] != unmatched
+        positions, unmatched = positions[:, differs], unmatched[differs]
+        if not unmatched.size:
             break
-    return int(left.size)
+    return int(unmatched.size)
 
 
 def rebuild_level(
@@ -103,11 +110,11 @@ def rebuild_level(
     kept: str,
     progress: Callable[[str], None] | None = None,
 ) -> None:
-    """Make a level again, by nearest (stride), and put it in the place of the old one.
+    """Compute a level again, by nearest (stride), and replace the old one by it.
 
-    Written beside, object by object, with the metadata of the old level to the letter.
-    Complete it takes the place: see `Transaction.replace_tree`. Memory is that of one
-    object and what it is made of.
+    The new level is written beside the old one, with a copy of its metadata, and takes
+    its place when it is complete: see `Transaction.replace_tree`. Memory is that of one
+    stored object and of the finer voxels that it is made of.
 
     Parameters
     ----------
@@ -125,17 +132,22 @@ def rebuild_level(
 
     def change(box: Box, voxels: npt.NDArray[Any]) -> bool:
         sources, origin = source_box(box, fine.shape, coarse.shape)
+        # In integers: a factor in floating point could round to the voxel before.
         index = (
-            np.arange(start, stop) * n // m - at
-            for (start, stop), n, m, at in zip(
+            np.arange(start, stop) * n // m - corner
+            for (start, stop), n, m, corner in zip(
                 box, fine.shape, coarse.shape, origin, strict=True
             )
         )
         voxels[...] = fine.read(sources)[np.ix_(*index)]
         return bool((voxels != coarse.fill_value).any())
 
+    # An error or a kill before `commit` leaves the old level in place, and the new one
+    # is removed.
     with transaction.replace_tree(coarse.path) as tree:
         for name in ("zarr.json", ".zarray", ".zattrs"):
+            # Byte by byte, so that keys and settings that this package does not know
+            # stay.
             document = transaction.source.get(join_key(coarse.path, name))
             if document is not None:
                 transaction.put(join_key(tree.key, name), document)
@@ -145,9 +157,13 @@ def rebuild_level(
             unit = tuple(
                 start // size for (start, _), size in zip(box, writer.unit, strict=True)
             )
+            # One stored object at a time: a shard is written once, with all of its
+            # chunks.
             writer.update_cells(unit, set(cells_in(box, writer.cell)), change)
             if progress is not None:
                 progress(coarse.path)
+        # First the tree, whose objects are all written by now; then the transaction
+        # around it.
         tree.commit(kept=kept)
     transaction.commit()
 
@@ -166,6 +182,7 @@ def source_box(
     sources = []
     for (start, stop), n, m in zip(box, fine, coarse, strict=True):
         low = max(start * n // m - margin, 0)
+        # Rounded up: the last voxel of a box may stand for a part of a block only.
         high = min(-(-stop * n // m) + margin, n)
         sources.append((low, high))
     return tuple(sources), tuple(low for low, _ in sources)

@@ -1,8 +1,8 @@
-"""Repairs of metadata and of label pyramids, each asked for by name.
+"""Repairs of metadata and of label pyramids, each asked for by the code of a problem.
 
 Only in a folder of this computer. A document is written beside and renamed; the
-previous one stays as ``<name>.before-repair`` until `Repaired.settle`, so that every
-repair can be undone. What a document says beyond the repaired keys is kept.
+previous one stays as ``<name>.before-repair`` until `RepairedFile.delete_old`, so that
+every repair can be undone. Keys of a document that are not repaired stay.
 """
 
 from __future__ import annotations
@@ -62,9 +62,11 @@ class RepairedFile:
     kept: str
 
     def undo_repair(self) -> None:
-        """Put back what was there before; nothing if that was done already."""
+        """Put the old file or folder back; do nothing if that was done already."""
         if os.path.isdir(self.kept):
             folder, name = os.path.split(self.path)
+            # A folder cannot be renamed over another: it is swapped with it, as when it
+            # was replaced.
             transaction = begin_transaction(FolderSource(folder))
             with transaction.replace_tree(name) as tree:
                 tree.adopt_folder(os.path.basename(self.kept))
@@ -73,7 +75,7 @@ class RepairedFile:
             rename_aside(self.kept, self.path)
 
     def delete_old(self) -> None:
-        """Delete what was there before; nothing if that was done already."""
+        """Delete the old file or folder; do nothing if that was done already."""
         if os.path.isdir(self.kept):
             shutil.rmtree(self.kept)
         elif os.path.exists(self.kept):
@@ -101,15 +103,14 @@ def repair_problems(
 
     Returns
     -------
-    tuple of Repaired
-        What was replaced, to be undone or settled; () where nothing was to be done.
-        A problem whose answer is not in the data (a well whose path names no row)
-        stays.
+    tuple of RepairedFile
+        What was replaced; () where there was nothing to do. A problem whose answer is
+        not in the data (a well whose path names no row) stays.
 
     Raises
     ------
     UnsupportedError
-        Where the code has no repair, or the data are in an archive or far away.
+        Where the code has no repair, or the data are in an archive or on a server.
     OSError
         Where the folder cannot be written.
     """
@@ -126,16 +127,20 @@ def repair_problems(
         raise UnsupportedError(
             msg, remedy="Download or unpack it, repair the folder and pack it again."
         )
+    # An earlier repair may have been killed: what it left aside is finished or removed
+    # before its files are looked at.
     begin_transaction(source).recover(node.location.path)
     if code == INTERPOLATED:
         return rebuild_labels(node, progress, cancel)
-    places = {
+    # A dict keeps the order. A missing label is reported at its own path, but the list
+    # to be corrected is that of its labels group.
+    paths = {
         labels_group(node, path) if code == "label-missing" else path: None
         for path, problem in check_hierarchy(node, progress=progress, cancel=cancel)
         if problem.code == code
     }
-    found = (correct_document(node, place, DOCUMENTS[code]) for place in places)
-    return tuple(repaired for repaired in found if repaired is not None)
+    corrected = (correct_document(node, path, DOCUMENTS[code]) for path in paths)
+    return tuple(repaired for repaired in corrected if repaired is not None)
 
 
 def put_back(node: Node, kept: str) -> None:
@@ -146,7 +151,7 @@ def put_back(node: Node, kept: str) -> None:
     node
         Any group of the hierarchy.
     kept
-        As of `Repaired.kept`.
+        As `RepairedFile.kept`.
 
     Raises
     ------
@@ -160,6 +165,8 @@ def put_back(node: Node, kept: str) -> None:
         root = os.path.realpath(node.location.source.name)
         path = os.path.relpath(folder, root).replace(os.sep, "/")
         transaction = begin_transaction(node.location.source)
+        # zarr-python believes consolidated metadata, which still have the repaired
+        # document.
         update_copies(transaction, ["" if path == "." else path])
 
 
@@ -167,11 +174,11 @@ def labels_group(node: Node, path: str) -> str:
     """Return the path of the labels group that lists the label at a path."""
     parts = path.split("/")
     for index in range(len(parts) - 1, 0, -1):
-        place, label = "/".join(parts[:index]), "/".join(parts[index:])
+        above, label = "/".join(parts[:index]), "/".join(parts[index:])
         if parts[index - 1] == "labels":
-            group = read_node(type(node.location)(node.location.source, place))
+            group = read_node(type(node.location)(node.location.source, above))
             if label in (group.metadata.labels or ()):
-                return place
+                return above
     return path.rpartition("/")[0]
 
 
@@ -182,16 +189,22 @@ def correct_document(node: Node, path: str, change: Change) -> RepairedFile | No
     name = "zarr.json" if group.zarr_format == 3 else ".zattrs"
     key = location.object_key(name)
     transaction = begin_transaction(location.source)
+    # Read, changed and replaced in one turn: another process may list a label at the
+    # same moment.
     with transaction.take_turn():
         transaction.expect_revision(key, transaction.find_revision(key))
         text = (transaction.source.get(key) or b"").decode()
         document = parse_json(text)
         attributes = document["attributes"] if name == "zarr.json" else document
+        # Up to 0.4 the keys are at the root of the attributes, from 0.5 on under "ome".
         home = attributes.get("ome", attributes)
+        # Compared as text, since `change` works in place.
         before = json.dumps(document)
         change(home, group)
         if json.dumps(document) == before:
             return None
+        # With the indentation of the file, so that a comparison shows the repaired keys
+        # alone.
         new = dump_like(text, document).encode()
         repaired = replace_document(transaction, key, new)
     update_copies(transaction, [path])
@@ -199,17 +212,20 @@ def correct_document(node: Node, path: str, change: Change) -> RepairedFile | No
 
 
 def replace_document(transaction: Transaction, key: str, data: bytes) -> RepairedFile:
-    """Replace a document; the older one is kept, the oldest for good."""
+    """Replace a document, and keep the old one: of several repairs the oldest."""
     file = os.path.realpath(os.path.join(transaction.root, key))
     kept = file + SUFFIX
+    # After a second repair, what a user wants back is the state before the first.
     first = not os.path.exists(kept)
     if first:
         with replace_when_done(kept) as aside:
+            # A copy, not a rename: at no moment may the group be without its document.
             shutil.copy2(file, aside)
     try:
         transaction.put_document(key, data)
     except BaseException:
         if first:
+            # Nothing was replaced: a file of this name would say that something was.
             os.unlink(kept)
         raise
     return RepairedFile(file, kept)
@@ -233,12 +249,14 @@ def drop_labels(home: JSON, group: Node) -> None:
 
 
 def is_there(group: Node, path: str) -> bool:
-    """Tell whether there is a group, be it damaged."""
+    """Return whether there is a group, damaged or not."""
     try:
         group.child(path)
     except NodeNotFoundError:
         return False
     except (OMEZarrError, OSError):
+        # A group that cannot be read may still be a label image: its entry stays in the
+        # list.
         return True
     return True
 
@@ -268,6 +286,7 @@ def add_versions(home: JSON, group: Node) -> None:
     inner = list_objects([home.get(key) for key in keys])
     if group.zarr_format == 2:
         inner += list_objects(home.get("multiscales"))
+    # Of the versions with Zarr v3, only 0.5 repeats it in these objects.
     elif str(version)[:3] != "0.5":
         inner = []
     for place in inner:
@@ -281,9 +300,9 @@ def fill_key(place: JSON, key: str, value: object) -> None:
 
 
 def list_objects(entries: object) -> list[JSON]:
-    """Return the objects of a list; what else is there has other problems."""
-    found = entries if isinstance(entries, list) else []
-    return [entry for entry in found if isinstance(entry, dict)]
+    """Return the JSON objects of a list; other entries are reported elsewhere."""
+    listed = entries if isinstance(entries, list) else []
+    return [entry for entry in listed if isinstance(entry, dict)]
 
 
 def version_above(group: Node) -> str | None:

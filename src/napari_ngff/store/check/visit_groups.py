@@ -1,4 +1,4 @@
-"""From group to group, each judged by itself and by what names it."""
+"""Checks a hierarchy group by group: each alone, and against what names it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Finding = tuple[str, Problem]
 
 @dataclass(frozen=True, slots=True)
 class CheckState:
-    """What holds for a whole walk.
+    """What is the same for all groups of one check.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def check_hierarchy(
     cancel: Callable[[], bool] | None = None,
     pixels: bool = False,
 ) -> Iterator[Finding]:
-    """Judge a group and everything that its metadata names, lazily.
+    """Check a group and everything that its metadata names, lazily.
 
     Reads the metadata document of each group and array once, and where a source can be
     listed the names in ``labels`` groups; of a remote source several at once.
@@ -116,24 +116,34 @@ def check_hierarchy(
         node.zarr_format,
         progress or (lambda path: None),
         cancel or (lambda: False),
+        # On a disk a second thread would only wait for the interpreter.
         concurrency if concurrency > LOCAL_CONCURRENCY else 1,
         pixels,
     )
+    # RFC-9 has rules for the root only: from a group inside, the archive is not in
+    # question.
     if not node.location.path:
         yield from (("", problem) for problem in check_archive(node, tour.version))
+    # One group may have the same flaw thousands of times, as a plate in its wells.
     yield from limit_alike(visit_group(node, tour, None))
 
 
 def visit_group(
     node: Node, tour: CheckState, image: Pyramid | None
 ) -> Iterator[Finding]:
-    """Judge a group and those below it; `image` is that of a labels group or label."""
+    """Check a group and the groups below it.
+
+    `image` is the image that a labels group or a label image belongs to.
+    """
     if tour.cancel():
         return
     path = node.location.path
     tour.progress(path)
+    # First the document, then its place, then what it names, then arrays: the order in
+    # which a reader meets them.
     document = document_of(node, tour.version)
     minor = document.minor
+    # Codes found so far in this group, since opening finds some problems again.
     known = set()
     for problem in (
         *document.problems,
@@ -155,6 +165,8 @@ def visit_group(
             yield from check_label(node, pyramid, image)
         if tour.pixels and node.metadata.kind is GroupKind.LABEL:
             yield from check_ids(node, pyramid, tour.cancel)
+    # Labels are compared with the first multiscale, which is what readers show by
+    # default.
     below = pyramids[0] if pyramids else image
     yield from in_order(
         [(node, branch, below) for branch in branches_of(node, document.parameters)],
@@ -166,11 +178,13 @@ Task = tuple["Node", NamedBranch, "Pyramid | None"]
 
 
 def in_order(tasks: list[Task], tour: CheckState) -> Iterator[Finding]:
-    """Look at branches, several at once where that pays; yield in their order."""
+    """Check branches, several at once on a server; yield in the order of the tasks."""
     if tour.threads == 1 or len(tasks) == 1:
         for task in tasks:
             yield from check_branch(*task, tour)
         return
+    # Threads are started at one depth only: below, each branch is checked in its own
+    # thread.
     alone = replace(tour, threads=1)
     running: deque[Future[list[Finding]]] = deque()
     with ThreadPoolExecutor(tour.threads) as pool:
@@ -179,6 +193,8 @@ def in_order(tasks: list[Task], tour: CheckState) -> Iterator[Finding]:
                 running.append(
                     pool.submit(lambda t: list(check_branch(*t, alone)), task)
                 )
+                # Results come in order, so those that are ready wait; this bounds how
+                # many.
                 if len(running) > 2 * tour.threads:
                     yield from running.popleft().result()
             while running:
@@ -191,7 +207,7 @@ def in_order(tasks: list[Task], tour: CheckState) -> Iterator[Finding]:
 def check_branch(
     node: Node, branch: NamedBranch, image: Pyramid | None, tour: CheckState
 ) -> Iterator[Finding]:
-    """Open a branch, see whether it is what it must be, and judge it."""
+    """Open a branch, test whether it is of the right kind, and check what is in it."""
     if tour.cancel():
         return
     part = branch.part
@@ -227,24 +243,26 @@ def check_branch(
             ),
         )
     yield from ((path, problem) for problem in branch.look(child))
+    # An image belongs to its own labels only, not to fields or images of a group below
+    # it.
     labelled = image if branch.path == "labels" or node.metadata.labels else None
     yield from visit_group(child, tour, labelled)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedDocument:
-    """The attributes of a group as a judge sees them.
+    """What the rules say about the attributes of a group.
 
     Attributes
     ----------
     problems
-        Of the document by itself.
+        Of the document alone.
     stated
         Its version, None where it states none.
     minor
-        4 where the rules of 0.4 hold.
+        Number behind "0." of the version whose rules hold: 4 for 0.4.
     parameters
-        The transformations that keep theirs elsewhere.
+        Transformations whose parameters are in an array.
     """
 
     problems: tuple[Problem, ...]
@@ -254,8 +272,9 @@ class JudgedDocument:
 
 
 def document_of(node: Node, version: str | None) -> JudgedDocument:
-    """Judge the document of a group, once for all that have the same text."""
+    """Check the document of a group, once for all groups with the same text."""
     try:
+        # As text, since a cache needs values that can be hashed.
         return judge_text(json.dumps(node.attributes), node.zarr_format, version)
     except RecursionError:  # nested too deeply to be written, not to be judged
         return judge_attributes(node.attributes, node.zarr_format, version)
@@ -263,14 +282,14 @@ def document_of(node: Node, version: str | None) -> JudgedDocument:
 
 @lru_cache(maxsize=1024)
 def judge_text(text: str, zarr_format: int, version: str | None) -> JudgedDocument:
-    """Judge a document; kept, for the groups of a plate share theirs."""
+    """Check a document; the result is kept, since the groups of a plate are alike."""
     return judge_attributes(json.loads(text), zarr_format, version)
 
 
 def judge_attributes(
     attributes: JSON, zarr_format: int, version: str | None
 ) -> JudgedDocument:
-    """Judge attributes; `version` is that of the hierarchy."""
+    """Check attributes; `version` is that of the hierarchy."""
     stated = stated_version(attributes, zarr_format)
     implied = (
         stated or version or parse_attributes(attributes, zarr_format).version or ""
@@ -287,9 +306,13 @@ def judge_attributes(
 def check_place(
     node: Node, tour: CheckState, document: JudgedDocument
 ) -> Iterator[Problem]:
-    """Report what does not fit the groups above."""
-    own = node.metadata.problems
-    yield from (one for one in own if not node.attributes or one.code in OF_FILE)
+    """Report where a group deviates from the groups above it."""
+    # The others are found again by the rules, in more detail.
+    yield from (
+        problem
+        for problem in node.metadata.problems
+        if not node.attributes or problem.code in OF_FILE
+    )
     reserved = [name for name in node.location.path.split("/") if name[:2] == "__"]
     if node.zarr_format == 3 and reserved:
         text = (
@@ -308,6 +331,7 @@ def check_place(
             '"The OME-Zarr Metadata version MUST be consistent within a hierarchy."'
             f" Here it is {stated[:20]} below {tour.version[:20]}."
         )
+        # The sentence is in the text since 0.5, and drafts of 0.6 are read alike.
         drafts = stated.startswith("0.6") and tour.version.startswith("0.6")
         lax = (document.minor < 5 and tour.version < "0.5") or drafts
         severity = Severity.WARNING if lax else Severity.ERROR

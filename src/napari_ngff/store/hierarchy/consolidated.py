@@ -54,13 +54,19 @@ def _change_copies(
     transaction: Transaction, paths: list[str], *, forgets: bool
 ) -> None:
     with transaction.take_turn():
+        # Two processes that add copies at the same time would each drop those of the
+        # other.
         _change_alone(transaction, paths, forgets=forgets)
 
 
 def _change_alone(transaction: Transaction, paths: list[str], *, forgets: bool) -> None:
     source = transaction.source
+    # Any group above may hold copies, not only the root: zarr-python consolidates where
+    # it is asked to.
     for above in sorted({folder for path in paths for folder in _groups_above(path)}):
         below = [path for path in paths if above in _groups_above(path)]
+        # In Zarr v3 copies are inside of the document of the group, in v2 in a file of
+        # their own.
         for name in ("zarr.json", ".zmetadata"):
             key = join_key(above, name)
             raw = source.get(key)
@@ -69,12 +75,14 @@ def _change_alone(transaction: Transaction, paths: list[str], *, forgets: bool) 
             document, copies = _find_copies(raw, name)
             if copies is None:
                 continue
+            # Compared as text, since the copies are changed in place.
             before = json.dumps(copies)
             for path in below:
                 inner = path[len(above) :].lstrip("/")
                 documents = _read_documents(source, path, name == "zarr.json")
                 for end, content in documents.items():
                     copied = join_key(inner, end)
+                    # Removed first: of a document that is gone no copy may stay.
                     copies.pop(copied, None)
                     if content is not None and not forgets:
                         copies[copied] = content

@@ -83,10 +83,12 @@ def scene_paths(node: Node) -> tuple[str, ...]:
     scene = node.metadata.scene
     links = scene.links if scene is not None else ()
     paths = [end.path for link in links for end in (link.input, link.output)]
+    # Reading some documents more is the price for names without a path.
     if not any(paths) and scene is not None:
         names = node.location.source.list_names(node.location.path) or ()
         folders = [name for name in names if not name.startswith((".", "zarr.json"))]
         paths = [p for p in folders if has_group(node.location.join_path(p))]
+    # Once each, in the order of the links; "" is the scene itself.
     return tuple(dict.fromkeys(path for path in paths if path))
 
 
@@ -94,6 +96,8 @@ def level_transformation(level: Level) -> Transformation:
     """Return the transformation of a level's index coordinates to the intrinsic
     system.
     """
+    # 0.6 may give a level any transformation; earlier versions a scale and a
+    # translation.
     if level.transformation is not None:
         return level.transformation
     return compose_steps(Scale(level.scale), Translation(level.translation))
@@ -133,6 +137,7 @@ class _SystemSurvey:
 
     def add_group(self, node: Node) -> None:
         """Add the systems and links of a group, once."""
+        # A path identifies a group: all groups here are of one hierarchy.
         path = node.location.path
         if path in self.nodes:
             return
@@ -160,6 +165,8 @@ class _SystemSurvey:
             whole = SystemLink(
                 Reference(level.path), Reference(), level_transformation(level)
             )
+            # A level is a link, too: a scene may refer to the array of a level instead
+            # of its image.
             self.links.append((node, whole))
         self.links += [(node, link) for link in multiscale.links]
 
@@ -175,6 +182,8 @@ class _SystemSurvey:
                 return None
         assert ends[0] is not None
         assert ends[1] is not None
+        # Numbers of axes, which the parameters have to fit; wrong ones would fail far
+        # from here, when drawn.
         takes, gives = (len(self.systems[end]) for end in ends if end is not None)
         try:
             loaded = load_transformation(link.transformation, node, takes)
@@ -196,6 +205,8 @@ class _SystemSurvey:
     def _find_end(self, node: Node, end: Reference) -> Reference | None:
         """Find the system at one end of a group's link."""
         group = node.location.path
+        # First the systems of the group itself, as 0.6 has it; other groups only for
+        # texts of drafts.
         if not end.path and Reference(group, end.name) in self.systems:
             return Reference(group, end.name)
         if end == Reference():
@@ -211,6 +222,7 @@ class _SystemSurvey:
             location = normal_path(node.location.object_key(path), str(node))
         except OMEZarrError:
             return None
+        # The array of a level, whose system has no name.
         if not name and Reference(location) in self.systems:
             return Reference(location)
         self._open_group(node, location)
@@ -224,6 +236,8 @@ class _SystemSurvey:
         if place in self.nodes:
             return
         # None is kept, too: each missing group is asked for once.
+        # From the root, since `place` is a path below it; only the location of this
+        # node is used.
         root = replace(node, location=type(node.location)(node.location.source, ""))
         try:
             self.add_group(root.child(place))
@@ -235,6 +249,7 @@ class _SystemSurvey:
 
         It may be a group, a system in a group, an array, or the only system of a name.
         """
+        # In drafts "a/b" may be the group "a/b" or the system "b" of the group "a".
         path, _, name = text.strip("/").rpartition("/")
         reference = self._find_system(node, text.strip("/"), "")
         if reference is None and path:
@@ -272,6 +287,8 @@ def load_transformation(
         case Sequence(steps):
             loaded: list[Transformation] = []
             for step in steps:
+                # A step may change the number of axes, and the next one takes what it
+                # gives.
                 loaded.append(load_transformation(step, node, ndim))
                 ndim = loaded[-1].count_outputs(ndim)
             return Sequence(tuple(loaded))
@@ -312,6 +329,8 @@ def load_parameters(node: Node, kind: str, path: str) -> Transformation:
     flat = kind in ("scale", "translation")
     values = array.read(whole_box(array.shape)).astype(float)
     fits = values.ndim == (1 if flat else 2)
+    # 64: more than any matrix of 5 axes has (5 x 6). The comparison is False for NaN,
+    # and keeps products finite.
     if not fits or not 1 <= values.size <= 64 or not (abs(values) < 1e300).all():
         msg = f"{array} does not hold the numbers of a transformation ({kind})."
         raise CorruptDataError(msg)

@@ -51,6 +51,8 @@ def change_document(
     CorruptDataError, ConflictError
         Where another program changed the document meanwhile.
     """
+    # A transaction of the caller may hold more, which has to be saved together with
+    # this.
     commits = transaction is None
     if transaction is None:
         transaction = begin_transaction(node.location.source)
@@ -62,6 +64,8 @@ def change_document(
             # What is in the file now, not what was parsed: others may have added keys.
             text = (transaction.source.get(key) or b"").decode()
             transaction.put_document(key, _change_text(text, node, put).encode())
+        # After the document: whoever reads in between finds an outdated copy, never one
+        # of a document that was not written.
         update_copies(transaction, [node.location.path])
         if commits:
             transaction.commit()
@@ -69,6 +73,7 @@ def change_document(
         msg = f"No permission to write {file}."
         raise AccessError(msg, remedy="Ask its owner, or copy the data.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
+        # It is a ValueError as well, and has its message already.
         if isinstance(error, CorruptDataError):
             raise
         msg = f"{file} cannot be changed: another program changed it ({error})."

@@ -64,13 +64,16 @@ def open_field(node: Node, path: str, ndim: int) -> VectorField:
             location.join_path(dataset.at("path").read_path() or "."),
             multiscale,
         )
+        # From the array to the system in which the input points are given.
         stated = dataset.at("coordinateTransformations").children()
     else:
         stated = ome.at("coordinateTransformations").children()
     array = open_array(array_location.source, array_location.path)
     systems = parse_systems(home.at("coordinateSystems"))
+    # By their number: a field has systems of its points, too, which have one axis less.
     axes = next((s.axes for s in systems if len(s.axes) == array.ndim), ())
     vector_axis = _vector_axis(axes, array.ndim, ndim)
+    # Axes of the array, in its order, without that of the components.
     grid = [i for i in range(array.ndim) if i != vector_axis]
     if len(grid) != ndim:
         msg = f"{array} has a grid of {len(grid)} axes, its input has {ndim}."
@@ -78,6 +81,7 @@ def open_field(node: Node, path: str, ndim: int) -> VectorField:
     to_input = parse_transformation(stated[0]) if stated else Identity()
     whole = _on_grid(to_input or Identity(), grid, array.ndim)
     scale = np.diag(whole)[:-1]
+    # One entry per row, all on the diagonal: interpolation needs a grid along the axes.
     if np.count_nonzero(whole[:-1, :-1]) != len(grid) or not scale.all():
         msg = f"{location}: the grid of a field must be scaled and shifted only."
         raise UnsupportedError(msg)
@@ -109,6 +113,8 @@ def _read_attributes(location: Location) -> Cursor:
 def _vector_axis(axes: tuple[Axis, ...], ndim: int, points: int) -> int | None:
     typed = [i for i, axis in enumerate(axes) if axis.type in VECTOR_TYPES]
     if typed:
+        # The type decides, wherever the axis is; without types the last axis has the
+        # components.
         return typed[0]
     return None if ndim == points else ndim - 1
 

@@ -1,4 +1,4 @@
-"""What can be browsed: a plate, a well, a collection, or a plain folder of images."""
+"""Finds groups with several images: plates, wells, collections, or plain folders."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ BROWSED = (GroupKind.PLATE, GroupKind.WELL, GroupKind.COLLECTION, GroupKind.SCEN
 """Kinds of groups that hold several images."""
 
 MOST_TRIED = 16
-"""So many groups of a folder are looked at for the image to show first."""
+"""Most groups of a folder that are opened to find the image to show first."""
 
 MOST_ENTRIES = 4096
-"""Of a folder that are looked at: it may be the home of a million other files."""
+"""Most entries of a folder that are looked at; there may be a million other files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFolder:
-    """Zarr groups side by side in a folder, or in a group that says nothing itself.
+    """Zarr groups side by side in a folder, or in a group without OME metadata.
 
     Attributes
     ----------
@@ -47,6 +47,8 @@ class ImageFolder:
     @property
     def node(self) -> Node:
         """The folder as a group of images, to be browsed."""
+        # The format does not matter: `child` tries both where the document is not of
+        # this one.
         return Node(Location(self.source), 3, {}, GroupMetadata(series=self.names))
 
     def first_image(self) -> str | None:
@@ -59,11 +61,10 @@ class ImageFolder:
 
 
 def image_folder(path: str) -> ImageFolder | None:
-    """List the zarr groups directly in a folder, or the images in a group that says
-    nothing itself; None where there are none.
+    """List the groups in a folder, or the images in a group without OME metadata.
 
-    Only looks at what is there, at `MOST_ENTRIES` at most; a group may turn out to be
-    no image.
+    None where there are none. Documents in a plain folder are not read: a listed group
+    may turn out to be no image. At most `MOST_ENTRIES` entries are looked at.
 
     Raises
     ------
@@ -74,6 +75,8 @@ def image_folder(path: str) -> ImageFolder | None:
         return None
     source = FolderSource(os.path.abspath(path))
     if is_group(path):
+        # A store of SpatialData, for example, whose root is a group without OME
+        # metadata.
         inside = find_images_inside(Location(source, ""))
         return ImageFolder(source, inside) if inside else None
     try:
@@ -90,7 +93,7 @@ def image_folder(path: str) -> ImageFolder | None:
 
 
 def is_group(path: str) -> bool:
-    """Tell whether a folder has a metadata document of zarr."""
+    """Return whether a folder has a metadata document of zarr."""
     return any(os.path.isfile(os.path.join(path, name)) for name in METADATA_NAMES)
 
 

@@ -59,6 +59,7 @@ class Location:
         if self.path:
             return self.path.rsplit("/", 1)[-1]
         name = self.source.name.replace("\\", "/").rsplit("/", 1)[-1]
+        # From the outside in, so that "a.ome.zarr.zip" becomes "a".
         for suffix in (".zip", ".ozx", ".zarr", ".ome"):
             if name.lower().endswith(suffix) and len(name) > len(suffix):
                 name = name[: -len(suffix)]
@@ -160,6 +161,7 @@ def _locate_path(where: str) -> Location:
         msg = f"{path!r} cannot be the name of a file."
         raise NodeNotFoundError(msg)
     try:
+        # Not `os.path.exists`, which reports a folder without permission as missing.
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return _locate_inside_file(path)
@@ -172,6 +174,8 @@ def _locate_path(where: str) -> Location:
     if not os.access(path, os.R_OK | os.X_OK):
         msg = f"No permission to read the folder {path}."
         raise AccessError(msg)
+    # The whole hierarchy is opened, not the group: labels, wells and sidecars need the
+    # groups above.
     root = _root_folder(path)
     inner = os.path.relpath(path, root).replace(os.sep, "/")
     return Location(FolderSource(root), "" if inner == "." else inner)
@@ -180,6 +184,7 @@ def _locate_path(where: str) -> Location:
 def _locate_inside_file(path: str) -> Location:
     """Find the archive that `path` is, or is inside of."""
     archive, inner = path, ""
+    # Upwards until a file is met: behind an archive the path goes on inside of it.
     while not os.path.isfile(archive):
         above, last = os.path.split(archive)
         if above == archive or os.path.isdir(above):
@@ -195,6 +200,8 @@ def _locate_inside_file(path: str) -> Location:
 def _locate_in_archive(archive: str | os.PathLike[str], inner: str) -> Location:
     """Open an archive; `inner` may begin with the folder that is its root."""
     source = open_zip(archive)
+    # A path given by a person has the nested root folder in it; keys below the source
+    # have not.
     if inner == source.root or inner.startswith(f"{source.root}/"):
         inner = inner[len(source.root) :].lstrip("/")
     return Location(source, inner)
@@ -208,6 +215,8 @@ def _locate_url(url: str, options: dict[str, Any]) -> Location:
     if names[-1] in METADATA_NAMES:
         names.pop()
     if names[-1].lower().endswith(ZIP_SUFFIXES):
+        # Its directory is at the end, and each chunk a request of its own: too slow to
+        # be of use.
         msg = f"{url} is a zipped OME-Zarr."
         raise NotOMEZarrError(msg, remedy="Download it and open the file.")
     # Plain HTTP has no listing, and a request for each folder above takes time: by
@@ -216,6 +225,7 @@ def _locate_url(url: str, options: dict[str, Any]) -> Location:
         (i + 1 for i, name in enumerate(names) if name.lower().endswith(".zarr")),
         len(names),
     )
+    # The query stays: signed addresses have their signature in it.
     root = parts._replace(path="/".join(names[:cut]), fragment="").geturl()
     source = RemoteSource(root, options)
     if root.startswith("s3://"):
@@ -235,6 +245,8 @@ def _locate_object(where: Any) -> Location:
     if isinstance(where, zarr.Group | zarr.Array):
         store, path = where.store, where.path
     if isinstance(store, LocalStore):
+        # As a path: our own source is faster, and knows revisions, so that labels can
+        # be saved.
         return _locate_path(os.path.join(store.root, *path.split("/")))
     if isinstance(store, ZipStore):
         return _locate_in_archive(store.path, path)

@@ -57,6 +57,8 @@ def cut_long_lists(attributes: Any) -> tuple[Problem, ...]:
         where, value = pending.pop()
         if isinstance(value, list):
             inside = (item for item in value if isinstance(item, dict | list))
+            # Entries of a list keep its path: a limit goes by key, and the message
+            # names the list.
             pending += [(where, item) for item in inside]
             continue
         for key, item in value.items() if isinstance(value, dict) else ():
@@ -64,6 +66,8 @@ def cut_long_lists(attributes: Any) -> tuple[Problem, ...]:
             most = MOST.get(key)
             if most is not None and isinstance(item, list) and len(item) > most:
                 problems.append(long_list_problem(path, len(item), most))
+                # In place, so that later steps, which parse the same object, take no
+                # longer.
                 del item[most:]
             if isinstance(item, dict | list) and key not in LEAVES:
                 pending.append((path, item))
@@ -87,6 +91,8 @@ def limit_alike(
     for path, problem in findings:
         kind = path, problem.code
         counts[kind] += 1
+        # Once, at the first that is left out: findings are yielded as they come, so the
+        # final count is not known yet.
         if counts[kind] == MOST_ALIKE + 1:
             text = f"More than {MOST_ALIKE} problems of this kind are here."
             yield path, replace(problem, where="", text=text)

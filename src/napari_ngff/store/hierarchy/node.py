@@ -2,7 +2,7 @@
 
 >>> node = open_node("cells.ome.zarr")  # doctest: +SKIP
 >>> node.kind, [label.name for label in node.labels().nodes]  # doctest: +SKIP
-(<Kind.IMAGE: 'image'>, ['nuclei'])
+(<GroupKind.IMAGE: 'image'>, ['nuclei'])
 """
 
 from __future__ import annotations
@@ -102,6 +102,8 @@ class Node:
     def problems(self) -> tuple[Problem, ...]:
         """Problems of the metadata, and at the root those of the archive."""
         path = self.location.path
+        # An archive's problems belong to its root alone: else each group would repeat
+        # them.
         container = () if path else self.location.source.problems
         return container + prefix_places(self.metadata.problems, path)
 
@@ -115,6 +117,8 @@ class Node:
         CorruptDataError
             Where its metadata document cannot be read.
         """
+        # In the format of this group: one hierarchy has one, so most groups take one
+        # request.
         return read_node(self.location.join_path(path), self.zarr_format)
 
     def children(self, paths: Iterable[str]) -> OpenedGroups:
@@ -154,6 +158,8 @@ class Node:
             return OpenedGroups((), (problem,))
         if group is None:
             return OpenedGroups((), ())
+        # The problem below is about this list; the paths also come from a listing of
+        # the folder.
         listed = group.metadata.labels
         opened = group.children(group.label_paths(self.metadata.version))
         problems = list(group.problems + opened.problems)
@@ -176,6 +182,8 @@ class Node:
         `version` is that of the image above: the group itself states none before 0.5.
         """
         listed = self.metadata.labels
+        # From 0.4 on the list is complete: "All label images SHOULD be listed". Before,
+        # a list was optional.
         if listed is not None and (version or "0.4") >= "0.4":
             return listed
         names = self.location.source.list_names(self.location.path) or ()
@@ -225,7 +233,11 @@ class OpenedGroups:
     def label_images(self) -> tuple[Node, ...]:
         """The groups that may be label images."""
         return tuple(
-            n for n in self.nodes if n.kind in (GroupKind.LABEL, GroupKind.IMAGE)
+            # Some writers leave "image-label" out, so an image among labels counts as
+            # one.
+            n
+            for n in self.nodes
+            if n.kind in (GroupKind.LABEL, GroupKind.IMAGE)
         )
 
 
@@ -235,7 +247,7 @@ def open_node(where: Any, **options: Any) -> Node:
     Parameters
     ----------
     where
-        Anything that `napari_ngff.store.hierarchy.location.locate` accepts.
+        Anything that `napari_ngff.store.hierarchy.location.find_location` accepts.
     **options
         For fsspec, with a URL.
 
@@ -255,11 +267,14 @@ def open_node(where: Any, **options: Any) -> Node:
     except NodeNotFoundError:
         node = None
     if location.path:
+        # Only then above: a level was given (its image is meant), or a group that needs
+        # no metadata.
         above = location.join_path("..")
         if is_array(location):
             return open_node_at(above)
         if has_group(above) and _is_part_of(read_node(above), location.name):
             zarr_format = read_node(above).zarr_format
+            # Rows of a plate may have no document at all.
             return node or Node(location, zarr_format, {}, GroupMetadata())
     inside = find_images_inside(location)
     if inside:
@@ -285,6 +300,8 @@ def find_images_inside(location: Location) -> tuple[str, ...]:
     count = 0
     pending = [(name, 1) for name in _list_folders(location, "")]
     while pending and count < MOST_INSIDE:
+        # From the front: all groups of the first depth before any of the second, should
+        # the limit be reached.
         path, depth = pending.pop(0)
         count += 1
         try:
@@ -345,11 +362,14 @@ def read_node(location: Location, zarr_format: int | None = None) -> Node:
             node = _read_v3(location)
         except CorruptDataError as error:
             damage = error
+        # Where the format is known, an empty `zarr.json` is the answer; else a
+        # `.zattrs` may have more.
         if node is not None and (zarr_format == 3 or node.claims_ome_zarr):
             return node
     older = _read_v2(location)
     if older is not None and (older.kind or (node is None and damage is None)):
         return older
+    # Only now: older metadata beside a damaged document are better than an error.
     if damage is not None:
         raise damage
     if node is None and zarr_format == 2:
@@ -391,6 +411,7 @@ def _read_v3(location: Location) -> Node | None:
 def _read_v2(location: Location) -> Node | None:
     attributes = _read_document(location, ".zattrs")
     if attributes is None:
+        # A group of Zarr v2 may have no attributes, but it has this document.
         if location.source.get(location.object_key(".zgroup")) is None:
             return None
         attributes = {}

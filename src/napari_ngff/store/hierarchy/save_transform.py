@@ -77,6 +77,7 @@ def save_transform(
         msg = "A coordinate system needs a name."
         raise UnsupportedError(msg, remedy="Choose one.")
     if scene is not None:
+        # The path of the image relative to the scene, as a scene refers to its images.
         start = len(scene.location.path)
         path = image.location.path[start:].strip("/")
         return _save_in_scene(scene, image, path, name, (matrix, axes))
@@ -97,10 +98,13 @@ def save_transform(
             " changed here."
         )
         raise UnsupportedError(msg, remedy="Set them with spatialdata itself.")
+    # Without the last entry, which is the 1 of homogeneous coordinates.
     factors = np.diag(matrix)[:-1]
     flat = matrix.shape[0] == matrix.shape[1] and np.array_equal(
         matrix[:-1, :-1], np.diag(factors)
     )
+    # 0.4, "coordinateTransformations": "MUST contain exactly one scale", and a
+    # translation at most.
     if version < "0.4" or not flat or (factors <= 0).any():
         what = "nothing of the kind" if version < "0.4" else "a scale and a translation"
         msg = (
@@ -110,6 +114,8 @@ def save_transform(
         raise UnsupportedError(msg)
     # The layer was moved from where it was opened. The file may hold a newer position
     # by now: to save a layer twice must not move it twice.
+    # Computed here, not in `put_scale`, which gets the document as it is at that
+    # moment.
     opened = first_multiscale(image, image.attributes.get("ome", image.attributes))
     stated = _add_scale(opened, factors, matrix[:-1, -1])
 
@@ -139,6 +145,7 @@ def simplify_matrix(matrix: Matrix) -> Transformation:
     if (factors <= 0).any():
         return Affine.from_matrix(matrix)
     steps: list[Transformation] = []
+    # An identity has no steps at all: `compose_steps` then returns the identity.
     if (factors != 1).any():
         steps.append(Scale(tuple(factors.tolist())))
     if matrix[:-1, -1].any():
@@ -202,6 +209,7 @@ def _put_link(
         msg = f"{node}: coordinateSystems and coordinateTransformations must be lists."
         raise CorruptDataError(msg)
     written = dump_link(link)
+    # A link is the same if its ends are: its numbers are what is being changed.
     ends = written["input"], written["output"]
     same = [
         i
@@ -211,6 +219,8 @@ def _put_link(
     dumped = dump_system(system)
     known = [s for s in systems if isinstance(s, dict) and s.get("name") == system.name]
     # The systems of a scene are common to images: another may lead there as well.
+    # Only links of a scene name the path of an image; those of an image lead from
+    # itself.
     shared = bool(link.input.path)
     if known and not same and not shared:
         msg = (
@@ -236,11 +246,13 @@ def _add_scale(multiscale: JSON, factors: Any, offsets: Any) -> list[JSON]:
     # Those of the multiscale apply after those of the datasets, "sequentially and in
     # order", so one change moves all levels.
     scale, translation = np.ones(len(factors)), np.zeros(len(factors))
+    # All steps become one scale and one translation, the only form that 0.4 allows.
     for step in multiscale.get("coordinateTransformations") or ():
         if step.get("type") == "scale":
             scale, translation = scale * step["scale"], translation * step["scale"]
         elif step.get("type") == "translation":
             translation = translation + step["translation"]
+    # The new matrix comes last: it acts on what the steps before have made.
     scale, translation = scale * factors, translation * factors + offsets
     return [
         {"type": "scale", "scale": scale.tolist()},

@@ -43,10 +43,13 @@ def summarize_node(node: Node) -> JSON:
             described["image"] = {"error": str(error)}
         else:
             problems += pyramid.problems
+            # As opened from the file, each level has its array; only computed levels
+            # have none.
             arrays = [s.array for s in pyramid.levels if isinstance(s, LevelSource)]
             described["image"] = _describe_image(
                 pyramid.multiscale, arrays, metadata.image.omero
             )
+        # Also where no level can be opened: labels have documents of their own.
         labels = node.labels()
         problems += labels.problems
         described["labels"] = [label.name for label in labels.nodes]
@@ -70,6 +73,7 @@ def summarize_node(node: Node) -> JSON:
         described["images"] = list(scene_paths(node))
         described["systems"] = [system.name for system in metadata.scene.systems]
     limited = limit_alike(("", problem) for problem in problems)
+    # Last, when opening and listing have added theirs.
     described["problems"] = [asdict(problem) for _, problem in limited]
     return described
 
@@ -112,6 +116,7 @@ def _describe_image(
             }
         )
     first = multiscale.levels[0]
+    # In the units of the axes, between the outer edges of the first and the last voxel.
     size = [s * n for s, n in zip(first.scale, arrays[0].shape, strict=True)]
     channels: list[JSON] = [
         _describe_channel(c) for c in (omero.channels if omero else ())

@@ -124,6 +124,8 @@ def open_pyramid(
     multiscale = node.metadata.image.multiscales[index]
     problems: list[Problem] = []
     opened = _open_arrays(node, multiscale)
+    # The order matters: levels are selected by what can be read, then given axes, then
+    # sorted by shape, and only those that stay are compared with their metadata.
     usable = _select_levels(node, multiscale, opened, problems)
     if not usable:
         raise _no_pixels_error(node, opened, problems)
@@ -258,6 +260,7 @@ def _fit_axes(
         )
         raise UnsupportedError(msg, remedy="Correct 'axes' in the metadata.")
     # Early writers left out the first of "t, c, z, y, x", which the text required.
+    # The last names, since the missing axes were the first ones.
     fitted = AXES_BEFORE_0_3[-ndim:]
     taken = f"Taken as {', '.join(axis.name for axis in fitted)}."
     if axes:
@@ -282,6 +285,7 @@ def _keep_two_axes(
     text = 'The "axes" MUST contain 2 or 3 entries of "type:space".'
     consequence = "Its channels are shown along an axis, not as layers."
     problems.append(_level_problem("axes-space", where, text, consequence))
+    # Without its type it is an axis like any other: napari needs two for a plane.
     return tuple(
         replace(axis, type=None) if axis.type == "channel" else axis for axis in axes
     )
@@ -303,6 +307,7 @@ def _sort_levels(
     does not change, or by shape where the sizes are equal.
     """
     sizes = {level.path: math.prod(map(abs, level.scale)) for level, _ in found}
+    # By shapes first: napari places levels by them alone.
     shapes = [array.shape for _, array in found]
     if all(_is_smaller(coarser, finer) for finer, coarser in pairwise(shapes)):
         ordered = found
@@ -386,6 +391,7 @@ def _measure_drift(
     drift = 0.0
     for axis, (full, size) in enumerate(zip(shape0, shape, strict=True)):
         factor = full / size
+        # Drift is linear along an axis, so it is largest at one of its ends.
         for index in (0, size - 1):
             by_shape = factor * index + (factor - 1) / 2
             position = level.scale[axis] * index + level.translation[axis]

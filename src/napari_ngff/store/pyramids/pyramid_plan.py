@@ -98,6 +98,7 @@ class PyramidPlan:
         shapes, voxel = [shape], list(scale)
         while _needs_level(shapes, levels):
             step = [1] * len(shape)
+            # y and x, the last two axes; t and c are never reduced.
             step[-2:] = 2, 2
             last = shapes[-1]
             # Voxels get as long along z as along y and x, before z is halved.
@@ -106,13 +107,18 @@ class PyramidPlan:
             factors.append(tuple(step))
             shapes.append(coarser_shape(last, factors[-1]))
             voxel = [size * f for size, f in zip(voxel, step, strict=True)]
+        # Cubes only where z is halved: else planes are read one by one, and flat chunks
+        # waste nothing.
         deep = z is not None and any(step[z] > 1 for step in factors)
         wanted = [1] * (len(shape) - 3) + list(DEEP if deep else (1, FLAT, FLAT))
+        # The list has three sides at least; an image of y and x has two.
         wanted = wanted[-len(shape) :]
         chunk = tuple(
             side if side == 1 else _choose_side(theirs, size, side)
             for side, theirs, size in zip(wanted, source, shape, strict=True)
         )
+        # At least as large as a chunk of the source, so that few of these are decoded
+        # twice.
         tile = tuple(
             c * math.ceil(min(theirs, size) / c)
             for c, theirs, size in zip(chunk, source, shape, strict=True)
@@ -162,6 +168,7 @@ class PyramidPlan:
             if self.sharded:
                 grid = coarser_shape(shape, chunk)
                 many = [1] * (len(shape) - 2) + [min(IN_SHARD, n) for n in grid[-2:]]
+                # Only along y and x, the plane in which people look and paint.
                 shard = tuple(c * n for c, n in zip(chunk, many, strict=True))
             new = NewArray(shape, chunk, dtype, names, shard, shuffle)
             arrays.append((str(number), new))
@@ -200,8 +207,11 @@ def _choose_side(source: int, size: int, wanted: int) -> int:
     largest = min(LARGEST, 2 * wanted)
     smallest = min(SMALLEST, wanted // 2)
     if source <= largest:
+        # The source's chunks are small: several of them make one of ours.
         fitting = source * max(1, wanted // source)
         return fitting if fitting % 2 == 0 else wanted
+    # The source's chunks are large: each is cut into equal parts, as few as the limit
+    # allows.
     parts = range(math.ceil(source / largest), source // smallest + 1)
     even = [source // n for n in parts if source % n == 0 and source // n % 2 == 0]
     return even[0] if even else wanted

@@ -77,6 +77,8 @@ class MeanReducer:
                 # only.
                 pad = [(0, surplus if i == axis else 0) for i in range(block.ndim)]
                 block = np.pad(block, pad, mode="edge")
+        # One strided view for each voxel of a block; these are added up, without a copy
+        # of the whole block.
         offsets = itertools.product(*map(range, self.factors))
         parts = [
             block[
@@ -89,6 +91,8 @@ class MeanReducer:
         count = len(parts)
         if block.dtype.kind == "f":
             wide = np.result_type(block.dtype, np.float32)
+            # At least float32, in which float16 values cannot overflow when they are
+            # added.
             total = parts[0].astype(wide)
             for part in parts[1:]:
                 total += part
@@ -99,6 +103,7 @@ class MeanReducer:
 def _integer_mean(parts: Sequence[Array], count: int) -> Array:
     dtype = parts[0].dtype
     if dtype.itemsize < 8:
+        # Twice as many bits: the sum of all voxels of a block fits.
         wide = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
         total = parts[0].astype(wide)
         for part in parts[1:]:
@@ -176,11 +181,14 @@ class PyramidWriter:
         source = FolderSource(draft.root)
         for path, new in arrays:
             name, document = new.make_document(version)
+            # Before any chunk: the layout is read back from it, so that writer and
+            # reader cannot differ.
             draft.put(f"{path}/{name}", document)
             layout = open_array(source, path).layout
             encoder = ChunkEncoder.from_document(document, layout)
             objects = ArrayObjects(source, path, layout)
             self._levels.append(_LevelState(path, new, encoder, objects))
+        # One reducer less than levels: the coarsest is not reduced.
         for level, (reducer, factors) in zip(self._levels, reducers, strict=False):
             level.reducer, level.factors = reducer, factors
 
@@ -209,6 +217,8 @@ class PyramidWriter:
             box = box_of(position, self.tile, shape)
             self._write_tile(box, source.read(box))
             if step is not None:
+                # After the tile was written, so progress never runs ahead; raising here
+                # stops all threads.
                 step(math.prod(box_shape(box)))
 
         share_work(self._order_tiles(), write_position, count, concurrency)
@@ -227,6 +237,8 @@ class PyramidWriter:
                 yield position
                 return
             spans = zip(position, steps[number - 1], grids[number - 1], strict=True)
+            # Depth first: a coarse chunk is complete, and its memory free, before the
+            # next is begun.
             for inner in itertools.product(
                 *(range(i * f, min((i + 1) * f, n)) for i, f, n in spans)
             ):
@@ -246,12 +258,14 @@ class PyramidWriter:
         """Store a chunk, cut at the border, and reduce it into the next level."""
         level = self._levels[number]
         chunk = _pad_chunk(voxels, level)
+        # Looked at once for both uses: blank chunks are neither encoded nor reduced.
         blank = level.encoder.is_blank(chunk)
         # Before it is encoded: the voxels are still in the cache of the processor.
         whole = list(self._reduce_chunk(number, cell, voxels, blank=blank))
         self._store_chunk(
             level, cell, None if blank else level.encoder.encode_always(chunk)
         )
+        # Recursion is as deep as there are levels, some ten at most.
         for target, coarse in whole:
             self._write_chunk(number + 1, target, coarse)
 
@@ -265,6 +279,8 @@ class PyramidWriter:
         if level.reducer is None:
             return
         spans = zip(level.cell_box(cell), level.factors, strict=True)
+        # Chunks begin at whole blocks (see `arrays`), so only the end is rounded, at
+        # the border.
         box = tuple((a // f, -(-b // f)) for (a, b), f in spans)
         # Every reduction of fill values gives fill values.
         if blank:
@@ -282,6 +298,8 @@ class PyramidWriter:
         """
         for cell in cells_in(box, level.new.chunks):
             cell_box = level.cell_box(cell)
+            # Only the look-up is locked: allocating is cheap against waiting for
+            # another thread's copy.
             with self._lock:
                 if cell not in level.partial:
                     shape = box_shape(cell_box)
@@ -293,6 +311,7 @@ class PyramidWriter:
             chunk[slice_inside(common, cell_box)] = voxels[slice_inside(common, box)]
             with self._lock:
                 missing[0] -= math.prod(box_shape(common))
+                # Counted in voxels; exactly one thread sees 0, and passes the chunk on.
                 whole = missing[0] == 0
                 if whole:
                     del level.partial[cell]
@@ -312,6 +331,7 @@ class PyramidWriter:
             chunks = level.shards.setdefault(unit, {})
             chunks[tuple(i % n for i, n in pairs)] = data
             within = (
+                # Shards at the border have fewer chunks than their index has room for.
                 min(n, size - u * n)
                 for u, n, size in zip(unit, index.grid, level.grid, strict=True)
             )

@@ -81,6 +81,8 @@ class SampleGrid:
         """
         factors = [a / b for a, b in zip(self.shape, shape, strict=True)]
         origin = tuple(
+            # The centre of the first coarse voxel is in the middle of the voxels that
+            # it covers.
             o + s * (f - 1) / 2
             for o, s, f in zip(self.origin, self.step, factors, strict=True)
         )
@@ -141,6 +143,7 @@ class ResampledLevel:
     def chunks(self) -> tuple[int, ...]:
         """Shape of a block."""
         plain = len(self.shape) - 2
+        # Blocks of one plane, since napari slices planes.
         return tuple(
             1 if i < plain else min(n, CHUNK) for i, n in enumerate(self.shape)
         )
@@ -180,9 +183,11 @@ class ResampledLevel:
         return points
 
     def _fill_values(self, out: np.ndarray[Any, Any], points: Points) -> None:
+        # (voxels, axes of the source), in fractions of a voxel.
         index = index_at(self.pull.apply(points), self.places)
         inside = np.ones(len(index), dtype=bool)
         for line, size in zip(index.T, self.source.shape, strict=True):
+            # NaN, where a field has no vector, compares as False: such voxels stay 0.
             inside &= (line >= -HALF) & (line <= size - 1 + HALF)
         if not inside.any():
             return
@@ -191,6 +196,7 @@ class ResampledLevel:
         read, shape = self.source.read, self.source.shape
         values = interpolate_array(read, shape, index[inside], order)
         if order and self.dtype.kind in "iu":
+            # A cast would cut the fraction off, half a grey value too dark on average.
             values = np.rint(values)
         out[inside] = values.astype(self.dtype, copy=False)
 
@@ -311,6 +317,7 @@ def place_level(
     """Place a coarser level relative to the finest, by the metadata of both."""
     levels = []
     for i, place in enumerate(places):
+        # An axis of one voxel is not reduced, whatever its level states.
         if shape[i] == 1 or level is first:
             levels.append(place)
             continue
@@ -359,10 +366,14 @@ def slopes_at(
     """Return index coordinates per displayed coordinate near points, (points, N, M)."""
     step = 0.5 * max(min(abs(place.scale) for place in places), 1e-12)
     columns = []
+    # Central differences, half a voxel to both sides: a field of vectors has no formula
+    # whose derivative could be taken.
     for move in step * np.eye(points.shape[1]):
         ends = [index_at(pull.apply(points + way * move), places) for way in (1, -1)]
         columns.append((ends[0] - ends[1]) / (2 * step))
     slopes = np.stack(columns, axis=2)
+    # Rounding only; it would otherwise name an axis that does not change at all as the
+    # leading one.
     slopes[abs(slopes) < 1e-9] = 0
     return slopes
 
@@ -393,8 +404,10 @@ def resampled_grid(
     places = places_of(level)
     corners = np.array([(0.0,) * ndim, tuple(n - 1.0 for n in shape)])
     ends = corners * np.array(level.scale) + np.array(level.translation)
+    # A scale may be negative, so the ends are not always in order.
     targets = make_lattice(ends.min(axis=0), ends.max(axis=0), SAMPLES.get(ndim, 4))
     # NaN where no displayed point leads to the target.
+    # Only these few points are inverted; blocks are computed by `pull` itself.
     candidates = Inverse(pull).apply(targets)
     points = candidates[np.isfinite(candidates).all(axis=1)]
     if not len(points):
@@ -411,6 +424,7 @@ def resampled_grid(
     some = points[:: -(-len(points) // MAX_SLOPES)]
     lengths = np.median(np.linalg.norm(slopes_at(pull, some, places), axis=1), axis=0)
     step = 1 / np.where(lengths > 0, lengths, 1)
+    # Both ends are voxels; the small number keeps rounding from losing the last one.
     counts = [max(1, math.floor(n + 1e-6) + 1) for n in (high - low) / step]
     return SampleGrid(tuple(low.tolist()), tuple(step.tolist()), tuple(counts))
 

@@ -91,6 +91,8 @@ class FolderSource:
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix`, sorted."""
         try:
+            # Sorted: file systems list names in any order, and callers show and compare
+            # lists.
             return tuple(sorted(os.listdir(self.find_path(prefix))))
         except (FileNotFoundError, NotADirectoryError):
             return ()

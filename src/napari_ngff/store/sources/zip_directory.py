@@ -200,6 +200,8 @@ class ZipArchive:
     def _read_end(self) -> tuple[bytes, int, bytes, int]:
         """Read the directory, bytes before the archive, comment, number of entries."""
         size = self.file.size
+        # A comment has at most 65535 bytes (4.3.16), so the end record is in these last
+        # bytes.
         reach = min(size, END.size + 0xFFFF + LOCATOR.size)
         tail = self.file.read(size - reach, reach)
         position = tail.rfind(END_SIGNATURE)

@@ -94,6 +94,8 @@ class ZipSource:
         # Opened before it is assigned: an error leaves the old archive in use.
         archive = ZipArchive(self.path)
         self._archive = archive
+        # `cached_property` keeps its value there; the new file may have other
+        # deviations.
         self.__dict__.pop("problems", None)
 
     @property
@@ -132,6 +134,7 @@ class ZipSource:
         UnsupportedError
             Where it is encrypted, or compressed by something other than deflate.
         """
+        # Taken once: `reload` may put another archive there while this one is read.
         archive = self._archive
         name = self.entry_name(key)
         entry = archive.find_entry(name)
@@ -263,6 +266,7 @@ def list_open_sources(path: str) -> list[ZipSource]:
 
 def reload_all(path: str) -> None:
     """Let all sources of this process open the archive that has this path now."""
+    # Sources are kept weakly: those of closed layers are gone, and open nothing again.
     for source in list_open_sources(path):
         source.reload()
 

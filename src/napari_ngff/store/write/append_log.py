@@ -42,8 +42,11 @@ class AppendLog:
             Where there is no room. The file is cut back to its old end, now or by the
             next call.
         """
+        # A view, so that nothing is copied if the system takes the record in several
+        # writes.
         unwritten = memoryview(record)
         with name_errors(self._place):
+            # What an earlier call could not cut off.
             self._cut_unfinished()
             self._file.seek(0, os.SEEK_END)
             try:

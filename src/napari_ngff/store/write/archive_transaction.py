@@ -47,7 +47,7 @@ class ArchiveTransaction(WaitingTransaction):
     # Reading.
 
     def find_revision(self, key: str) -> Revision | None:
-        """Tell the revision of an object; see `Transaction.find_revision`.
+        """Return the revision of an object; see `Transaction.find_revision`.
 
         Changes by other programs count, unless objects wait here.
         """
@@ -74,6 +74,7 @@ class ArchiveTransaction(WaitingTransaction):
         if now is None:
             msg = f"There is no file {self.path} any more. Put it back, and save again."
             raise NodeNotFoundError(msg)
+        # By size, time and inode of the whole file: cheaper than comparing the entries.
         if now != self.archive.archive.file.revision:
             self.archive.reload()
 
@@ -84,6 +85,7 @@ class ArchiveTransaction(WaitingTransaction):
     ) -> WaitingTree:
         """Begin a group that replaces another; see `Transaction`."""
         above, _, name = path.rpartition("/")
+        # Beside, so that the old group can still be read while the new one is made.
         return WaitingTree(self, path, join_key(above, f".{name}.new"), documents)
 
     def make_tree(
@@ -113,7 +115,11 @@ class ArchiveTransaction(WaitingTransaction):
             Where the folder cannot be written, or the disk has no room for a second
             archive. Objects continue to wait.
         """
+        # Threads of this process; other processes wait at the lock of the archive in
+        # `replace_archive`.
         with turn_lock(self.path):
+            # Again, if another program replaced the archive while the new one was
+            # written.
             while self._staged:
                 self._drop_conflicts()
                 self._secure_all()
@@ -146,6 +152,8 @@ class ArchiveTransaction(WaitingTransaction):
         """Write the new archive; None if the old one was changed meanwhile."""
         with self._lock:
             staged = {self.archive.entry_name(k): v for k, v in self._staged.items()}
+        # With what waits: the version in the comment has to be that of the new
+        # document.
         root = self.get("zarr.json")
         done = rewrite_archive(self.path, self.archive.archive, staged, root, goes_on)
         if not done:

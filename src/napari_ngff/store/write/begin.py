@@ -35,6 +35,7 @@ def why_not_written(source: Source, path: str = "") -> str:
     else:
         return f"{source.name} cannot be written in place."
     for place in places:
+        # Only asked, never tried: opening labels must not change the folder.
         if not os.access(place, os.W_OK):
             return f"there is no permission to write {place}."
     return ""
@@ -48,6 +49,8 @@ def begin_transaction(source: Source) -> Transaction:
     UnsupportedError
         Where it cannot be written.
     """
+    # A source that has waiting objects must be changed by the transaction that holds
+    # them.
     if isinstance(source, TransactionSource):
         transaction: Transaction = source.transaction
         return transaction

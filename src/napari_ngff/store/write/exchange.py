@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["exchange_paths", "rename_to_free"]
 
-HERE = -100
+WORKING_FOLDER = -100
 """AT_FDCWD: paths are relative to the working folder."""
 
 SWAP = 2
@@ -73,6 +73,8 @@ def _try_rename(first: str, second: str, way: int) -> bool:
 
 @cache
 def _load_library() -> Any:
+    # None is the C library of the process; `use_errno` keeps the error apart for each
+    # thread.
     return ctypes.CDLL(None, use_errno=True)
 
 
@@ -84,7 +86,10 @@ def _call_rename(first: bytes, second: bytes, way: int) -> int:
         if sys.platform == "darwin":
             failed = _load_library().renamex_np(first, second, way)
         else:
-            failed = _load_library().renameat2(HERE, first, HERE, second, way)
+            failed = _load_library().renameat2(
+                WORKING_FOLDER, first, WORKING_FOLDER, second, way
+            )
+    # The library is older than the call.
     except AttributeError:
         return errno.ENOSYS
     return ctypes.get_errno() if failed else 0

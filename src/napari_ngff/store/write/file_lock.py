@@ -42,8 +42,11 @@ def hold_file(path: str | Path) -> IO[bytes]:
     OSError
         Where it cannot be opened, or the file system has no locks.
     """
+    # To append, which neither empties a file that is there nor needs one.
     file = open(path, "ab", buffering=0)  # noqa: SIM115
     try:
+        # A lock of `flock`, which belongs to the open file: a second opening in this
+        # process is refused, too.
         _lock_handle(file.fileno())
     except OSError:
         file.close()
@@ -58,6 +61,7 @@ def _lock_handle(handle: int, wait: bool = False) -> None:
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except PermissionError as error:
+            # Windows reports a locked file as a lack of permission.
             raise BlockingIOError(*error.args) from error
     else:
         import fcntl
@@ -81,6 +85,8 @@ def is_held(path: str | Path) -> bool:
         return False
     try:
         hold_file(path).close()
+    # Locked means that its owner runs; any other error says nothing, and counts as not
+    # held.
     except BlockingIOError:
         return True
     except OSError:
@@ -118,10 +124,13 @@ def take_turn(root: str) -> Iterator[None]:
     root
         Its folder.
     """
+    # First the threads of this process, for systems without locks of files.
     with turn_lock(root):
         handle = None
         if sys.platform != "win32":
             with suppress(OSError):
+                # The folder itself is locked: a lock file would be one more object in
+                # the hierarchy.
                 handle = os.open(root, os.O_RDONLY)
                 lock_open_file(handle, wait=True)
         try:

@@ -75,11 +75,13 @@ class FolderTransaction:
     def __init__(self, root: str) -> None:
         self.root = root
         self.token = new_token()
+        # Path of a new tree -> key of the folder aside in which it is made.
         self.redirected: dict[str, str] = {}
         self.moving = threading.Lock()
         self.moves = 0  # odd while a tree or an object is being renamed
         self._waiting: dict[str, _WaitingFile] = {}
         self._expected: dict[str, Revision | None] = {}
+        # Folders that got a new folder inside, to be flushed with the next objects.
         self._made: set[str] = set()
         self._since = 0.0
         self._conflicts: list[str] = []
@@ -100,6 +102,7 @@ class FolderTransaction:
 
     def find_path(self, key: str) -> str:
         """Return the path of an object, which may be aside; see `make_tree`."""
+        # The path itself or something below it; "nuclei-2" is not below "nuclei".
         for path, aside in self.redirected.items():
             if key.startswith(path) and key[len(path) : len(path) + 1] in ("", "/"):
                 return f"{self.root}/{aside}{key[len(path) :]}"
@@ -147,13 +150,14 @@ class FolderTransaction:
         """Make a folder, and note the folders to flush because of it."""
         missing = list(
             itertools.takewhile(
-                lambda one: not os.path.isdir(one), _folders_above(folder)
+                lambda path: not os.path.isdir(path), _folders_above(folder)
             )
         )
         with name_errors(folder):
             os.makedirs(folder, exist_ok=True)
+        # The name of a new folder is in the folder above, so that is flushed.
         with self._lock:
-            self._made.update(os.path.dirname(one) for one in missing)
+            self._made.update(os.path.dirname(path) for path in missing)
 
     def delete(self, key: str, secure: Secure | None = None) -> None:
         """Let the removal of an object wait."""
@@ -164,37 +168,41 @@ class FolderTransaction:
     def _revision_before(self, key: str) -> Revision | None:
         with self._lock:
             waiting = self._waiting.get(key)
+            # What waits replaces the same stored object as before: the first revision
+            # counts.
             if waiting is not None:
                 return waiting.before
             if key in self._expected:
                 return self._expected.pop(key)
         return Revision.of_file(self.find_path(key))
 
-    def _add_waiting(self, key: str, one: _WaitingFile) -> None:
+    def _add_waiting(self, key: str, file: _WaitingFile) -> None:
         now = time.monotonic()
         with self._lock:
             if not self._waiting:
                 self._since = now
             older = self._waiting.get(key)
-            self._waiting[key] = one
+            self._waiting[key] = file
             enough = (
                 len(self._waiting) >= MOST_WAITING or now - self._since > LONGEST_WAIT
             )
         if older is not None:
+            # Outside of the lock: removing a file may take long on a network.
             self._remove_aside(older)
         # A long save must not lose all of it to a loss of power.
         if enough:
             self.place_waiting()
 
-    def _remove_aside(self, one: _WaitingFile) -> None:
-        if one.aside is not None:
+    def _remove_aside(self, file: _WaitingFile) -> None:
+        if file.aside is not None:
             with suppress(OSError):
-                os.unlink(f"{self.root}/{one.aside}")
+                os.unlink(f"{self.root}/{file.aside}")
 
     def put_document(self, key: str, data: Buffer) -> None:
         """Replace a document at once, unless another program changed it."""
         path = f"{self.root}/{key}"
         with self._lock:
+            # False is "any revision", None is "no file".
             expected = self._expected.pop(key, False)
         if not replace_file(path, data, expected):
             raise ConflictError(_conflict_text(path))
@@ -203,6 +211,7 @@ class FolderTransaction:
         """Remove a folder as far as the system allows, and objects that wait below
         it.
         """
+        # First what waits: it would otherwise be put into a folder that is gone.
         self.drop_waiting(path)
         shutil.rmtree(self.find_path(path), ignore_errors=True)
 
@@ -230,13 +239,14 @@ class FolderTransaction:
         return RedirectedTree(self, path, self.replace_tree(path, entry, documents))
 
     def recover(self, path: str) -> None:
-        """Finish or take back what dead processes left; see `recover`."""
+        """Finish or undo what ended processes left; see `recover_trees`."""
         recover_trees(self, path)
 
     def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
         """Remove unfinished files of killed processes, in all folders below; see
         `is_left`.
         """
+        # Chunks are in nested folders, and unfinished ones lie beside them.
         for folder, _, files in os.walk(self.find_path(prefix)):
             for name in files:
                 path = os.path.join(folder, name)
@@ -254,28 +264,31 @@ class FolderTransaction:
 
     def place_waiting(self) -> None:
         """Flush and rename what waits; objects that others changed stay as they are."""
+        # One thread at a time: two would rename the same objects.
         with self._turn:
             with self._lock:
                 waiting = list(self._waiting.items())
-            secured = dict.fromkeys(one.secure for _, one in waiting if one.secure)
+            secured = dict.fromkeys(file.secure for _, file in waiting if file.secure)
             # Before any rename: the journal and the before-images must be able to
             # restore what the renames replace.
             flushes: list[Callable[[], None]] = [*secured]
             flushes += [
-                partial(self._flush_waiting, key, one.aside)
-                for key, one in waiting
-                if one.aside is not None
+                partial(self._flush_waiting, key, file.aside)
+                for key, file in waiting
+                if file.aside is not None
             ]
+            # All at once, so that the disk is waited for once.
             _call_all(flushes)
             folders = set()
             try:
                 # Another process of this package must not rename between the comparison
                 # of a revision and the rename.
                 with take_turn(self.root):
-                    for key, one in waiting:
-                        self._place_object(key, one)
+                    for key, file in waiting:
+                        self._place_object(key, file)
                         folders.add(os.path.dirname(self.find_path(key)))
             finally:
+                # Also after an error: the names that were given must survive.
                 with self._lock:
                     made, self._made = self._made, set()
                 _call_all(partial(flush_folder, folder) for folder in folders | made)
@@ -285,19 +298,22 @@ class FolderTransaction:
         with name_errors(self.find_path(key)), suppress(FileNotFoundError):
             flush_file(f"{self.root}/{aside}")
 
-    def _place_object(self, key: str, one: _WaitingFile) -> None:
+    def _place_object(self, key: str, file: _WaitingFile) -> None:
         """Give an object its name, unless another program changed it meanwhile."""
         path = self.find_path(key)
         with self._lock, self.mark_move():
-            if self._waiting.get(key) is not one:
+            # Put again by another thread since the list was made: that waits for its
+            # own flush.
+            if self._waiting.get(key) is not file:
                 return
-            if one.aside is not None:
-                taken = not rename_over(f"{self.root}/{one.aside}", path, one.before)
+            if file.aside is not None:
+                taken = not rename_over(f"{self.root}/{file.aside}", path, file.before)
             else:
-                taken = Revision.of_file(path) != one.before
+                taken = Revision.of_file(path) != file.before
                 if not taken:
                     remove_file(path)
             del self._waiting[key]
+            # Collected: one object that others changed must not keep back the rest.
             if taken:
                 self._conflicts.append(_conflict_text(path))
 
@@ -347,10 +363,12 @@ class _FolderView(FolderSource, TransactionSource):
         self, key: str, look: Callable[[str], Result | None]
     ) -> Result | None:
         while True:
-            one = self._waiting.get(key)
-            path = key if one is None else one.aside
+            file = self._waiting.get(key)
+            # None for an object whose removal waits.
+            path = key if file is None else file.aside
             result = None if path is None else look(path)
-            if self._waiting.get(key) is one:
+            # Put or saved while it was read: then what was read may be either.
+            if self._waiting.get(key) is file:
                 break
         if result is None and path not in (key, None):
             return look(key)  # it was renamed just now
@@ -358,7 +376,7 @@ class _FolderView(FolderSource, TransactionSource):
 
 
 class RedirectedTree:
-    """A new folder that is read and written as if it was in its place already.
+    """A new folder that is read and written by the path that it will have.
 
     Attributes
     ----------
@@ -379,7 +397,7 @@ class RedirectedTree:
         self.close()
 
     def remove_old(self) -> None:
-        """Let what is there go; see `Tree.remove`."""
+        """Remove the old folder; see `NewTree.remove_old`."""
         self._tree.remove_old()
 
     def adopt_folder(self, key: str) -> None:
@@ -388,9 +406,12 @@ class RedirectedTree:
 
     def commit(self, *, kept: str = "") -> None:
         """Put the folder in its place; if it is there, save what was put since."""
+        # Committed already: only objects that were put since then are left.
         if self.key not in self._transaction.redirected:
             self._transaction.place_waiting()
             return
+        # Flushed before the swap, the name after it; only the swap is marked for
+        # readers.
         self._tree.flush_new(kept)
         with self._transaction.mark_move():
             self._tree.swap_folders(kept)
@@ -404,6 +425,8 @@ class RedirectedTree:
     def close(self) -> None:
         """Finish or undo what was begun."""
         if self.key in self._transaction.redirected:
+            # Not committed: as the redirection still holds, this removes the folder
+            # aside.
             self._transaction.remove_below(self.key)
             del self._transaction.redirected[self.key]
         self._tree.close()
@@ -416,8 +439,8 @@ def _conflict_text(path: str) -> str:
 
 
 def _call_all(calls: Iterable[Callable[[], None]]) -> None:
-    some = list(calls)
-    share_work(iter(some), lambda call: call(), len(some), FLUSHERS)
+    pending = list(calls)
+    share_work(iter(pending), lambda call: call(), len(pending), FLUSHERS)
 
 
 def _folders_above(folder: str) -> Iterable[str]:

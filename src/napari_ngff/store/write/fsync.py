@@ -30,6 +30,7 @@ class FlushQueue:
     """
 
     def __init__(self) -> None:
+        # Bounded: a writer that is faster than the disk waits for it.
         self._paths: Queue[str | None] = Queue(AHEAD)
         self._threads: list[Thread] = []
         self._errors: list[Exception] = []
@@ -84,6 +85,7 @@ class FlushQueue:
 
     def _join_threads(self) -> None:
         for _ in self._threads:
+            # One None for each thread ends it, after the files before it.
             self._paths.put(None)
         while self._threads:
             self._threads.pop().join()

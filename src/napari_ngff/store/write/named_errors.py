@@ -19,6 +19,7 @@ def name_errors(path: str) -> Iterator[None]:
     try:
         yield
     except PermissionError as error:
+        # It came through an inner call, with a path of its own.
         if isinstance(error, AccessError):
             raise
         msg = f"No permission to write {path}."

@@ -68,6 +68,8 @@ class NewHierarchy:
     def __enter__(self) -> Self:
         transaction = begin_transaction(FolderSource(str(self.target.parent)))
         try:
+            # What a killed process left in this folder, before a new folder is made in
+            # it.
             transaction.recover("")
             self._require_room()
             # Beside the target: a rename to another file system would copy all bytes.
@@ -78,6 +80,8 @@ class NewHierarchy:
             msg = f"No permission to write {self.target}."
             raise AccessError(msg, remedy="Choose another folder.") from error
         self._folders = {self.root}
+        # Files that are packed afterwards need no flush of their own: only the archive
+        # has to last.
         if not self._is_single:
             self._flushing.start_threads()
         return self
@@ -100,6 +104,8 @@ class NewHierarchy:
         """Write an object; from any thread, each key once."""
         path = f"{self.root}/{key}"
         self._make_folder(path.rpartition("/")[0])
+        # "x": each object is written once; a second writing would be a mistake of the
+        # caller.
         with name_errors(path), open(path, "xb", buffering=0) as file:
             unwritten = memoryview(data)
             while unwritten:
@@ -114,6 +120,7 @@ class NewHierarchy:
             self._make_folder(folder.rpartition("/")[0])
             with suppress(FileExistsError):  # by another thread
                 os.mkdir(folder)
+            # The system is asked once for each folder, not for each chunk.
             self._folders.add(folder)
 
     def _require_room(self) -> None:
@@ -122,6 +129,7 @@ class NewHierarchy:
         if not self.overwrite:
             msg = f"{self.target} already exists. Choose another name, or remove it."
             raise FileExistsError(msg)
+        # A folder of other files is never replaced, whatever the caller allows.
         if self.target.is_dir() and not any(
             (self.target / name).exists() for name in DOCUMENTS
         ):

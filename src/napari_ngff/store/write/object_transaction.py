@@ -90,6 +90,7 @@ class ObjectBucket:
 
     def list_keys(self, prefix: str) -> list[str]:
         """Keys of all objects below a folder."""
+        # s3fs keeps listings: it would not see what other programs have put since.
         self._files.invalidate_cache()
         root = f"{self.name}/{prefix}".rstrip("/")
         whole = self.name.split("://", 1)[1]
@@ -103,8 +104,10 @@ class ObjectBucket:
         ConflictError
             Where the object has another revision.
         """
+        # "*" is any object: it is put only if there is none.
         condition = {"IfNoneMatch": "*"}
         if before is not None:
+            # Back from the MD5 that is used here to the tag that the server knows.
             expected = {tag: given for given, tag in self._tags.items()}
             condition = {"IfMatch": expected.get(before.tag, before.tag)}
         try:
@@ -114,6 +117,8 @@ class ObjectBucket:
         except OSError as error:
             code = _error_code(error)
             if code in UNKNOWN:
+                # The store knows no conditions: compared just before, which leaves a
+                # moment for others.
                 self._compare_revision(key, before)
                 self._put_once(key, data, {})
             # The answer to a first try may have been lost: then our object is there.
@@ -127,6 +132,8 @@ class ObjectBucket:
         given = self._call_server("put_object", key, Body=data, **condition)["ETag"]
         tag = revision_of(data).tag
         if given != tag:
+            # The caller was told the MD5 while the object waited; it stays the revision
+            # from now on.
             self._tags[given] = tag
 
     def delete_object(self, key: str, before: Revision | None) -> None:
@@ -144,6 +151,7 @@ class ObjectBucket:
         self._files.invalidate_cache()
 
     def _call_server(self, name: str, key: str, **given: Any) -> Any:
+        # By `call_s3`, since the interface of fsspec has no conditions.
         path = f"{self._below}/{key}" if self._below else key
         try:
             return self._files.call_s3(name, Bucket=self._bucket, Key=path, **given)
@@ -191,6 +199,7 @@ class ObjectTransaction(WaitingTransaction):
         self._conflicts: list[str] = []
 
     def _revision_of(self, staged: StagedObject) -> Revision:
+        # The MD5, not the CRC-32 that staged objects carry: S3 has it as the tag.
         return revision_of(staged.read_part(slice(0, staged.length)))
 
     def replace_tree(
@@ -234,6 +243,7 @@ class ObjectTransaction(WaitingTransaction):
         """Remove labels that an ended process of this computer put and never listed."""
         self.bucket.forget_lists()
         above = path.rpartition("/")[0]
+        # Marks lie beside the labels that they stand for.
         for marker in self.bucket.source.list_names(above) or ():
             name, _, token = marker[1:].removesuffix(SUFFIX).rpartition(".")
             if marker != f".{name}.{token}{SUFFIX}" or not is_dead(token):
@@ -264,8 +274,11 @@ class ObjectTransaction(WaitingTransaction):
         """
         if not self._staged:
             return True
+        # The journal and the before-images are on the disk before the first object is
+        # replaced.
         self._secure_all()
         # First: by its mark `recover` finds labels whose list was never written.
+
         for mark in self._marks:
             self.bucket.put_object(mark, b"", None)
         total = len(self._staged)
@@ -274,6 +287,8 @@ class ObjectTransaction(WaitingTransaction):
                 done = total - len(self._staged)
                 if goes_on is not None and not goes_on(done, total):
                     return False
+                # All of a step are stored before the next step begins: documents name
+                # only what is there.
                 share_work(iter(step), self._save_object, len(step), AT_ONCE)
                 conflicts, self._conflicts = self._conflicts, []
                 if conflicts:
@@ -301,6 +316,7 @@ class ObjectTransaction(WaitingTransaction):
                 last = any(key.startswith(f"{folder}/") for folder in gone)
                 step = (3, 0) if last and one is None else (0, 0)
             else:
+                # An array before its group, and that before the list of labels above.
                 step = (1, -depth) if one is not None else (2, depth)
             steps.setdefault(step, []).append(key)
         return [steps[step] for step in sorted(steps)]

@@ -117,6 +117,8 @@ class TreeReplacement:
         weakref.finalize(self, lock.close).atexit = False
         self.new = f"{self._folder}/{NEW}"
         self.key = self.new[len(transaction.root) + 1 :]
+        # After the own folder was claimed: of two that begin at the same moment, at
+        # least one sees the other.
         if _is_contested(parent, name, self._folder):
             self.close()
             raise ConflictError(
@@ -133,8 +135,11 @@ class TreeReplacement:
     def remove_old(self) -> None:
         """Remove the old folder; see `NewTree.remove_old`."""
         if self._entry:
+            # Noted before the list is changed: a process that is killed in between is
+            # finished by the next one.
             self._write_note(self.place, listed=True)
         else:
+            # One rename hides the folder at once; deleting its files may take minutes.
             os.rename(self.place, f"{self._folder}/{DONE}")
             flush_folder(os.path.dirname(self.place))
 
@@ -142,6 +147,7 @@ class TreeReplacement:
         """Use a folder of the hierarchy as the new one."""
         folder = self._transaction.find_path(key)
         self._adopted = os.path.relpath(folder, os.path.dirname(self.place))
+        # Before the rename, so that whoever recovers knows where the folder came from.
         self._write_note(folder, listed=False)
         os.rename(folder, self.new)
 
@@ -151,7 +157,7 @@ class TreeReplacement:
         Parameters
         ----------
         kept
-            See `Tree.commit`.
+            See `NewTree.commit`.
 
         Raises
         ------
@@ -164,9 +170,13 @@ class TreeReplacement:
 
     def flush_new(self, kept: str = "") -> None:
         """Flush the new folder; see `commit`."""
+        # The files of the new folder, flushed and renamed; then its folders, which have
+        # their names.
         self._transaction.place_waiting()
         folders = [folder for folder, _, _ in os.walk(self.new)]
         share_work(iter(folders), flush_folder, len(folders), FLUSHERS)
+        # New labels need the note to be listed; labels that replace others are listed
+        # already.
         free = not os.path.lexists(self.place)
         if self._documents or kept or (self._entry and free):
             self._write_note(self.new, listed=free, kept=os.path.basename(kept))
@@ -178,6 +188,8 @@ class TreeReplacement:
         """Rename the new folder into its place; see `commit`."""
         if not os.path.lexists(self.place):
             os.rename(self.new, self.place)
+        # After the swap the old folder is at `new`, and is deleted by `close`, unless
+        # it is kept.
         elif exchange_paths(self.place, self.new):
             _keep_old(self.new, self.place, os.path.basename(kept))
         else:
@@ -197,11 +209,14 @@ class TreeReplacement:
             "documents": self._documents,
             "kept": kept,
             "adopted": self._adopted,
+            # The inode stays through renames: whoever recovers sees by it where this
+            # folder is now.
             "file": os.stat(folder).st_ino,
         }
         path = f"{self._folder}/{NOTE}"
         with name_errors(path), open(path, "w", encoding="utf-8") as file:
             json.dump(note, file)
+        # The note must be on the disk before the swap that it explains.
         flush_file(path)
         flush_folder(self._folder)
 
@@ -211,6 +226,8 @@ class TreeReplacement:
         try:
             os.rename(self.new, self.place)
         except BaseException:
+            # The second rename failed: the old folder goes back, so that its place is
+            # never left empty.
             os.rename(old, self.place)
             raise
 
@@ -222,6 +239,8 @@ class TreeReplacement:
         """Finish or undo what was begun, and remove the folder aside."""
         if self._lock is not None:
             lock, self._lock = self._lock, None
+            # Else a later commit of the transaction would fail on files that are
+            # removed here.
             self._transaction.drop_waiting(self.key)
             _finish_folder(self._folder, self._transaction, self.place, lock)
 
@@ -240,6 +259,7 @@ def recover_trees(transaction: FolderChange, path: str = "") -> None:
         Of a group or an array in it.
     """
     parts = [part for part in path.split("/") if part]
+    # From the root down: a group above may itself be between two renames.
     for depth in range(len(parts) + 1):
         _recover_folder(transaction, "/".join((transaction.root, *parts[:depth])))
     _recover_folder(transaction, "/".join((transaction.root, *parts, "labels")))
@@ -274,17 +294,19 @@ def _claim_folder(parent: str, name: str) -> tuple[str, IO[bytes]]:
                 with suppress(OSError):
                     os.rmdir(folder)  # unless another process has locked it
                 raise
+            # The lock may be of a file that was removed before it was locked: then
+            # another folder is made.
             if os.path.exists(f"{folder}/{LOCK}"):
                 return folder, lock
 
 
-def _is_contested(parent: str, name: str, own: str) -> bool:
+def _is_contested(parent: str, name: str, claimed: str) -> bool:
     """Return whether another process, or another window, replaces the same place."""
     for other in os.listdir(parent):
         form = FORM.fullmatch(other)
         if form is not None and form["name"] == name:
             folder = f"{parent}/{other}"
-            if folder != own and is_held(f"{folder}/{LOCK}"):
+            if folder != claimed and is_held(f"{folder}/{LOCK}"):
                 return True
     return False
 
@@ -298,6 +320,7 @@ def _recover_one(transaction: FolderChange, folder: str, place: str) -> None:
     if not os.path.exists(path):
         return  # not made by this package
     try:
+        # While this is held, no second process recovers the same folder.
         lock = hold_file(path)
     except BlockingIOError:
         return
@@ -317,6 +340,8 @@ def _finish_folder(
         note = _read_note(folder)
         _finish_place(folder, place, note)
         if note:
+            # After the folder is where it belongs: the copies are made of what is there
+            # now.
             update_copies(transaction, note["documents"])
             with suppress(OSError):
                 os.unlink(f"{folder}/{NOTE}")
@@ -339,12 +364,15 @@ def _finish_place(folder: str, place: str, note: dict[str, Any]) -> None:
     if os.path.lexists(old):
         # Between two renames, where the system cannot swap.
         if not exists:
+            # The old folder makes room only for a new one that is whole; without a new
+            # one it goes back.
             os.rename(new if os.path.lexists(new) else old, place)
             flush_folder(os.path.dirname(place))
         _keep_noted(note, old, place)
         if os.path.lexists(old):
             os.rename(old, done)
     elif exists and os.path.lexists(new):
+        # The swap is done: at `new` there is the old folder.
         _keep_noted(note, new, place)
     # New labels that were never listed: a reader would not find them.
     elif exists and not _is_complete(note, place):
@@ -383,6 +411,7 @@ def _read_note(folder: str) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError):
+        # The note is flushed before anything moves.
         return {"documents": []}  # cut off: nothing has moved
 
 
@@ -392,6 +421,7 @@ def _is_complete(note: dict[str, Any], place: str) -> bool:
     if not entry or os.stat(place).st_ino != note["file"]:
         return True  # or another program has put something else there since
     group = place
+    # ``a/b`` is listed two folders above.
     for _ in entry.split("/"):
         group = os.path.dirname(group)
     return entry in _read_list(group)

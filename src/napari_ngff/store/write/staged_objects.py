@@ -74,6 +74,8 @@ class StagingFile:
         raw, file = bytes(data), self._open_file
         with self._lock:
             start = self._end
+            # Reserved under the lock; written without it, at a position that no one
+            # else has.
             self._end += len(raw)
         with name_errors(self._folder or temporary_folder()):
             write_at(file.fileno(), raw, start)

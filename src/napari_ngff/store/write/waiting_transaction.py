@@ -77,6 +77,7 @@ class _WaitingSource(TransactionSource):
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """Names directly below `prefix`, sorted."""
         base = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        # From all keys below, since neither archives nor buckets have folders.
         keys = self.transaction.list_keys(base.rstrip("/"))
         return tuple(sorted({key[len(base) :].partition("/")[0] for key in keys}))
 
@@ -93,6 +94,7 @@ class WaitingTree:
     ) -> None:
         self._transaction, self._path, self._documents = transaction, path, documents
         self.key, self._committed = key, False
+        # Beside its place: what an earlier tree has left. In its place: the old group.
         transaction.remove_below(key)
 
     def __enter__(self) -> Self:
@@ -110,11 +112,14 @@ class WaitingTree:
         self._transaction.move_folder(key, self.key)
 
     def commit(self, *, kept: str = "") -> None:
-        """Let it wait under its own name; see `Tree.commit`."""
+        """Let it wait under its own name; see `NewTree.commit`."""
+        # First the old group is moved: what is kept is the oldest state, so it is never
+        # replaced.
         if kept and not self._transaction.list_keys(kept):
             self._transaction.move_folder(self._path, kept)
         if self.key != self._path:
             self._transaction.move_folder(self.key, self._path)
+        # Last: the copies are made of the documents that wait now.
         update_copies(self._transaction, self._documents)
         self._committed = True
 
@@ -154,6 +159,7 @@ class WaitingTransaction(ABC):
         self.root = name
         self.folder = folder
         self._stage = StagingFile(folder)
+        # None for an object whose removal waits.
         self._staged: dict[str, StagedObject | None] = {}
         # Revisions that callers expect, and those at the time of `put`.
         self._expected: dict[str, Revision | None] = {}
@@ -175,6 +181,7 @@ class WaitingTransaction(ABC):
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:
         """Read an object or a part of it; see `Source.get`."""
+        # False: nothing waits; None: its removal waits.
         staged = self._staged.get(key, False)
         if staged is False:
             return self.stored.get(key, start, length)
@@ -190,7 +197,7 @@ class WaitingTransaction(ABC):
         with self._lock:
             staged = {k: v for k, v in self._staged.items() if k.startswith(base)}
         stored = {key for key in self.stored.list_keys(prefix) if key not in staged}
-        return [*stored, *(key for key, one in staged.items() if one is not None)]
+        return [*stored, *(key for key, item in staged.items() if item is not None)]
 
     def readable_revision(self, key: str) -> Revision | None:
         """Return the revision of what `get` reads, whatever others wrote since."""
@@ -200,7 +207,7 @@ class WaitingTransaction(ABC):
         return self._revision_of(staged) if isinstance(staged, StagedObject) else None
 
     def find_revision(self, key: str) -> Revision | None:
-        """Tell the revision of an object; see `Transaction.find_revision`."""
+        """Return the revision of an object; see `Transaction.find_revision`."""
         return self.readable_revision(key)
 
     def _revision_of(self, staged: StagedObject) -> Revision:
@@ -222,6 +229,8 @@ class WaitingTransaction(ABC):
 
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
         """Let an object wait; see `Transaction.put`."""
+        # Outside of the lock: threads write into the file at the same time, each at its
+        # own position.
         staged = self._stage.append_bytes(data)
         with self._lock:
             self._keep_waiting(key, staged, secure)
@@ -243,6 +252,8 @@ class WaitingTransaction(ABC):
         self, key: str, staged: StagedObject | None, secure: Secure | None = None
     ) -> None:
         if key not in self._bases:
+            # The first revision counts: a second `put` replaces what waits, not what is
+            # stored.
             known = key in self._expected
             self._bases[key] = (
                 self._expected.pop(key) if known else self._stored_revision(key)
@@ -265,6 +276,7 @@ class WaitingTransaction(ABC):
                 staged = self._staged.get(key)
                 if staged is not None:
                     self._keep_waiting(target, staged)
+            # Not waiting: the object is read from where it is stored.
             if staged is None:
                 self.put(target, self.stored.get(key) or b"")
             self.delete(key)
@@ -305,8 +317,9 @@ class WaitingTransaction(ABC):
     def _forget_waiting(self) -> None:
         """Drop all that waited."""
         with self._lock:
-            for one in (self._staged, self._bases, self._expected, self._secured):
-                one.clear()
+            for waiting in (self._staged, self._bases, self._expected, self._secured):
+                waiting.clear()
+            # A new file: the old one disappears when the last reader of it has ended.
             self._stage = StagingFile(self.folder)
 
 

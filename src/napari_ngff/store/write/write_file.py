@@ -48,6 +48,8 @@ def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
     """
     aside = aside_name(path, token)
     with name_errors(path):
+        # Without a buffer: an error of the disk is raised by `write`, not when the file
+        # is closed.
         opened = open(aside, "xb", buffering=0)  # noqa: SIM115
         try:
             with opened as file:
@@ -94,6 +96,7 @@ def replace_file(
         remove_left(folder)
     aside = write_aside(path, data, new_token(), flush=True)
     try:
+        # False: whatever is there is replaced.
         if isinstance(before, bool):
             rename_aside(aside, path)
         elif not rename_over(aside, path, before):
@@ -131,6 +134,8 @@ def replace_when_done(path: str | Path, *, flush: bool = True) -> Iterator[str]:
         with name_errors(path):
             yield aside
             if flush:
+                # The bytes before the name: else a loss of power could leave the name
+                # of an empty file.
                 flush_file(aside)
         rename_aside(aside, path)
         if flush:
@@ -149,6 +154,7 @@ def require_writable(path: str | Path) -> None:
     AccessError, OSError
         Where the system refuses.
     """
+    # Tried: on Windows `os.access` knows only the read-only flag of files.
     os.unlink(write_aside(os.path.realpath(path), b"", new_token(), flush=False))
 
 
@@ -173,6 +179,7 @@ def rename_aside(aside: str, path: str) -> None:
     with name_errors(path):
         with suppress(FileNotFoundError):
             shutil.copymode(path, aside)
+        # Windows refuses `os.rename` over a file that exists.
         os.replace(aside, path)
 
 
@@ -210,6 +217,8 @@ def _takes_place(aside: str, path: str, before: Revision | None) -> bool:
         return True
     shutil.copymode(path, aside)
     mine = inside = Revision.of_file(aside)
+    # Systems without a swap: between the comparison and this rename are some
+    # microseconds.
     if not exchange_paths(aside, path):
         rename_aside(aside, path)
         return True

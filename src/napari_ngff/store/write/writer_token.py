@@ -42,6 +42,8 @@ _numbers = itertools.count()
 
 def new_token() -> str:
     """Make the token of a writer in this process."""
+    # The random part tells apart two writers of one process, and processes that got the
+    # same number.
     return f"{_machine_code()}p{os.getpid():x}r{secrets.token_hex(4)}"
 
 
@@ -72,9 +74,11 @@ def is_left(path: str, dead: Collection[str] = ()) -> bool:
         Where it does not exist.
     """
     name = os.path.basename(path)
+    # A file that is not surely ours is never touched.
     if OURS.fullmatch(name) is None:
         return False
     token = token_of(name)
+    # Noted in a journal that no process holds: no need to ask the system.
     if token in dead:
         return True
     form = FORM.fullmatch(token)

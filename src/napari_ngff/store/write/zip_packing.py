@@ -69,6 +69,7 @@ def pack_hierarchy(
     if file.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{file} would be inside of what it packs; put it elsewhere.")
     comment = make_comment(folder)
+    # By name within a rank, so that equal folders give equal archives.
     files = sorted(list_files(str(folder)), key=lambda f: (*rank_key(f[0]), f[0]))
     parts = [ArchiveEntry(key.encode(), size, path) for key, path, size in files]
 
@@ -80,6 +81,7 @@ def pack_hierarchy(
     with replace_when_done(file, flush=flush) as aside:
         with open(aside, "x+b", buffering=0) as stream:
             write_archive(stream.fileno(), parts, comment, goes_on)
+        # As readable for others as the data that were packed.
         shutil.copymode(folder / "zarr.json", aside)
     return file
 
@@ -111,4 +113,5 @@ def list_files(folder: str, prefix: str = "") -> Iterator[tuple[str, str, int]]:
 def rank_key(key: str) -> tuple[bool, int]:
     """Return a sort key: metadata before the rest, ordered by depth."""
     metadata = key.rpartition("/")[2] == "zarr.json"
+    # RFC-9 wants all `zarr.json` first, breadth-first; False sorts before True.
     return not metadata, key.count("/") if metadata else 0

@@ -102,6 +102,7 @@ def rewrite_archive(
     inflated = [plan_inflated(part) for part in copied]
     size = size_of_archive(inflated, comment)
     growth = size - size_of_archive(copied, comment)
+    # Both sizes are known before a byte is written.
     if growth > max(GROWTH, old.file.size) or size > free_room(path):
         inflated = copied
     require_room(path, size_of_archive(inflated, comment))
@@ -129,6 +130,8 @@ def write_replacement(
             if not write_archive(file.fileno(), parts, comment, goes_on):
                 return False
             flush_open_file(file)
+            # Flushed, then verified, then named: an archive that cannot be read never
+            # replaces one that can.
             verify_archive(aside, parts, staged)
             if sys.platform == "win32":
                 file.close()
@@ -148,8 +151,8 @@ def plan_entries(
         text = name.decode()
         if text not in staged:
             parts.append(plan_copy(old, name))
-        elif (one := staged[text]) is not None:
-            parts.append(ArchiveEntry(name, one.length, one.file, one.start, one.crc))
+        elif (new := staged[text]) is not None:
+            parts.append(ArchiveEntry(name, new.length, new.file, new.start, new.crc))
     return parts
 
 
@@ -186,6 +189,7 @@ def verify_archive(
                 part.crc,
             ):
                 raise new.damage_error(f"does not list {text} as it was written")
+            # Reads the local header: directory and headers have to agree.
             new.find_start(text, entry)
             if text in staged:
                 new.read(text, entry, verify=True)
@@ -203,6 +207,7 @@ def plan_copy(archive: ZipArchive, name: bytes) -> ArchiveEntry:
             " cannot be rewritten.",
             remedy="Pack it again without a password.",
         )
+    # Kept as they are, so that the archive differs only in what was changed.
     time, date, mode = ATTRIBUTES.unpack_from(archive.directory, position)
     start = archive.find_start(name.decode(), entry)
     if start + entry.stored > archive.file.size:
@@ -223,6 +228,7 @@ def update_comment(comment: bytes, document: bytes | None) -> bytes:
         home = content.setdefault("ome", {})
         home["version"] = version
         order = home.setdefault("zipFile", {}).setdefault("centralDirectory", {})
+        # RFC-9; true, since `plan_entries` puts all `zarr.json` first.
         order["jsonFirst"] = True
     except (ValueError, KeyError, TypeError, AttributeError):
         return comment
@@ -266,6 +272,8 @@ def replace_archive(aside: str, path: str, old: ZipArchive) -> bool:
         # Another process that saves into it waits here, and then finds a new file.
         lock_open_file(file.fileno(), wait=True)
         now = Revision.of_stat(os.fstat(file.fileno()))
+        # The lock is on the old file: after the rename, a process that waited holds a
+        # file without a name, and compares.
         if now != old.file.revision or not rename_over(aside, path, now):
             return False
     flush_folder(os.path.dirname(path))
@@ -276,6 +284,8 @@ def replace_closed(aside: str, path: str, old: ZipArchive) -> bool:
     """Replace the archive on Windows, where it must not be open."""
     if Revision.of_file(path) != old.file.revision:
         return False
+    # All sources of this process; another process that has it open makes the rename
+    # fail.
     close_all(path)
     try:
         rename_aside(aside, path)

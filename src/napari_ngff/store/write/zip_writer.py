@@ -122,11 +122,14 @@ class ArchiveEntry:
             LOCAL_SIGNATURE, VERSION, self.flags, self.method, *self.stamp, crc,
             MAX32, MAX32, len(self.name), HEADER64.size,
         )  # fmt: skip
+        # Always with ZIP64, so that the length of a header is known before the entry is
+        # read.
         return head + self.name + HEADER64.pack(1, 16, self.full_size, self.length)
 
     def make_record(self, crc: int, offset: int) -> bytes:
         """Return the record of the entry in the directory (4.3.12)."""
         numbers = self.full_size, self.length, offset
+        # Only those that do not fit, in this order (4.5.3).
         large = [n for n in numbers if n >= MAX32]
         extra = b""
         if large:
@@ -146,9 +149,10 @@ class _StoppedError(Exception):
 
 def size_of_archive(parts: Iterable[ArchiveEntry], comment: bytes) -> int:
     """Return the most bytes that an archive needs."""
+    # 8 more than a ZIP64 field of two sizes: in the directory it may have the offset.
     entries = sum(
-        one.archive_size + CENTRAL.size + len(one.name) + HEADER64.size + 8
-        for one in parts
+        part.archive_size + CENTRAL.size + len(part.name) + HEADER64.size + 8
+        for part in parts
     )
     return entries + END64.size + LOCATOR.size + END.size + len(comment)
 
@@ -206,6 +210,7 @@ class _EntryWriter:
         offset = 0
         for part in parts:
             self.offsets.append(offset)
+            # Positions are fixed before anything is written, so threads need no order.
             offset += part.archive_size
         self.end = offset
         self.crcs = [part.crc or 0 for part in parts]
@@ -220,6 +225,7 @@ class _EntryWriter:
         """
         first = size = 0
         for number, part in enumerate(self.parts):
+            # Small entries are joined: one write for many chunks.
             if size and size + part.archive_size > BATCH:
                 yield range(first, number)
                 first, size = number, 0
@@ -230,7 +236,9 @@ class _EntryWriter:
     def write_batch(self, batch: range) -> None:
         """Write a batch of entries."""
         if not hasattr(self._local, "buffer"):
+            # One per thread, used again for each batch.
             self._local.buffer = memoryview(bytearray(BATCH))
+        # A batch with an entry larger than the buffer has only that entry.
         first = self.parts[batch[0]]
         if first.archive_size > BATCH:
             self._write_large(batch[0], first)
@@ -245,6 +253,7 @@ class _EntryWriter:
                 source.fill_buffer(part, 0, data)
             if part.crc is None:
                 self.crcs[number] = zlib.crc32(data)
+            # After the bytes, since the checksum is computed of them.
             head = part.make_header(self.crcs[number])
             self._local.buffer[end : end + len(head)] = head
             end += part.archive_size
@@ -258,6 +267,8 @@ class _EntryWriter:
             while done < part.length:
                 remaining = part.length - done
                 step = 0
+                # By the system where no byte has to be seen: the checksum is known, and
+                # nothing is inflated.
                 if part.crc is not None and part.packed is None and self._copies:
                     step = self._copy_by_system(
                         source.number, part.start + done, offset, remaining
@@ -288,12 +299,14 @@ class _EntryWriter:
         except OSError as error:
             if error.errno not in UNSUPPORTED:
                 raise
+            # Not tried again: it depends on the file systems, which stay the same.
             self._copies = False
             return 0
 
     def _report_progress(self, written: int) -> None:
         if self.goes_on is None:
             return
+        # `goes_on` is the caller's: it must not run in two threads at once.
         with self._lock:
             self._done += written
             if not self.goes_on(self._done, self.end):
@@ -319,6 +332,7 @@ class _EntryWriter:
             ),
             comment,
         ]  # fmt: skip
+        # Last: an archive without its directory cannot be taken for a complete one.
         write_at(self.handle, directory + b"".join(tail), start)
 
 
@@ -332,6 +346,7 @@ class _PlainSource:
     def fill_buffer(self, part: ArchiveEntry, start: int, buffer: memoryview) -> None:
         """Fill a buffer with bytes of an entry."""
         done = self.read_into(part.start + start, buffer)
+        # Only for files of a folder: what waits, and the old archive, do not change.
         grown = isinstance(part.source, str) and (
             os.fstat(self.number).st_size != part.length
         )
@@ -362,6 +377,7 @@ class _DeflatedSource:
         done = 0
         try:
             while done < len(buffer):
+                # Input that zlib did not take, as the buffer was full.
                 data = self._stream.unconsumed_tail or self._read_more(part)
                 some = self._stream.decompress(data, len(buffer) - done)
                 if not some and not self._stream.unconsumed_tail and not data:
@@ -385,6 +401,7 @@ class _DeflatedSource:
     def _check_end(self, part: ArchiveEntry) -> None:
         """Compare size and checksum with those of the directory."""
         rest = self._stream.unconsumed_tail or self._read_more(part)
+        # One byte more than the directory states would be one too many.
         more = self._stream.decompress(rest, 1)
         if more or not self._stream.eof or self._crc != part.crc:
             raise InflatingError("other bytes than its size or checksum")
