@@ -1,4 +1,4 @@
-"""What is about to become layers: an image with its pyramid, and the axes it sets."""
+"""Plans of layers: an image with its pyramid, and the axes that its layers share."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ class LayerPlan:
 
 
 def is_joined(picture: LayerPlan) -> bool:
-    """Tell whether a picture joins the images of a plate or a well."""
+    """Return whether a plan joins the images of a plate or a well."""
     return isinstance(picture.pyramid.levels[0], MosaicLevel)
 
 
 @dataclass(frozen=True, slots=True)
 class LayerOrigin:
-    """Where a layer came from; stands in ``layer.metadata[KEY]``.
+    """Where a layer came from; it is in ``layer.metadata[KEY]``.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class LayerOrigin:
 
 
 NAMELESS = Axis("")
-"""Of an axis that the image has not: no axis of a label is the same."""
+"""Stands for an axis that the image does not have; equal to no axis of a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +168,12 @@ class SharedAxes:
     def from_pyramid(
         cls, pyramid: Pyramid, view: SystemView | None = None
     ) -> SharedAxes:
-        """Take the frame of an image."""
+        """Return the axes that the layers of an image share."""
         axes = pyramid.multiscale.axes
         channel = pyramid.multiscale.channel_axis
         if view is None:
             order: tuple[int | None, ...]
+            # Channels become layers, so layers have no axis for them.
             order = tuple(i for i in range(len(axes)) if i != channel)
             shown, affine = tuple(axes[i] for i in order if i is not None), None
         else:
@@ -190,7 +191,7 @@ class SharedAxes:
         )
 
     def layer_keywords(self) -> dict[str, Any]:
-        """Give the keywords that place a layer with these axes."""
+        """Return the keywords that place a layer with these axes."""
         shown_axes = self.shown or self.axes
         keywords: dict[str, Any] = {
             "scale": self.scale,
@@ -209,11 +210,12 @@ class SharedAxes:
         coordinate = self.scale[axis] * index + self.translation[axis]
         if self.affine is None:
             return coordinate
+        # Exact where the axis is not mixed with others; else the sliders begin nearby.
         return float(self.affine[axis, axis] * coordinate + self.affine[axis, -1])
 
 
 def place_in_system(picture: LayerPlan) -> tuple[Pyramid, SharedAxes]:
-    """Bring an image into the system in which it is shown.
+    """Return the pyramid of an image in the system in which it is shown.
 
     Returns
     -------
@@ -230,20 +232,22 @@ def place_in_system(picture: LayerPlan) -> tuple[Pyramid, SharedAxes]:
 
 
 def frame_of(picture: LayerPlan) -> SharedAxes:
-    """Return what the labels of an image need to follow it."""
+    """Return the axes that the labels of an image share with it."""
     view = picture.view
     if view is None or view.bent is None:
         return SharedAxes.from_pyramid(picture.pyramid, view)
+    # Labels are resampled by the same field, so they need the axes before it.
     return replace(SharedAxes.from_pyramid(picture.pyramid), bent=view.bent)
 
 
 def start_of(frame: SharedAxes, omero: Omero | None) -> tuple[tuple[int, float], ...]:
-    """Find where ``rdefs`` wants the sliders, in world coordinates."""
+    """Return the slider positions that ``rdefs`` states, in world coordinates."""
     if omero is None:
         return ()
     wanted = {"t": omero.default_t, "z": omero.default_z}
     start = []
     for i, axis in enumerate(frame.axes):
+        # The names of 0.4's "rdefs": defaultT and defaultZ, as indices.
         index = wanted.get(axis.name.lower())
         if index is not None and 0 <= index < frame.sizes[i]:
             start.append((i, frame.world_coordinate(i, index)))

@@ -1,4 +1,4 @@
-"""Labels of a layer as files of other programs."""
+"""Exports labels of a layer as files for other programs."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ def export_boxes(
     `napari_ngff.labels.export_file.save_boxes`.
     """
     pixel = [
+        # Per axis of the layer, from scale and unit of napari; a flip does not change a
+        # length.
         _to_micrometers(abs(float(scale)), unit)
         for scale, unit in zip(layer.scale, layer.units, strict=True)
     ]
@@ -63,7 +65,7 @@ def _export_level(layer: OMEZarrLabels, number: int) -> CanvasLevel:
 
 
 def _axis_letters(layer: OMEZarrLabels) -> str:
-    """Name axes by a letter each: those that have a longer name are others."""
+    """Return a letter for each axis: its own name, or a usual one if that is longer."""
     names = [str(name).lower() for name in layer.axis_labels]
     plain = all(len(name) == 1 for name in names) and len(set(names)) == len(names)
     return "".join(names) if plain else "uvwtzyx"[-layer.ndim :]
@@ -72,4 +74,5 @@ def _axis_letters(layer: OMEZarrLabels) -> str:
 def _to_micrometers(size: float, unit: Any) -> float:
     length = size * unit
     compatible = length.check("[length]")
+    # Pixels stay pixels: there is no length to convert.
     return float(length.to(MICROMETER).magnitude) if compatible else size

@@ -1,4 +1,4 @@
-"""Which layers and which region another plugin gets, and where its result goes."""
+"""Plans which layers, region and level another plugin gets."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ REGIONS: dict[RegionKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RegionHandover:
-    """What is about to be read.
+    """Layers, and what is to be read of each.
 
     Attributes
     ----------
     layers
-        The first one says what the region is.
+        The region was chosen on the first one.
     regions
-        Of each, in voxels of its level 0.
+        Of each layer, in voxels of its level 0.
     levels
-        Of each.
+        Of each layer.
     nbytes
-        What all of it will take.
+        Bytes of all plain layers together.
     """
 
     layers: tuple[Layer, ...]
@@ -72,7 +72,7 @@ class RegionHandover:
     nbytes: int
 
     def read_region(self) -> list[Image | Labels]:
-        """Read it; slow: in a worker."""
+        """Read the pixels and make plain layers; slow, so in a worker."""
         parts = zip(self.layers, self.regions, self.levels, strict=True)
         return [work_here(*part) for part in parts]
 
@@ -89,6 +89,7 @@ def list_sources(viewer: ViewerModel) -> list[Layer]:
 
 
 def _is_lazy(layer: Layer) -> bool:
+    # Pyramids of other plugins as well: what they need is lazy data, not our origin.
     return WORK not in layer.metadata and (KEY in layer.metadata or layer.multiscale)
 
 
@@ -99,13 +100,14 @@ def list_results(viewer: ViewerModel) -> list[Labels]:
         for layer in viewer.layers
         if isinstance(layer, Labels) and not (layer.multiscale or is_volume(layer))
     ]
+    # The last one is most likely the result that was just made.
     return labels[::-1]
 
 
 def plan_handover(
     viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind, level: int
 ) -> RegionHandover:
-    """Say what is to be read, without reading pixels (but to find a label).
+    """Plan what is to be read; reads no pixels, except to find a label.
 
     Parameters
     ----------
@@ -125,7 +127,7 @@ def plan_handover(
 
 
 def hand_over(layers: Sequence[Layer], region: Box, level: int) -> RegionHandover:
-    """Say what is to be read of a region of the first layer, without reading pixels."""
+    """Plan what is to be read of a region of the first layer; reads no pixels."""
     first = layers[0]
     regions = tuple(
         region if layer is first else same_region(first, region, layer)
@@ -140,7 +142,7 @@ def hand_over(layers: Sequence[Layer], region: Box, level: int) -> RegionHandove
 
 
 def region_of(viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind) -> Box:
-    """Find the region that was chosen, in voxels of level 0 of the first layer.
+    """Return the chosen region, in voxels of level 0 of the first layer.
 
     Raises
     ------
@@ -158,6 +160,7 @@ def region_of(viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind) ->
         if not isinstance(last, CanvasLabels):
             raise ValueError("Select the labels.")
         return same_region(last, label_region(last, int(last.selected_label)), first)
+    # A selected layer of shapes first, else the topmost: often there is only one.
     selected = [x for x in viewer.layers.selection if isinstance(x, Shapes)]
     shapes = [*selected, *(x for x in viewer.layers[::-1] if isinstance(x, Shapes))]
     if not shapes:
@@ -166,12 +169,17 @@ def region_of(viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind) ->
 
 
 def _level_like(layer: Layer, first: Layer, level: int) -> int:
-    """Find the level whose voxels are as large as those of another layer's level."""
+    """Return the level whose voxels are closest in size to those of another layer."""
     shapes = level_shapes(first)
     if layer is first or not layer.multiscale:
         return level if layer is first else 0
+    # Size of a voxel per axis; a scale may be negative, as of a flipped image.
     wanted = np.divide(shapes[0], shapes[level]) * np.abs(first.scale)
-    own = level_shapes(layer)
-    sizes = [np.divide(own[0], shape) * np.abs(layer.scale) for shape in own]
+    layer_shapes = level_shapes(layer)
+    sizes = [
+        np.divide(layer_shapes[0], shape) * np.abs(layer.scale)
+        for shape in layer_shapes
+    ]
+    # By ratio along y and x: half as large is as far away as twice as large.
     away = [float(np.abs(np.log(size[-2:] / wanted[-2:])).sum()) for size in sizes]
     return int(np.argmin(away))

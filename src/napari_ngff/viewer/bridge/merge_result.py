@@ -1,4 +1,4 @@
-"""Puts labels that another plugin has made back into those of an OME-Zarr.
+"""Merges labels that another plugin has made into the labels of an OME-Zarr.
 
 One edit of any size, which can be undone; only blocks that differ are saved.
 """
@@ -40,20 +40,20 @@ HOW: dict[How, str] = {
     "add": "its objects, with new ids, over existing labels",
     "replace": "replace one class by its objects",
 }
-"""What `merge` can do, for the user."""
+"""Way of merging -> its name for the user."""
 
 SCANNED = 1 << 28
-"""Voxels of the finest level that is searched for the ids that are taken."""
+"""Most voxels of a level that is searched for ids in use."""
 
 ROUND = 1e-3
-"""Of a voxel: so near to half a voxel or a whole one, a place is there."""
+"""Part of a voxel: positions that are nearer to a whole or half voxel are rounded."""
 
 
 def worked_on(result: Layer, layers: Iterable[Layer]) -> Layer | None:
-    """Find the plain layer that labels were made from, by shape and place.
+    """Return the plain layer that labels were made from, by shape and position.
 
-    Plugins name, scale and place their results or not; those that do neither give
-    arrays of the same shape. The last added that fits is taken.
+    Some plugins copy scale and translation to their results; others return an array
+    of the same shape. Of several plain layers that fit, the last added is returned.
     """
     if WORK in result.metadata:
         return result
@@ -72,14 +72,15 @@ def _is_unplaced(layer: Layer) -> bool:
     return bool(np.allclose(_world_matrix(layer), np.eye(ndim, ndim + 1)))
 
 
-def _same_place(one: Layer, other: Layer) -> bool:
+def _same_place(first: Layer, second: Layer) -> bool:
     return bool(
-        one.ndim == other.ndim and np.allclose(_world_matrix(one), _world_matrix(other))
+        first.ndim == second.ndim
+        and np.allclose(_world_matrix(first), _world_matrix(second))
     )
 
 
 def _world_matrix(layer: Layer) -> Any:
-    """Matrix from voxels to the world, the origin in its last column."""
+    """Return the matrix from voxels to the world, the origin in its last column."""
     points = np.vstack([np.eye(layer.ndim), np.zeros(layer.ndim)])
     corners = np.array([layer.data_to_world(point) for point in points])
     return np.column_stack([(corners[:-1] - corners[-1]).T, corners[-1]])
@@ -93,7 +94,7 @@ def merge(
     value: int | None = None,
     like: Layer | None = None,
 ) -> int:
-    """Put labels into those of an OME-Zarr, as one edit that can be undone.
+    """Merge labels into those of an OME-Zarr, as one edit that can be undone.
 
     Parameters
     ----------
@@ -109,8 +110,8 @@ def merge(
         "replace": what was `value` becomes background, and then its objects become
         `value` where there is background; other labels stay.
     like
-        Layer of `work_here` at whose place the result lies; by default `result` says
-        itself where it lies.
+        Layer of `work_here` with the position of the result; by default that of
+        `result` itself.
 
     Returns
     -------
@@ -120,15 +121,15 @@ def merge(
     Raises
     ------
     ValueError
-        Where the result is not of whole numbers from 0 on, lies beside the labels or
-        across their axes, or `value` is missing; nothing is changed then.
+        Where the result has other values than whole numbers from 0 on, is outside of
+        the labels or rotated against them, or `value` is missing; nothing is changed.
     """
     return prepare_merge(result, into, how, value=value, like=like).apply_merge()
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedMerge:
-    """A merge that is ready.
+    """The edits of a merge, ready to be applied.
 
     Attributes
     ----------
@@ -141,13 +142,15 @@ class PreparedMerge:
     shift: int = 0
 
     def apply_merge(self) -> int:
-        """Merge, in the main thread, and return `shift`.
+        """Apply the edits, in the main thread; return `shift`.
 
         Raises
         ------
         ValueError
             Where ids of the result were painted since; nothing is changed then.
         """
+        # Ids of the result were chosen in a worker; strokes since then may have taken
+        # the same.
         if self.shift and self.into.canvas.highest_known() > self.shift:
             msg = f"New labels were painted in {self.into.name} meanwhile. Merge again."
             raise ValueError(msg)
@@ -163,11 +166,12 @@ def prepare_merge(
     value: int | None = None,
     like: Layer | None = None,
 ) -> PreparedMerge:
-    """Do all of `merge` that takes long: in a worker; changes nothing yet."""
+    """Do the slow part of `merge`, in a worker; changes no layer."""
     if into.read_only:
         raise ValueError(f"{into.name} cannot be edited: {into.read_only}")
     values = np.asarray(result.data)
     if values.dtype.kind == "b":
+        # Masks of plugins: True becomes label 1.
         values = values.astype(np.uint8)
     if values.dtype.kind not in "iu" or (values.size and values.min() < 0):
         raise ValueError(f"{result.name} does not hold whole numbers from 0 on.")
@@ -181,7 +185,10 @@ def prepare_merge(
     elif how == "add":
         shift = highest_id(into)
         top = int(values.max(initial=0)) + shift
+        # In 64 bits, since the sum may not fit into the type of the result.
         values = np.where(values, values.astype(np.uint64) + np.uint64(shift), 0)
+        # As small as possible: the values stay in memory, and in the journal, for as
+        # long as the edit.
         values = values.astype(np.min_scalar_type(top))
     else:
         values = np.where(values, np.asarray(value), 0)
@@ -192,7 +199,15 @@ def prepare_merge(
 
 @dataclass(frozen=True, slots=True)
 class _ResultPlace:
-    """Where a result lies: on which axes, in voxels of level 0, as in `Raster`."""
+    """Position of a result in voxels of level 0, as in `Raster`.
+
+    Attributes
+    ----------
+    origin, step
+        Per axis of the result: edge of its first voxel, and size of a voxel.
+    fixed
+        Axis of the labels and index, for each axis that the result lacks.
+    """
 
     origin: tuple[float, ...]
     step: tuple[float, ...]
@@ -200,24 +215,27 @@ class _ResultPlace:
 
 
 def _find_place(result: Labels, into: CanvasLabels, like: Layer) -> _ResultPlace:
-    """Find the place of a result on the axes of labels."""
+    """Return the position of a result on the axes of labels."""
     work = like.metadata.get(WORK)
     before = np.array(work.before if isinstance(work, WorkRegion) else ())
-    ndim, own = into.ndim, result.ndim
-    missing = ndim - own
+    ndim, result_ndim = into.ndim, result.ndim
+    missing = ndim - result_ndim
     if missing != len(before) and missing > 0:
         msg = (
-            f"{result.name} has {own} axes and {into.name} {ndim}: give the plane with"
-            " `like`."
+            f"{result.name} has {result_ndim} axes and {into.name} {ndim}: give the"
+            " plane with `like`."
         )
         raise ValueError(msg)
-    if missing < 0 or like.ndim != own:
+    if missing < 0 or like.ndim != result_ndim:
         raise ValueError(f"{result.name} has other axes than {into.name}.")
-    points = np.vstack([np.zeros(own), np.eye(own)])
+    # The origin and one voxel along each axis, then the matrix between both.
+    points = np.vstack([np.zeros(result_ndim), np.eye(result_ndim)])
     corners = np.array(
         [into.world_to_data([*before, *like.data_to_world(point)]) for point in points]
     )
     first, linear = corners[0], (corners[1:] - corners[0]).T
+    # Voxels of level 0 in one voxel of the result; off the diagonal there must be
+    # nothing.
     step = np.diagonal(linear[missing:]).copy()
     rest = np.abs(linear).sum() - np.abs(step).sum()
     if (step <= 0).any() or rest > ROUND * np.abs(step).min():
@@ -227,6 +245,7 @@ def _find_place(result: Labels, into: CanvasLabels, like: Layer) -> _ResultPlace
         )
         raise ValueError(msg)
     step = _round_values(step)
+    # From the centre of the first voxel, where napari has its position, to its edge.
     origin = _round_values(first[missing:] - (step - 1) / 2)
     planes = np.round(first[:missing]).astype(int)
     return _ResultPlace(
@@ -237,6 +256,7 @@ def _find_place(result: Labels, into: CanvasLabels, like: Layer) -> _ResultPlace
 
 
 def _round_values(values: Any) -> Any:
+    # Halves occur where an even number of voxels becomes one.
     halves = np.round(values * 2) / 2
     return np.where(np.abs(values - halves) < ROUND, halves, values)
 
@@ -254,6 +274,7 @@ def _make_edits(
         size = shape[axis + offset]
         if start >= size or stop <= 0:
             raise ValueError(f"Nothing merged: the result is outside of {into.name}.")
+        # One plane: an edit has fewer axes, and touches only the chunks of that plane.
         if stop - start == 1 and values.shape[axis] == 1:
             fixed[axis + offset] = start
         else:
@@ -279,22 +300,23 @@ def _make_edits(
     if how == "background":
         return [edit(values, 0, background)]
     nothing = np.full((1,) * values.ndim, background, values.dtype)
+    # A view of one value: an array of that size would double the memory.
     nothing = np.broadcast_to(nothing, values.shape)
     return [edit(nothing, None, value), edit(values, 0, background)]
 
 
 def highest_id(layer: CanvasLabels) -> int:
-    """Return the largest label of a layer, to number others from there on.
+    """Return the largest id in use in a layer, so that new ids can follow it.
 
-    Exact where level 0 has at most `SCANNED` voxels; else of the finest level that
-    has, of what the file's metadata names, and of what was painted or looked at.
+    Exact where level 0 has at most `SCANNED` voxels. Otherwise the largest of the
+    finest level with at most that many, of the ids that the metadata names, and of
+    those that were painted or displayed.
     """
     canvas = layer.canvas
     for level in canvas.levels:
         if level.size <= SCANNED:
             for chunk in level.chunks_in(whole_box(level.shape)):
-                level.read(
-                    level.chunk_box(chunk)
-                )  # the canvas keeps the largest it read
+                # Read only for its side effect: the canvas keeps the largest id.
+                level.read(level.chunk_box(chunk))
             break
     return max(canvas.highest_known(), 0)

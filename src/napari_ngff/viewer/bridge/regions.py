@@ -1,4 +1,4 @@
-"""Regions of a layer: what is on the screen, a rectangle, what a label covers.
+"""Finds regions of a layer: the visible area, around shapes, around a label.
 
 A region is a `Box` in voxels of level 0, axes of the layer.
 """
@@ -35,7 +35,7 @@ SEARCHED = 1 << 26
 """Voxels of the finest level that is searched for a label."""
 
 ROUND = 1e-3
-"""Of a voxel: what is not more has come of rounding."""
+"""Part of a voxel below which a difference is a rounding error."""
 
 
 def level_shapes(layer: Layer) -> list[tuple[int, ...]]:
@@ -46,33 +46,38 @@ def level_shapes(layer: Layer) -> list[tuple[int, ...]]:
 
 
 def whole_region(layer: Layer) -> Box:
-    """Return all of a layer."""
+    """Return the region of a whole layer."""
     return whole_box(level_shapes(layer)[0])
 
 
 def view_region(viewer: ViewerModel, layer: Layer) -> Box:
-    """Return what the window shows of a layer, at the present place of the sliders.
+    """Return the visible region of a layer, at the present position of the sliders.
 
     Raises
     ------
     ValueError
-        Where the layer is out of sight.
+        Where the layer is not in view.
     """
     point = np.array(viewer.dims.point, float)
     displayed = list(viewer.dims.displayed)
+    # The voxel at the sliders; along displayed axes it is replaced below.
     centre = np.round(layer_point(layer, point))
     low, high = centre, centre + 1
     axes = [axis - viewer.dims.ndim + layer.ndim for axis in displayed]
     axes = [axis for axis in axes if axis >= 0]
     if viewer.dims.ndisplay == 3:
+        # In 3D the whole volume is shown, whatever the camera looks at.
         low[axes], high[axes] = 0, np.take(level_shapes(layer)[0], axes)
     else:
+        # Pixels of the screen, then world coordinates: `zoom` is their ratio.
         half = np.array(viewer.canvas.viewbox_size(viewer.layers)) / 2
         half /= viewer.scene.camera.zoom
         corners = []
+        # All four corners, since the layer may be rotated against the window.
         for sides in itertools.product((-1, 1), repeat=2):
             point[displayed] = viewer.scene.camera.center[-2:] + half * sides
             corners.append(layer_point(layer, point)[axes])
+        # Coordinates are centres of voxels: voxel 0 goes from -0.5 to 0.5.
         low[axes] = np.floor(np.min(corners, axis=0) + 0.5)
         high[axes] = np.ceil(np.max(corners, axis=0) + 0.5)
     return _clip_region(layer, low, high, "The window shows nothing of it")
@@ -81,7 +86,7 @@ def view_region(viewer: ViewerModel, layer: Layer) -> Box:
 def rectangle_region(viewer: ViewerModel, layer: Layer, shapes: Shapes) -> Box:
     """Return the smallest region around the selected shapes, or around all of them.
 
-    Along axes that the shapes lie at one place of, that place alone.
+    One voxel long along axes on which all shapes have the same coordinate.
 
     Raises
     ------
@@ -95,8 +100,8 @@ def rectangle_region(viewer: ViewerModel, layer: Layer, shapes: Shapes) -> Box:
     point = viewer.dims.point
     worlds = [tuple(shapes.data_to_world(corner)) for corner in corners]
     # Axes that the shapes lack are where the sliders are.
-    at = [layer_point(layer, (*point[: len(point) - len(w)], *w)) for w in worlds]
-    low, high = np.min(at, axis=0), np.max(at, axis=0)
+    points = [layer_point(layer, (*point[: len(point) - len(w)], *w)) for w in worlds]
+    low, high = np.min(points, axis=0), np.max(points, axis=0)
     # A corner between two voxels belongs to both; a plane to the nearest.
     flat = high - low < ROUND
     low = np.where(flat, np.round(low), np.floor(low + 0.5))
@@ -105,12 +110,12 @@ def rectangle_region(viewer: ViewerModel, layer: Layer, shapes: Shapes) -> Box:
 
 
 def layer_point(layer: Layer, world: Any) -> Any:
-    """Turn a coordinate of the viewer's world into one of a layer's level 0."""
+    """Convert world coordinates into voxels of a layer's level 0."""
     return np.array(layer.world_to_data(world), float)
 
 
 def same_region(layer: Layer, region: Box, other: Layer) -> Box:
-    """Return the smallest region of another layer around one of a layer.
+    """Return the smallest region of another layer that encloses a region of a layer.
 
     Raises
     ------
@@ -119,6 +124,7 @@ def same_region(layer: Layer, region: Box, other: Layer) -> Box:
     """
     corners = [
         _world_point(layer, corner, other)
+        # Outer edges of the region, not centres of its voxels.
         for corner in itertools.product(*((a - 0.5, b - 0.5) for a, b in region))
     ]
     low, high = np.min(corners, axis=0), np.max(corners, axis=0)
@@ -127,17 +133,18 @@ def same_region(layer: Layer, region: Box, other: Layer) -> Box:
     return _clip_region(other, low, high, f"{layer.name} is outside of it")
 
 
-def _world_point(layer: Layer, at: Sequence[float], other: Layer) -> Any:
-    world = tuple(layer.data_to_world(at))
+def _world_point(layer: Layer, voxel: Sequence[float], other: Layer) -> Any:
+    world = tuple(layer.data_to_world(voxel))
     missing = max(other.ndim - len(world), 0)
     return np.asarray(other.world_to_data((0.0,) * missing + world))
 
 
 def label_region(layer: CanvasLabels, label: int) -> Box:
-    """Return the rectangle that a label fills.
+    """Return the bounding box of a label.
 
-    Exact where level 0 has at most `SEARCHED` voxels; else of the finest level that
-    has, and a voxel of that wider: objects that this level does not show are not found.
+    Exact where level 0 has at most `SEARCHED` voxels. Otherwise the finest level with
+    at most that many is searched, and the box is one voxel of that level wider:
+    objects that this level does not show are not found.
 
     Raises
     ------
@@ -145,11 +152,12 @@ def label_region(layer: CanvasLabels, label: int) -> Box:
         Where it is not found.
     """
     canvas = layer.canvas
-    levels = [one for one in canvas.levels if one.size <= SEARCHED]
+    levels = [level for level in canvas.levels if level.size <= SEARCHED]
     level = levels[0] if levels else canvas.levels[-1]
     low = np.array(level.shape)
     high = np.zeros(level.ndim, np.int64)
     whole = whole_box(level.shape)
+    # Chunk by chunk, so that memory is that of one chunk.
     for chunk in level.chunks_in(whole):
         box = level.chunk_box(chunk)
         voxels = np.nonzero(level.read(box) == label)
@@ -160,6 +168,7 @@ def label_region(layer: CanvasLabels, label: int) -> Box:
     if (low >= high).any():
         raise ValueError(f"There is no voxel of label {label} in {layer.name}.")
     if level.number:
+        # A voxel of a coarser level may leave out the outermost voxels of an object.
         low = np.maximum(low - 1, 0)
         high = np.minimum(high + 1, level.shape)
     return tuple(

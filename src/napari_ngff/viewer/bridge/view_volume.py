@@ -1,4 +1,4 @@
-"""A region of lazy layers in 3D: at a chosen level, as plain layers in memory.
+"""Shows a region of lazy layers in 3D: at a chosen level, as plain layers in memory.
 
 napari shows volumes of a pyramid as a whole, and so at a coarse level; of a region the
 finest one may fit.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["plan_volume", "show_volume", "view_in_3d"]
 
 MARGIN = 1.1
-"""Of the canvas to the volume."""
+"""Size of the canvas relative to the volume that is shown in it."""
 
 
 def view_in_3d(
@@ -50,7 +50,7 @@ def view_in_3d(
     Parameters
     ----------
     viewer
-        Theirs. Its sliders say where along axes that are not shown.
+        Viewer of the layers. Its sliders choose the place along axes not in view.
     layers
         Images and labels of ours.
     region
@@ -77,14 +77,14 @@ def view_in_3d(
 def plan_volume(
     viewer: ViewerModel, layers: Sequence[Layer], kind: RegionKind, level: int
 ) -> RegionHandover:
-    """Say what is to be read for `view_in_3d`; as `handover.plan`.
+    """Plan what is to be read for `view_in_3d`, like `handover.plan_handover`.
 
     Raises
     ------
     ValueError
         Also as `view_in_3d`.
     """
-    if viewer.dims.ndisplay == 3 and any(is_volume(one) for one in viewer.layers):
+    if viewer.dims.ndisplay == 3 and any(map(is_volume, viewer.layers)):
         raise ValueError("Switch back to 2D to choose another region.")
     region = region_of(viewer, layers, kind)
     return _check_size(hand_over(layers, _add_depth(viewer, layers[0], region), level))
@@ -93,9 +93,9 @@ def plan_volume(
 def show_volume(
     viewer: ViewerModel, plain: Sequence[Image | Labels]
 ) -> list[Image | Labels]:
-    """Add what was read, in place of the last region, and switch to 3D."""
+    """Replace the volumes of the last region by new ones, and switch to 3D."""
     session_of(viewer)  # brings back what is hidden here
-    for layer in [one for one in viewer.layers if is_volume(one)]:
+    for layer in [*filter(is_volume, viewer.layers)]:
         viewer.layers.remove(layer)
     # Else napari reads them as a whole, too.
     set_aside(viewer, [x for x in viewer.layers if x.visible and x.multiscale])
@@ -104,28 +104,33 @@ def show_volume(
         layer.metadata[VOLUME] = work
         layer.name = f"{work.name} (3D, level {work.level})"
         viewer.add_layer(layer)
+    # After the layers were added: before, napari would show the pyramids in 3D for a
+    # moment.
     viewer.dims.ndisplay = 3
     _look_at(viewer, plain[0])
     for layer in plain:
         if isinstance(layer, Labels):
+            # After `ndisplay` was changed, at which napari sets `editable` of labels
+            # again.
             layer.editable = False
     return list(plain)
 
 
 def _look_at(viewer: ViewerModel, layer: Layer) -> None:
-    """Bring a volume to the middle of the window, as large as it fits."""
+    """Move the camera so that a volume fills the window."""
     # `reset_view` of layers with fewer axes than the viewer fails (napari 0.9).
     low, high = layer.extent.world[:, -3:]
     camera = viewer.scene.camera
     camera.angles = (0, 0, 0)
     camera.center = tuple((low + high) / 2)
+    # Not 0, for a volume of one voxel along an axis.
     sizes = np.maximum(high - low, 1e-9)[-2:] * MARGIN
     camera.zoom = float(np.min(np.array(viewer.canvas.size) / sizes))
 
 
-def _check_size(found: RegionHandover) -> RegionHandover:
-    """Refuse what is too large to be shown in 3D."""
-    parts = zip(found.layers, found.regions, found.levels, strict=True)
+def _check_size(handover: RegionHandover) -> RegionHandover:
+    """Return a plan, or raise where a layer is too large to be shown in 3D."""
+    parts = zip(handover.layers, handover.regions, handover.levels, strict=True)
     for layer, box, level in parts:
         size = work_size([layer], box, level)
         shapes = level_shapes(layer)
@@ -143,11 +148,12 @@ def _check_size(found: RegionHandover) -> RegionHandover:
                 " 3D. Choose a coarser level or a smaller region."
             )
             raise ValueError(msg)
-    return found
+    return handover
 
 
 def _add_depth(viewer: ViewerModel, layer: Layer, region: Box) -> Box:
-    """Give a region depth, and one place along axes that are not shown in 3D."""
+    """Extend a region of one plane in depth; one index along axes not shown in 3D."""
+    # Axes of the layer are the last ones of the viewer.
     missing = viewer.dims.ndim - layer.ndim
     axes = [axis - missing for axis in viewer.dims.order[-3:] if axis >= missing]
     sizes = level_shapes(layer)[0]

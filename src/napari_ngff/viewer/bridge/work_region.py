@@ -1,6 +1,6 @@
-"""A bridge to other plugins: a region of lazy layers as plain arrays, in its place.
+"""Makes plain layers of regions of lazy ones, for other plugins.
 
-Others know arrays of one level in memory. What they make of them comes back by
+Most plugins take only arrays of one level in memory. Their results are put back by
 `napari_ngff.viewer.bridge.merge_result`.
 """
 
@@ -32,18 +32,18 @@ WORK = "ome-zarr-work"
 
 @dataclass(frozen=True, slots=True)
 class WorkRegion:
-    """What a plain layer was made of; stands in ``layer.metadata[WORK]``.
+    """The region that a plain layer was made of; it is in ``layer.metadata[WORK]``.
 
     Attributes
     ----------
     name
         Of the layer.
     level
-        Of the layer's levels.
+        Level of that layer.
     box
         In voxels of that level, axes of the layer.
     before
-        World coordinate along each leading axis that the plain layer has not.
+        World coordinate along each leading axis that the plain layer lacks.
     """
 
     name: str
@@ -59,7 +59,7 @@ class WorkRegion:
 def work_size(
     layers: Iterable[Layer], region: Box | None = None, level: int = 0
 ) -> int:
-    """Say how many bytes the plain layers of a region will take; see `work_here`."""
+    """Return the bytes that the plain layers of a region will take; see `work_here`."""
     layers = list(layers)
     total = 0
     for layer in layers:
@@ -96,17 +96,20 @@ def work_here(
     Raises
     ------
     ValueError
-        Where the layer is neither, has no such level, or the region is empty.
+        Where it is another kind of layer, has no such level, or the region is empty.
     """
     if not isinstance(layer, Image | Labels):
         raise ValueError(f"{layer.name} is neither an image nor labels.")
     box = _level_box(layer, region or whole_region(layer), level)
     data = layer.data[level] if layer.multiscale else layer.data
     if isinstance(layer, CanvasLabels):
+        # With the edits that are not saved yet, which the stored level does not have.
         pixels = layer.canvas.read(level, box)
     else:
         pixels = np.array(data[tuple(slice(*span) for span in box)])
     shapes = level_shapes(layer)
+    # Voxels of level 0 in one of this level, per axis; as napari has it, by shapes
+    # alone.
     factor = np.divide(shapes[0], shapes[level])
     first = np.array([start for start, _ in box])
     # The middle of a voxel that holds several lies between theirs.
@@ -125,12 +128,14 @@ def work_here(
         "blending": layer.blending,
         "metadata": {WORK: work},
     }
+    # With axes dropped there is neither rotation nor affine; see `_count_dropped`.
     if not dropped:
         keywords |= {
             "rotate": layer.rotate,
             "shear": layer.shear,
             "affine": layer.affine,
         }
+    # Dropped axes have length 1, so this copies nothing.
     pixels = pixels.reshape(pixels.shape[dropped:])
     if isinstance(layer, Labels):
         return Labels(pixels, colormap=layer.colormap, **keywords)
@@ -144,7 +149,7 @@ def work_here(
 
 
 def _region_of(first: Layer, region: Box | None, layer: Layer) -> Box:
-    """Return the region of a layer that is one of the first layer."""
+    """Return the region of a layer for a region of the first layer."""
     if region is None or layer is first:
         return region or whole_region(layer)
     return same_region(first, region, layer)
@@ -174,6 +179,7 @@ def _level_box(layer: Layer, region: Box, level: int) -> Box:
 
 def _count_dropped(layer: Layer, box: Box) -> int:
     """Count the leading axes of length 1 that a plain layer can do without."""
+    # An affine, a rotation or a shear may mix axes: then none of them can be left out.
     apart = np.allclose(layer.affine.affine_matrix, np.eye(layer.ndim + 1))
     apart &= np.allclose(_linear_matrix(layer), np.diag(layer.scale))
     if not apart:
@@ -185,7 +191,7 @@ def _count_dropped(layer: Layer, box: Box) -> int:
 
 
 def _linear_matrix(layer: Layer) -> Any:
-    """Matrix from voxels of level 0 to the intrinsic system, without translation."""
+    """Return the linear part of the way from voxels of level 0 to the intrinsic system."""
     from napari.utils.transforms import Affine
 
     return Affine(

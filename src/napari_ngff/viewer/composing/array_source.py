@@ -1,4 +1,4 @@
-"""Any array that napari shows, as something to read by rectangles."""
+"""Arrays that napari shows, as sources that are read by boxes."""
 
 from __future__ import annotations
 
@@ -38,11 +38,14 @@ class PlainSource:
         """Shape of what is best read at once; 1 along an axis without any."""
         stated = getattr(self.array, "chunks", None)
         if not stated:
+            # 1 means "no chunks" for `PyramidPlan`, which then chooses lengths freely.
             return (1,) * len(self.shape)
+        # zarr states a length per axis, dask the lengths of all chunks along it.
         return tuple(n if isinstance(n, int) else max(n, default=1) for n in stated)
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
         """Read a rectangle."""
+        # Of dask and zarr this computes and reads only the box.
         return np.asarray(self.array[tuple(slice(*span) for span in box)])
 
 
@@ -72,11 +75,12 @@ class StackedSource:
     @property
     def chunks(self) -> tuple[int, ...]:
         """Shape of what is read at once."""
+        # One channel at a time: each is a source, and so a read, of its own.
         all_chunks = zip(*(source.chunks for source in self.sources), strict=True)
         return self._insert_axis(tuple(map(max, all_chunks)), 1)
 
-    def _insert_axis(self, sizes: tuple[int, ...], own: int) -> tuple[int, ...]:
-        return (*sizes[: self.axis], own, *sizes[self.axis :])
+    def _insert_axis(self, sizes: tuple[int, ...], length: int) -> tuple[int, ...]:
+        return (*sizes[: self.axis], length, *sizes[self.axis :])
 
     def read(self, box: Box) -> np.ndarray[Any, Any]:
         """Read a rectangle."""

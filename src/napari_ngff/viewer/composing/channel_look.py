@@ -1,4 +1,4 @@
-"""What the look of an image layer is in the rendering settings of OME-Zarr."""
+"""Converts the look of an image layer into the rendering settings of OME-Zarr."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ def channel_of(keywords: Mapping[str, Any], dtype: np.dtype[Any]) -> Channel | N
     low, high = _dtype_range(dtype)
     origin = keywords.get("metadata", {}).get(KEY)
     stated = origin.contrast if isinstance(origin, LayerOrigin) else None
+    # The range of the slider, as the file had it: napari does not keep it in the layer.
     if stated is not None and stated.min is not None and stated.max is not None:
         low, high = stated.min, stated.max
     return Channel(
         str(keywords.get("name", "")) or None,
         color,
+        # OME-Zarr wants start and end between min and max.
         ContrastWindow(start, end, min(low, start), max(high, end)),
         bool(keywords.get("visible", True)),
         inverted,
@@ -62,6 +64,7 @@ def channel_of(keywords: Mapping[str, Any], dtype: np.dtype[Any]) -> Channel | N
 def rgb_channels(count: int, dtype: np.dtype[Any]) -> tuple[Channel, ...]:
     """Describe the channels of an image in colours; axes (..., `count`)."""
     low, high = _dtype_range(dtype)
+    # Colours are shown from 0 on, also of signed types.
     window = ContrastWindow(max(low, 0.0), high, low, high)
     return tuple(
         Channel(label, color, window, label != "alpha")
@@ -71,15 +74,17 @@ def rgb_channels(count: int, dtype: np.dtype[Any]) -> tuple[Channel, ...]:
 
 def _dtype_range(dtype: np.dtype[Any]) -> tuple[float, float]:
     if dtype.kind == "f":
+        # Floats have no range of their own; images of floats often go from 0 to 1.
         return 0.0, 1.0
     return float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
 
 
 def _brightest_color(colormap: Any) -> tuple[tuple[int, int, int], bool]:
-    """Take the brighter end of a colormap; tell whether it is the first."""
+    """Return the brighter end of a colormap, and whether that is its first colour."""
     from napari.utils.colormaps import ensure_colormap
 
     colors = np.asarray(ensure_colormap(colormap).colors, float)[:, :3]
+    # A map from white to a dark colour is one that OME-Zarr calls "inverted".
     inverted = bool(colors[0].sum() > colors[-1].sum())
     end = np.rint(255 * colors[0 if inverted else -1]).astype(int)
     return (int(end[0]), int(end[1]), int(end[2])), inverted

@@ -1,4 +1,4 @@
-"""Layers of napari put together to one image of OME-Zarr, with channels and labels."""
+"""Composes layers of napari into one image of OME-Zarr, with channels and labels."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LayerPart:
 
     @property
     def omero(self) -> Omero | None:
-        """What stands in the metadata of an image."""
+        """The ``omero`` block of an image; None where no channel is described."""
         if not self.channels:
             return None
         return Omero(self.name or None, self.channels)
@@ -70,13 +70,13 @@ class LayerPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerComposition:
-    """What becomes one hierarchy.
+    """The parts of one new hierarchy.
 
     Attributes
     ----------
     image
-        At its root; a label image where there is nothing else. None where there are
-        several of them: then the root is a list of labels.
+        At its root; without images the one label image. None for several label images
+        without an image: then the root is a list of labels.
     labels
         Below it.
     """
@@ -86,7 +86,7 @@ class LayerComposition:
 
 
 def compose_layers(layers: Sequence[LayerData], name: str) -> LayerComposition:
-    """Put layers together.
+    """Compose layers into one image with labels.
 
     Images of the same shape, axes and place become the channels of one; labels on the
     same axes become its labels. Labels without an image need nothing in common.
@@ -101,7 +101,7 @@ def compose_layers(layers: Sequence[LayerData], name: str) -> LayerComposition:
     Raises
     ------
     UnsupportedError
-        Where they are no single image, or one that OME-Zarr cannot hold; says why.
+        Where they are not one image, or one that OME-Zarr cannot hold; with the reason.
     """
     if not layers:
         raise UnsupportedError("There are no layers to save.")
@@ -110,7 +110,9 @@ def compose_layers(layers: Sequence[LayerData], name: str) -> LayerComposition:
     labels = [part for part in parts if part.label is not None]
     if not images:
         alone = [
-            replace(one, label=replace(_label_info(one), source="")) for one in labels
+            # Without a source: there is no image that they belong to.
+            replace(label, label=replace(_label_info(label), source=""))
+            for label in labels
         ]
         if len(alone) == 1:
             return LayerComposition(alone[0])
@@ -140,9 +142,10 @@ def _read_layer(layer: LayerData) -> LayerPart:
 
 
 def _finest_level(data: Any, keywords: dict[str, Any]) -> ArraySource:
-    """Take level 0; of labels with edits as they are now."""
+    """Return level 0; of labels with a copy of the edits that they have now."""
     canvas = getattr(data, "canvas", None)
     if canvas is not None:
+        # A copy: the user may paint on while a worker reads.
         source: ArraySource = canvas.copy().levels[0]
         return source
     if keywords.get("multiscale") or isinstance(data, list | tuple):
@@ -153,6 +156,8 @@ def _finest_level(data: Any, keywords: dict[str, Any]) -> ArraySource:
 def _read_source(
     source: ArraySource, keywords: dict[str, Any], kind: str, name: str
 ) -> LayerPart:
+    # napari keeps the colours of rgb behind all other axes, and does not count that
+    # axis.
     rgb = bool(keywords.get("rgb")) and kind == "image"
     ndim = len(source.shape) - rgb
     axes = layer_axes(keywords, ndim)
@@ -160,6 +165,7 @@ def _read_source(
     if 0 in source.shape:
         raise UnsupportedError("It has no pixels.")
     order = ome_order(axes)
+    # In the order of OME-Zarr, "time, channel, space" (0.4 and later, "axes").
     placement = place_of(keywords, ndim).reorder_axes(order)
     axes = tuple(axes[i] for i in order)
     if kind == "labels":
@@ -172,6 +178,8 @@ def _read_source(
         return LayerPart(name, ArrayWindow(source, order), axes, placement, (), info)
     if not rgb:
         channel = channel_of(keywords, source.dtype)
+        # A layer has one look for all its channels; OME-Zarr wants a description of
+        # each.
         count = next((source.shape[i] for i in order if _is_channel(axes, order, i)), 1)
         channels = () if channel is None else (channel,) * count
         return LayerPart(name, ArrayWindow(source, order), axes, placement, channels)
@@ -179,6 +187,8 @@ def _read_source(
     placement = placement.reorder_axes(
         [*range(channel_index), None, *range(channel_index, ndim)]
     )
+    # The colours move from the last axis to where a channel axis belongs; nothing is
+    # copied.
     arranged = ArrayWindow(
         source, (*order[:channel_index], ndim, *order[channel_index:])
     )
@@ -201,12 +211,12 @@ def _require_type(dtype: np.dtype[Any], kind: str) -> None:
 
 
 def _channel_place(axes: Sequence[Axis]) -> int:
-    """Where a channel axis belongs: after time."""
+    """Return the index at which a channel axis belongs: after time."""
     return sum(axis.type == "time" for axis in axes)
 
 
 def _join_images(images: Sequence[LayerPart], name: str) -> LayerPart:
-    """Make channels of images."""
+    """Make several images the channels of one image."""
     first = images[0]
     if len(images) == 1:
         return first
@@ -218,6 +228,7 @@ def _join_images(images: Sequence[LayerPart], name: str) -> LayerPart:
                 f" {reason}. {SINGLY}"
             )
             raise UnsupportedError(msg)
+    # One array has one type: the smallest that holds the values of all channels.
     dtype = np.result_type(*(image.source.dtype for image in images))
     for image in images:
         # numpy calls a cast of 64 bits to a float safe, which drops digits.
@@ -236,19 +247,21 @@ def _join_images(images: Sequence[LayerPart], name: str) -> LayerPart:
         [*range(channel_index), None, *range(channel_index, ndim)]
     )
     axes = (*first.axes[:channel_index], CHANNEL, *first.axes[channel_index:])
+    # The reader names layers "image: channel"; saved again they get the old names.
     common, names = _split_names([image.name for image in images])
     channels = tuple(
         replace(image.channels[0], label=label)
         for image, label in zip(images, names, strict=True)
         if image.channels
     )
+    # "omero" describes all channels or none.
     if len(channels) < len(images):
         channels = ()
     return LayerPart(common or name, source, axes, placement, channels)
 
 
 def _find_difference(first: LayerPart, other: LayerPart) -> str:
-    """Say why two images are not channels of one; "" where they are."""
+    """Describe why two images are not channels of one image; "" where they are."""
     if any(axis.type == "channel" for axis in (*first.axes, *other.axes)):
         return "one of them has channels already"
     if first.source.shape != other.source.shape:
@@ -261,7 +274,7 @@ def _find_difference(first: LayerPart, other: LayerPart) -> str:
 
 
 def _split_names(names: Sequence[str]) -> tuple[str, list[str]]:
-    """Part "cells: DNA", "cells: actin" into the image's name and the channels'."""
+    """Split "cells: DNA", "cells: actin" into the image's name and channel names."""
     heads = {name.partition(": ")[0] for name in names}
     rests = [name.partition(": ")[2] for name in names]
     return (heads.pop(), rests) if len(heads) == 1 and all(rests) else ("", list(names))
@@ -276,6 +289,8 @@ def _require_on(image: LayerPart, label: LayerPart) -> None:
     if tuple(image.axes[i] for i in kept) != label.axes:
         theirs = ", ".join(axis.name for axis in label.axes)
         reason = f"its axes are {theirs}, or have other units"
+    # Voxels may be of another size, or begin elsewhere; a rotation against the image
+    # cannot be written.
     elif not placement.same_world(label.place):
         reason = "it is turned or sheared in another way"
     if reason:
@@ -294,6 +309,7 @@ def _name_labels(labels: Sequence[LayerPart]) -> list[LayerPart]:
             "_" if letter in '/\\:*?"<>|' or not letter.isprintable() else letter
             for letter in label.name.strip()
         )
+        # A name that no group can have, such as "." or one that is empty.
         start = "labels" if name_problem(plain) else plain
         numbers = (f"{start}-{n}" for n in range(2, len(labels) + 2))
         name = next(n for n in (start, *numbers) if not name_problem(n, taken))

@@ -1,4 +1,4 @@
-"""What the axes of a layer are in OME-Zarr, and where the layer lies."""
+"""Converts the axes and the position of a layer into those of OME-Zarr."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ USUAL = {2: "yx", 3: "zyx", 4: "tzyx", 5: "tczyx"}
 """Names for axes that have none, by their number."""
 
 TOLERANCE = 1e-9
+"""Entries of a matrix that are smaller, relative to the largest, come from rounding."""
 
 
 def layer_axes(keywords: Mapping[str, Any], ndim: int) -> tuple[Axis, ...]:
-    """Name the axes of a layer and tell what they are.
+    """Return the axes of a layer with names, types and units of OME-Zarr.
 
-    A type follows from the name (t, c, z, y, x), else from the unit, else from the
-    place: the last two are of space. Axes that only have the numbers that napari gives
-    count as `USUAL`, a first one with a unit of time as t.
+    The type follows from the name (t, c, z, y, x), else from the unit, else from the
+    position: the last two are of space. Axes whose labels are napari's numbers get the
+    names of `USUAL`; of three the first is t if it has a unit of time.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def layer_axes(keywords: Mapping[str, Any], ndim: int) -> tuple[Axis, ...]:
     Raises
     ------
     UnsupportedError
-        Where there are more or fewer than OME-Zarr has, or a unit that it has not.
+        Where the number of axes, or a unit, does not exist in OME-Zarr.
     """
     if not 2 <= ndim <= 5:
         msg = f"An image of OME-Zarr has 2 to 5 axes, this one has {ndim}."
@@ -56,6 +57,7 @@ def layer_axes(keywords: Mapping[str, Any], ndim: int) -> tuple[Axis, ...]:
     if len(names) != ndim:
         msg = f"It has {ndim} axes, and {len(names)} names for them."
         raise UnsupportedError(msg)
+    # napari numbers axes from the end: "-2", "-1".
     if all(_is_number(name) for name in names):
         names = list(USUAL[ndim])
         if ndim == 3 and units[0] in TIME_UNITS:
@@ -67,7 +69,7 @@ def layer_axes(keywords: Mapping[str, Any], ndim: int) -> tuple[Axis, ...]:
 
 
 def _list_per_axis(value: Any, ndim: int) -> Sequence[Any]:
-    """Give one entry per axis; napari takes one unit for all, too."""
+    """Return one entry per axis; napari also takes one unit for all axes."""
     if value is None:
         return ("0",) * ndim
     return (value,) * ndim if isinstance(value, str) else tuple(value)
@@ -79,6 +81,7 @@ def _is_number(name: str) -> bool:
 
 def _ngff_unit(unit: Any) -> str | None:
     text = str(unit)
+    # napari's "pixel" is no unit of OME-Zarr, where an axis without a unit has none.
     if text in ("0", UNITLESS, "pixels", "dimensionless", "", "None"):
         return None
     name = unit_name(text)
@@ -98,7 +101,7 @@ def _axis_type(name: str, unit: str | None, from_end: int) -> str | None:
 
 
 def ome_order(axes: Sequence[Axis]) -> tuple[int, ...]:
-    """Order of axes as OME-Zarr wants it: time, channel or others, space."""
+    """Return the order of axes in OME-Zarr: time, channel or others, space."""
     ranks = {"time": 0, "space": 2}
     return tuple(
         sorted(range(len(axes)), key=lambda i: ranks.get(axes[i].type or "", 1))
@@ -107,14 +110,14 @@ def ome_order(axes: Sequence[Axis]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerPlace:
-    """Where a layer lies; per axis, in its unit.
+    """The position of a layer; numbers per axis, in the unit of the axis.
 
     Attributes
     ----------
     scale, translation
         Of level 0.
     affine
-        Homogeneous, from there to the world; None where that is all.
+        Homogeneous, applied after scale and translation; None for none.
     """
 
     scale: tuple[float, ...]
@@ -122,12 +125,13 @@ class LayerPlace:
     affine: Matrix | None = None
 
     def reorder_axes(self, order: Sequence[int | None]) -> LayerPlace:
-        """Put the axes into another order; None is a new axis of size 1 at 0."""
+        """Return the place with reordered axes; None is a new axis of size 1 at 0."""
         affine = None
         if self.affine is not None:
             affine = np.eye(len(order) + 1)
             kept = [i for i, axis in enumerate(order) if axis is not None]
             old = [axis for axis in order if axis is not None]
+            # New axes keep the 1 of the identity: the affine does not act on them.
             affine[np.ix_(kept, kept)] = self.affine[np.ix_(old, old)]
             affine[kept, -1] = self.affine[old, -1]
         return LayerPlace(
@@ -137,13 +141,14 @@ class LayerPlace:
         )
 
     def same_world(self, other: LayerPlace) -> bool:
-        """Whether both get from their own coordinates to the world alike."""
+        """Return whether two places have the same affine into the world."""
         if self.affine is None or other.affine is None:
             return self.affine is other.affine
         return bool(np.allclose(self.affine, other.affine))
 
     def is_same(self, other: LayerPlace) -> bool:
-        """Whether both lie at the same place."""
+        """Return whether two places are equal, but for rounding."""
+        # Relative, since voxels may be 1e-9 of a unit large.
         near = np.allclose(self.scale, other.scale, rtol=1e-6, atol=0)
         same_place = np.allclose(
             np.subtract(self.translation, other.translation), 0, atol=1e-6
@@ -152,7 +157,9 @@ class LayerPlace:
 
 
 def place_of(keywords: Mapping[str, Any], ndim: int) -> LayerPlace:
-    """Read it from ``scale``, ``translate``, ``rotate``, ``shear`` and ``affine``.
+    """Compute the place from all keywords of a layer that state a part of it.
+
+    These are ``scale``, ``translate``, ``rotate``, ``shear`` and ``affine``.
 
     Raises
     ------
@@ -169,9 +176,11 @@ def place_of(keywords: Mapping[str, Any], ndim: int) -> LayerPlace:
         affine = np.asarray(
             getattr(keywords["affine"], "affine_matrix", keywords["affine"])
         )
+    # (axes + 1, axes + 1), homogeneous, from voxels of level 0.
     scaling = np.diag([*scale, 1.0])
     scaling[:-1, -1] = offset
     if not (_is_empty(keywords, "rotate") and _is_empty(keywords, "shear")):
+        # napari's own class, so that rotation and shear are combined as it draws them.
         from napari.utils.transforms import Affine
 
         scaling[:-1, :-1] = Affine(
@@ -184,11 +193,14 @@ def place_of(keywords: Mapping[str, Any], ndim: int) -> LayerPlace:
     if not np.isfinite(whole).all() or abs(np.linalg.det(whole)) == 0:
         msg = "A layer without extent, or at no finite place, cannot be written."
         raise UnsupportedError(msg)
+    # The simplest form first: a scale and a translation are all that 0.4 and 0.5 have.
     for inner, outer in ((whole, None), (scaling, affine)):
         if _is_upright(inner):
             return LayerPlace(
                 _to_floats(np.diag(inner)[:-1]), _to_floats(inner[:-1, -1]), outer
             )
+    # The length of a column is the size of a voxel; rotation and flips remain in the
+    # affine.
     sizes = np.linalg.norm(scaling[:-1, :-1], axis=0)
     rest = whole @ np.diag([*(1 / sizes), 1.0])
     return LayerPlace(_to_floats(sizes), (0.0,) * ndim, rest)
@@ -203,7 +215,7 @@ def _to_floats(numbers: Any) -> tuple[float, ...]:
 
 
 def _is_upright(matrix: Matrix) -> bool:
-    """Whether a homogeneous matrix is a positive scale and a translation."""
+    """Return whether a homogeneous matrix is a positive scale and a translation."""
     linear = matrix[:-1, :-1]
     diagonal = np.diag(linear)
     rest = abs(linear - np.diag(diagonal))

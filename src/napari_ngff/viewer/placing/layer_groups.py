@@ -1,4 +1,4 @@
-"""An image and its labels in one coordinate system; what could not be shown."""
+"""Groups an image with its labels in one coordinate system, and collects problems."""
 
 from __future__ import annotations
 
@@ -58,7 +58,19 @@ class LayerGroup:
 
 @dataclass(slots=True)
 class ReadingNotes:
-    """Collects what is found on the way through one node."""
+    """Problems and messages that are collected while one node is read.
+
+    Attributes
+    ----------
+    on_error
+        Called with each chunk that cannot be read.
+    problems
+        For the list of problems.
+    messages
+        For a warning: what is not shown, and why.
+    notes
+        Texts with details, for the user where nothing is wrong.
+    """
 
     on_error: OnError | None
     problems: list[Problem] = field(default_factory=list)
@@ -66,18 +78,19 @@ class ReadingNotes:
     notes: list[tuple[str, str]] = field(default_factory=list)
 
     def note_problems(self, problems: Iterable[Problem]) -> None:
-        """Keep problems; what is left out because of one is told to the user."""
+        """Keep problems; of those by which something is not shown also a message."""
         for problem in problems:
             self.problems.append(problem)
             if problem.is_loss:
                 self.messages.append(f"{problem.where} {problem.text}".strip(": "))
 
     def add_note(self, text: str, details: str) -> None:
-        """Keep what the user may want to know where nothing is wrong."""
+        """Keep a note: what the user may want to know though nothing is wrong."""
         self.notes.append((text, details))
 
     def open_pyramid(self, node: Node, index: int = 0) -> Pyramid | None:
         """Open a pyramid, or note why not; `index` is that of its multiscale."""
+        # Problems of the document once, not for each of its multiscales.
         if not index:
             self.note_problems(node.problems)
         try:
@@ -97,7 +110,7 @@ def mosaic_group(
     mosaic: MosaicPyramid,
     labels: Iterable[tuple[str, MosaicPyramid]] = (),
 ) -> LayerGroup:
-    """Make a group of wells that were joined, and of their labels by name."""
+    """Make a group of the mosaic of wells, and of the mosaics of their labels."""
     image = mosaic.node.metadata.image
     omero = image.omero if image is not None else None
     pictures = []
@@ -105,6 +118,7 @@ def mosaic_group(
         # Value 7 of one field is another object than value 7 of the next, so what the
         # first says of it does not hold for the rest.
         mosaic_image = joined.node.metadata.image
+        # One field alone: then its colours and properties are those of the mosaic.
         alone = sum(len(a.fields) for a in joined.known_fields) == 1
         info = mosaic_image.label if mosaic_image is not None and alone else None
         pictures.append(LayerPlan(label, joined.node, joined.pyramid, None, info))
@@ -113,10 +127,10 @@ def mosaic_group(
 
 
 def in_place(group: LayerGroup, reading: ReadingNotes) -> LayerGroup:
-    """Bring an image into its intrinsic system, and its labels with it.
+    """Show an image in the system where it is shown first, and its labels with it.
 
-    Only where its metadata has more than scales and translations are the coordinate
-    systems looked up.
+    Coordinate systems are opened only where the metadata has more than scales and
+    translations.
     """
     image = group.image
     assert image is not None
@@ -127,12 +141,13 @@ def in_place(group: LayerGroup, reading: ReadingNotes) -> LayerGroup:
         reading.note_problems(systems.problems)
         image = replace(image, systems=systems)
         first = view_in_system(image, first_system(image.node))
+        # Each step asks less: the stated system, the intrinsic one, the image as it is.
         image = first or view_in_system(image, intrinsic_of(image.node)) or image
     return with_labels(image, group.labels, reading)
 
 
 def place_alone(label: LayerPlan, reading: ReadingNotes) -> LayerPlan:
-    """Bring a label image of no known image into the system that it states."""
+    """Show a label image without its image in the system that it states."""
     if not label.pyramid.multiscale.links:
         return label
     systems = open_systems([label.node])
@@ -144,9 +159,10 @@ def place_alone(label: LayerPlan, reading: ReadingNotes) -> LayerPlan:
 def in_scene(
     node: Node, groups: Iterable[LayerGroup], reading: ReadingNotes
 ) -> list[LayerGroup]:
-    """Show the images of a scene in its system, or in their own where they must."""
+    """Show the images of a scene in its system, else each in its own."""
     whole = [(g.image, g.labels) for g in groups if g.image is not None]
     nodes = [p.node for image, labels in whole for p in (image, *labels)]
+    # One graph for all images: links of the scene lead from one to the other.
     systems = open_systems([node, *nodes])
     reading.note_problems(systems.problems)
     images = [replace(image, systems=systems) for image, _ in whole]
@@ -159,7 +175,7 @@ def in_scene(
 def with_system(
     image: LayerPlan, system: Reference | None, reading: ReadingNotes
 ) -> LayerPlan:
-    """Show an image in a system, else in its intrinsic one, and tell so."""
+    """Show an image in a system, else in its intrinsic one with a message."""
     viewed_image = view_in_system(image, system) if system is not None else None
     if viewed_image is not None:
         view = viewed_image.view
@@ -196,11 +212,11 @@ def with_units(image: LayerPlan, system: Reference) -> LayerPlan:
 def with_labels(
     image: LayerPlan, labels: Iterable[LayerPlan], reading: ReadingNotes
 ) -> LayerGroup:
-    """Let labels follow their image; those that cannot are told."""
-    found: list[LayerPlan] = []
+    """Group an image with the labels that can follow it; add a message for others."""
+    followers: list[LayerPlan] = []
     for label in labels:
         try:
-            found.append(follow_image(label, image))
+            followers.append(follow_image(label, image))
         except UnsupportedError as error:
             reading.messages.append(f"{error} It is left out.")
-    return LayerGroup(image, tuple(found), frame_of(image))
+    return LayerGroup(image, tuple(followers), frame_of(image))

@@ -1,4 +1,4 @@
-"""Moves layers that are there already into another coordinate system."""
+"""Moves layers of a viewer into another coordinate system."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def shown_system(origin: LayerOrigin) -> Reference | None:
 
 
 def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
-    """Make a layer anew in another system.
+    """Make the data of a layer again, in another system.
 
     Parameters
     ----------
@@ -78,6 +78,8 @@ def displayed_in(origin: LayerOrigin, system: Reference) -> LayerData | None:
     if picture is None or placed is None:
         return None
     if picture.image is None:
+        # Without estimating contrast, which would read pixels; only the channel that is
+        # moved is made.
         layers = image_layers(placed, estimate=False, shown=[origin.channel or 0])
         same = (x for x in layers if x[1]["metadata"][KEY].channel == origin.channel)
         return next(same, None)
@@ -103,29 +105,31 @@ def move_layers(layers: Iterable[Layer], system: Reference) -> tuple[Layer, ...]
         The layers that cannot come along; they stay where they are. Painted labels
         are among them where their data would have to change: see `remake_labels`.
     """
-    left: list[Layer] = []
+    unmoved: list[Layer] = []
     for layer in layers:
         origin = layer.metadata.get(KEY)
         if isinstance(origin, LayerOrigin) and not _move_layer(layer, origin, system):
-            left.append(layer)
-    return tuple(left)
+            unmoved.append(layer)
+    return tuple(unmoved)
 
 
 def place_on_sliders(
     layers: Iterable[Layer], dims: Dims
 ) -> tuple[str, dict[int, float]]:
-    """Find the voxel of an image at which the sliders are.
+    """Return the voxel of an image at which the sliders are.
 
     Returns
     -------
     name
-        Of the first layer that lies where sliders can find it again; "" for none.
+        Of the first layer whose axes are axes of an image; "" for none.
     voxel
         Its index along each axis of the image.
     """
     for layer in layers:
         order = _image_axes(layer)
         if order:
+            # napari aligns the axes of layers at the end: the last axes of the viewer
+            # are the layer's.
             point = _in_units(dims.point[-layer.ndim :], dims.units, layer.units)
             index = layer.world_to_data(point)
             coordinates = {
@@ -138,9 +142,9 @@ def place_on_sliders(
 def restore_place(
     layers: Iterable[Layer], dims: Dims, place: tuple[str, dict[int, float]]
 ) -> None:
-    """Bring the sliders to the voxel of `place_on_sliders`, wherever it lies now."""
+    """Move the sliders to the voxel of `place_on_sliders`, in the present system."""
     name, voxel = place
-    layer = next((one for one in layers if one.name == name), None)
+    layer = next((layer for layer in layers if layer.name == name), None)
     order = _image_axes(layer) if layer is not None else ()
     if layer is None or not order:
         return
@@ -150,7 +154,7 @@ def restore_place(
 
 
 def _image_axes(layer: Layer) -> tuple[int | None, ...]:
-    """Give the image's axis for each of a layer; () where that is not so simple."""
+    """Return the image's axis for each axis of a layer; () where there is none."""
     origin = layer.metadata.get(KEY)
     image = host_image(origin) if isinstance(origin, LayerOrigin) else None
     if image is None or is_joined(image) or origin.picture is not image:
@@ -164,6 +168,7 @@ def _in_units(point: Iterable[float], units: Any, wanted: Any) -> list[float]:
     values = list(point)
     pairs = zip(
         *(
+            # From the last axis on, as napari pairs axes; units may be missing.
             reversed([*map(str, some or ())][-len(values) :])
             for some in (units, wanted)
         ),
@@ -175,7 +180,7 @@ def _in_units(point: Iterable[float], units: Any, wanted: Any) -> list[float]:
 
 
 def remake_labels(layer: Layer, system: Reference) -> Layer | None:
-    """Make a layer of labels anew in another system, looking as it does.
+    """Make a layer of labels again in another system, with the same look.
 
     Returns
     -------
@@ -185,6 +190,7 @@ def remake_labels(layer: Layer, system: Reference) -> Layer | None:
     from napari_ngff.viewer.painting.painted_layers import as_layer
 
     origin = layer.metadata.get(KEY)
+    # Edits are in voxels of the present data; other data would move them.
     if not isinstance(origin, LayerOrigin) or getattr(layer, "unsaved", True):
         return None
     made = displayed_in(origin, system)
@@ -195,7 +201,7 @@ def remake_labels(layer: Layer, system: Reference) -> Layer | None:
 
 
 def learn_systems(layers: Iterable[Layer], node: Node) -> None:
-    """Let layers know the coordinate systems that their metadata has by now.
+    """Read the coordinate systems of layers again, after a document was changed.
 
     Parameters
     ----------
@@ -210,7 +216,9 @@ def learn_systems(layers: Iterable[Layer], node: Node) -> None:
         Where the metadata cannot be read any more.
     """
     source = node.location.source
-    found: list[tuple[Layer, LayerOrigin, LayerPlan]] = []
+    planned: list[tuple[Layer, LayerOrigin, LayerPlan]] = []
+    # A dict keeps the order and each path once: scenes first, whose systems lead
+    # elsewhere.
     paths = dict.fromkeys((*_list_scenes(node), node.location.path))
     for layer in layers:
         origin = layer.metadata.get(KEY)
@@ -218,12 +226,12 @@ def learn_systems(layers: Iterable[Layer], node: Node) -> None:
         if picture is None or is_joined(picture):
             continue
         if picture.node.location.source.name == source.name:
-            found.append((layer, origin, picture))
+            planned.append((layer, origin, picture))
             paths |= dict.fromkeys(_list_scenes(picture.node))
             paths[picture.node.location.path] = None
     again = [read_node(Location(source, path), node.zarr_format) for path in paths]
     systems = open_systems(again)
-    for layer, origin, picture in found:
+    for layer, origin, picture in planned:
         image = picture.image and replace(picture.image, systems=systems)
         picture = replace(picture, systems=systems, image=image)
         layer.metadata[KEY] = replace(origin, picture=picture)
@@ -240,10 +248,13 @@ def _list_scenes(node: Node) -> Iterator[str]:
 def _move_layer(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:
     made = displayed_in(origin, system)
     current = shown_system(origin)
+    # Made again as it is, to see whether the new system needs other data or only
+    # another place.
     before = None if current is None else displayed_in(origin, current)
     if made is None or before is None:
         return False
     data, keywords, _ = made
+    # By windows, since arrays would be compared by their pixels.
     if _array_windows(data) != _array_windows(before[0]):
         if type(layer).__module__.split(".")[0] != "napari":
             return False  # its data is more than what the file has: edits
@@ -252,8 +263,9 @@ def _move_layer(layer: Layer, origin: LayerOrigin, system: Reference) -> bool:
         setattr(layer, name, keywords[name])
     layer.affine = keywords.get("affine", _identity_matrix(layer.ndim))
     layer.units = keywords.get("units", ("pixel",) * layer.ndim)
-    found = keywords["metadata"][KEY]
-    layer.metadata[KEY] = replace(origin, picture=found.picture)
+    # Only the plan: what else the origin has, such as the contrast of the file, stays.
+    moved_origin = keywords["metadata"][KEY]
+    layer.metadata[KEY] = replace(origin, picture=moved_origin.picture)
     return True
 
 
@@ -263,7 +275,7 @@ def _array_windows(data: Any) -> list[Any]:
 
 
 def _same_kind(layer: Layer, data: Any) -> Any:
-    """Give data as the layer had it: a list of levels, or one array."""
+    """Return data in the form that a layer has: a list of levels, or one array."""
     if layer.multiscale:
         return data if isinstance(data, list) else [data]
     return data[0] if isinstance(data, list) else data

@@ -1,4 +1,4 @@
-"""Where an image lies in a coordinate system, and which axes its layers get there."""
+"""Places an image in a coordinate system, and chooses the axes of its layers there."""
 
 from __future__ import annotations
 
@@ -75,17 +75,23 @@ def arrange_axes(
     affine
         Homogeneous, square, for axes in that order.
     """
+    # Rounding would otherwise look like a mixture of axes, and forbid to leave one out.
     linear, offset = clear_rounding(matrix[:-1, :-1]), matrix[:-1, -1]
     rows, columns = kept_axes(linear, shown, channel)
+    # Axes of the image that lead anywhere, and axes of the system that something leads
+    # to.
     moving = [c for c in columns if linear[rows, c].any()]
     moved = [r for r in rows if linear[r, columns].any()]
     pairs = match_axes(linear, moved, moving)
     extra = [c for c in columns if c not in pairs.values()]
+    # First the axes that the system has not, which become sliders; then those of the
+    # system.
     order = (*extra, *(pairs.get(r) for r in rows))
     result = np.eye(len(order) + 1)
     for i, r in enumerate(rows, len(extra)):
         result[i, :-1] = [0.0 if c is None else linear[r, c] for c in order]
         result[i, -1] = offset[r]
+        # An axis of one voxel, of size 1, at the offset.
         if r not in moved:
             result[i, i] = 1.0
     unmatched = [i for i, r in enumerate(rows, len(extra)) if r in moved]
@@ -93,13 +99,15 @@ def arrange_axes(
     if unmatched:
         # A plane at an angle in space: its thickness is perpendicular to it.
         filled = [i for i in range(len(order)) if i not in unmatched]
+        # Columns of `left` behind the first ones are perpendicular to all axes that are
+        # filled.
         left, _, _ = np.linalg.svd(result[:-1, filled])
         result[:-1, unmatched] = left[:, len(filled) :]
     return order, (*(axes[c] for c in extra), *(shown[r] for r in rows)), result
 
 
 def clear_rounding(linear: Matrix) -> Matrix:
-    """Set to 0 what only rounding made different from it."""
+    """Set entries to 0 that differ from it only by rounding."""
     largest = abs(linear).max(axis=0, keepdims=True)
     return np.where(abs(linear) > NOTHING * largest, linear, 0.0)
 
@@ -114,6 +122,8 @@ def kept_axes(
     if channel is not None:
         partners = np.flatnonzero(linear[:, channel])
         alone = [r for r in partners if np.count_nonzero(linear[r]) == 1]
+        # The channel axis leads to one axis at most, and nothing else leads there: both
+        # can go.
         if len(alone) == len(partners) <= 1:
             columns.remove(channel)
             rows = [r for r in rows if r not in alone]
@@ -132,12 +142,14 @@ def match_axes(
     largest = abs(linear).max(axis=0)
     scaled = abs(linear) / np.where(largest > 0, largest, 1)  # squares may overflow
     cosines = scaled / np.maximum(np.linalg.norm(scaled, axis=0), 1)
-    best, found = -1.0, dict[int, int]()
+    # Five axes at most, so all ways can be tried: 120 permutations of one combination.
+    best, best_pairs = -1.0, dict[int, int]()
     count = min(len(rows), len(columns))
     for some in itertools.combinations(rows, count):
         for order in itertools.permutations(columns, count):
             pairs = dict(zip(some, order, strict=True))
             score = sum(cosines[r, c] for r, c in pairs.items())
+            # A cosine of 0 pairs axes that have nothing to do with each other.
             if score > best + 1e-9 and all(cosines[r, c] for r, c in pairs.items()):
-                best, found = float(score), pairs
-    return found
+                best, best_pairs = float(score), pairs
+    return best_pairs

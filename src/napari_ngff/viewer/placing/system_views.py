@@ -41,13 +41,13 @@ def view_in_system(picture: LayerPlan, system: Reference) -> LayerPlan | None:
     Parameters
     ----------
     picture
-        With `Picture.systems`.
+        With `LayerPlan.systems`.
     system
         Its path from the hierarchy's root.
 
     Returns
     -------
-    Picture or None
+    LayerPlan or None
         None where no invertible way, and no field that leads from the system to the
         image, connects them.
     """
@@ -61,6 +61,7 @@ def view_in_system(picture: LayerPlan, system: Reference) -> LayerPlan | None:
     ndim = len(picture.pyramid.multiscale.axes)
     way = graph.way(start, system)
     if way is not None and way.is_linear:
+        # Numbers of a file may overflow; `keeps_extent` refuses what comes out.
         with np.errstate(over="ignore", invalid="ignore"):
             matrix = way.matrix(ndim)
         return (
@@ -68,6 +69,8 @@ def view_in_system(picture: LayerPlan, system: Reference) -> LayerPlan | None:
             if keeps_extent(matrix)
             else None
         )
+    # A field is drawn by the way back: for each displayed voxel the place of its value;
+    # see `store/pyramids/resampled.py`.
     pull = graph.way(system, start)
     if pull is None:
         return None
@@ -75,13 +78,17 @@ def view_in_system(picture: LayerPlan, system: Reference) -> LayerPlan | None:
         bent = BentImage.cover_image(picture.pyramid, pull, axes)
     except UnsupportedError:
         return None
+    # The resampled pyramid lies in the displayed system already, so the matrix does
+    # nothing.
     view = SystemView(system, axes, np.eye(ndim + 1), bent)
     return replace(picture, view=view)
 
 
 def start_of(picture: LayerPlan) -> Reference:
-    """Name the system in which an image's own scale and translation end: the intrinsic
-    one, or that of the finest array where `Level.transformation` leads on.
+    """Return the system to which an image's own scale and translation lead.
+
+    The intrinsic one, or that of the finest array where `Level.transformation` leads
+    from there to the intrinsic one.
     """
     level = picture.pyramid.multiscale.levels[0]
     if level.transformation is not None:
@@ -92,8 +99,8 @@ def start_of(picture: LayerPlan) -> Reference:
 def first_system(node: Node) -> Reference:
     """Choose the system in which an image is shown at first.
 
-    Its intrinsic one. Where the alternatives of SpatialData are stated, that is the
-    one of pixels; what lies where is said by "global", else by the first of them.
+    The intrinsic one from 0.6 on. Before, only SpatialData states others: there the
+    intrinsic one is that of pixels, and positions are in "global", else in the first.
     """
     intrinsic = intrinsic_of(node)
     image = node.metadata.image
@@ -106,19 +113,21 @@ def first_system(node: Node) -> Reference:
 
 
 def keeps_extent(matrix: Matrix) -> bool:
-    """Tell whether a matrix leaves an image any extent along all axes it keeps."""
+    """Return whether a matrix keeps an extent along all axes that it does not drop."""
     if not np.isfinite(matrix).all():
         return False
     linear = matrix[:-1, :-1]
+    # Axes that the system drops, such as channels, have columns of 0.
     moving = linear[:, linear.any(axis=0)]
     if not moving.size:
         return False
+    # Sorted from the largest: of a plane that collapses to a line the last one is 0.
     values = np.linalg.svd(moving, compute_uv=False)
     return bool(values[-1] > SINGULAR * values[0])
 
 
 def follow_image(label: LayerPlan, image: LayerPlan) -> LayerPlan:
-    """Let a label image follow its image into the system where that is shown.
+    """Place a label image in the system in which its image is shown.
 
     By the transformation that links their intrinsic systems, in either direction;
     without one these are "usually understood to be the same" (0.6), axis by axis.
@@ -126,7 +135,7 @@ def follow_image(label: LayerPlan, image: LayerPlan) -> LayerPlan:
     Raises
     ------
     UnsupportedError
-        Where the link is nothing that can be shown.
+        Where the link has no matrix.
     """
     label = replace(label, image=image, systems=image.systems, view=None, link=None)
     if image.systems is None:
@@ -135,6 +144,8 @@ def follow_image(label: LayerPlan, image: LayerPlan) -> LayerPlan:
     there = start_of(image)
     way = graph.way(start_of(label), there)
     intrinsic = intrinsic_of(image.node)
+    # Where the image begins at its array, the label may still be linked to its
+    # intrinsic system.
     if way is None and intrinsic != there:
         way = graph.way(intrinsic, there)
     if way is None:
@@ -149,8 +160,10 @@ def follow_image(label: LayerPlan, image: LayerPlan) -> LayerPlan:
 
 
 def place_linked(label: LayerPlan) -> LayerPlan:
-    """Bring a label image with a `Picture.link` into its image's intrinsic system, or
-    at once into the displayed one where that takes more than a scale per axis.
+    """Apply the `LayerPlan.link` of a label image.
+
+    It leads into the image's intrinsic system, or at once into the displayed one where
+    that takes more than a scale per axis.
 
     Raises
     ------
@@ -164,6 +177,7 @@ def place_linked(label: LayerPlan) -> LayerPlan:
     view = image.view
     with np.errstate(over="ignore", invalid="ignore"):
         folded = folded_in(label, matrix, axes)
+        # First to the image, then with the image into the displayed system.
         whole = matrix if view is None or view.bent else view.matrix @ matrix
     if not keeps_extent(whole):
         msg = f"{label.node} has no extent on its image, or one beyond all numbers."
@@ -181,9 +195,9 @@ def place_linked(label: LayerPlan) -> LayerPlan:
 def folded_in(
     label: LayerPlan, matrix: Matrix, axes: tuple[Axis, ...]
 ) -> LayerPlan | None:
-    """Let a label's own scale and translation end in its image's intrinsic system.
+    """Return a label whose scale and translation lead to its image's intrinsic system.
 
-    None where that takes more: then the label's axes are not those of the image.
+    None where they cannot: then the label's axes are not those of the image.
 
     Raises
     ------
@@ -243,7 +257,7 @@ def list_choices(images: Iterable[LayerPlan]) -> dict[Reference, tuple[bool, ...
         For each system whether each of the images can come along.
     """
     pictures = list(images)
-    found: dict[Reference, tuple[bool, ...]] = {}
+    choices: dict[Reference, tuple[bool, ...]] = {}
     for picture in pictures:
         intrinsic_axes = {intrinsic_of(picture.node): picture.pyramid.multiscale.axes}
         systems = (
@@ -251,15 +265,18 @@ def list_choices(images: Iterable[LayerPlan]) -> dict[Reference, tuple[bool, ...
         )
         for system, axes in systems.items():
             arrays = not system.name and all(axis.type == "array" for axis in axes)
-            if system in found or arrays:
+            # The systems of arrays are of no use to a person: indices of voxels.
+            if system in choices or arrays:
                 continue
-            reached = tuple(view_in_system(one, system) is not None for one in pictures)
+            reached = tuple(
+                view_in_system(other, system) is not None for other in pictures
+            )
             if any(reached):
-                found[system] = reached
-    return found
+                choices[system] = reached
+    return choices
 
 
 def system_name(system: Reference) -> str:
-    """Name a system for the user: its name, and where it is defined."""
+    """Return the text for a system: its name, and the group that defines it."""
     where = f" ({system.path})" if system.path else ""
     return f"{system.name or 'intrinsic'}{where}"

@@ -48,17 +48,17 @@ ALIASES = {
     "hr": "hour",
     "d": "day",
 }
-"""By how people write units; words in small letters and without a plural."""
+"""Spelling -> name in OME-Zarr; words in small letters and without a plural."""
 
 SHORT = 3
 """Letters of a symbol at most; "msec" and what is longer are words."""
 
 
 def unit_name(unit: str | None) -> str | None:
-    """Return the listed name of a unit, or None for what is none.
+    """Return the name of a unit in OME-Zarr; None where OME-Zarr does not list it.
 
-    Nothing else reaches napari: it raises for an unknown name, and takes "a.u." for
-    atomic mass times year.
+    napari gets only these: it raises for an unknown name, and takes "a.u." for atomic
+    mass times year.
     """
     if unit is None:
         return None
@@ -71,10 +71,10 @@ def unit_name(unit: str | None) -> str | None:
 
 
 def layer_units(axes: Sequence[Axis]) -> tuple[str, ...] | None:
-    """Units for a layer, one per axis; None where no axis has one.
+    """Return the units of a layer, one per axis; None where no axis has a unit.
 
-    An axis without a unit counts in pixels. All layers of one file must be given the
-    same: one layer without units turns them off for the whole viewer.
+    An axis without a unit counts in pixels. All layers of one file must get the same
+    units: one layer without units turns them off for the whole viewer.
     """
     names = [unit_name(axis.unit) for axis in axes]
     if not any(names):
@@ -83,14 +83,16 @@ def layer_units(axes: Sequence[Axis]) -> tuple[str, ...] | None:
 
 
 def unit_factor(unit: str | None, target: str | None) -> float:
-    """Factor that turns numbers in `unit` into numbers in `target`; 1.0 if unclear."""
+    """Return the factor from `unit` to `target`; 1.0 where one of them is unknown."""
     source, wanted = unit_name(unit), unit_name(target)
     if source is None or wanted is None or source == wanted:
         return 1.0
     import pint
 
+    # The registry that napari uses, so that units compare as there.
     registry = pint.get_application_registry()
     try:
         return float(registry.Quantity(1.0, source).to(wanted).magnitude)
+    # Seconds and micrometres, for example.
     except pint.DimensionalityError:
         return 1.0

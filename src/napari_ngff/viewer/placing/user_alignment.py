@@ -1,4 +1,4 @@
-"""Where the user moved an image, as a transformation that its metadata can state."""
+"""Saves the position to which a user moved an image, as a transformation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["placement_of", "save_alignment"]
 
 
 def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
-    """Save where a layer lies now, as a coordinate system of its image or a scene.
+    """Save the position of a layer as a coordinate system of its image, or of a scene.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
     name
         Of the coordinate system (0.6).
     scene
-        The scene that shall state it; the image itself by default.
+        The scene in whose metadata it is saved; those of the image by default.
 
     Returns
     -------
@@ -65,14 +65,14 @@ def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:
 
 
 def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, ...]]:
-    """Find the transformation from an image's intrinsic system to where a layer is.
+    """Return the transformation from an image's intrinsic system to a layer's position.
 
     Returns
     -------
     matrix
         Homogeneous; channels, which are layers, stay where they are.
     axes
-        Of the system that it leads to: those that are shown, and channel.
+        Of the system that the matrix leads to: the displayed axes, and channel.
 
     Raises
     ------
@@ -86,22 +86,28 @@ def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, 
     frame = SharedAxes.from_pyramid(picture.pyramid, view)
     ndim = len(frame.order)
     data_to_world = np.eye(ndim + 1)
+    # The origin and one step along each axis: napari offers the whole way to the world
+    # only point by point.
     corners = np.vstack([np.zeros(ndim), np.eye(ndim)])
     worlds = np.array([layer.data_to_world(corner) for corner in corners])
     data_to_world[:-1, -1] = worlds[0]
     data_to_world[:-1, :-1] = (worlds[1:] - worlds[0]).T
+    # What the file states for level 0; what is left is what the user did.
     to_physical = np.diag((*frame.scale, 1.0))
     to_physical[:-1, -1] = frame.translation
     whole = data_to_world @ np.linalg.inv(to_physical)
 
     axes = list(frame.shown)
     count = len(picture.pyramid.multiscale.axes)
+    # (axes of the layer, axes of the image + 1), then a row more for each channel axis.
     result = np.zeros((ndim, count + 1))
-    for at, source in enumerate(frame.order):
-        if source is not None:
-            result[:, source] = whole[:-1, at]
+    for layer_axis, image_axis in enumerate(frame.order):
+        if image_axis is not None:
+            result[:, image_axis] = whole[:-1, layer_axis]
     result[:, -1] = whole[:-1, -1]
     for channel in set(range(count)) - set(frame.order):
+        # In its own system the channel keeps its place; elsewhere it goes behind time,
+        # as OME-Zarr orders axes.
         after = channel if view is None else sum(axis.type == "time" for axis in axes)
         row = np.eye(count + 1)[channel]
         result = np.insert(result, after, row, axis=0)
@@ -112,7 +118,7 @@ def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, 
 
 
 def _from_intrinsic(picture: LayerPlan, matrix: Matrix) -> Matrix:
-    """Begin at the intrinsic system where layers begin at index coordinates."""
+    """Return a matrix that begins at the intrinsic system, whatever layers begin at."""
     start, intrinsic = start_of(picture), intrinsic_of(picture.node)
     if start == intrinsic or picture.systems is None:
         return matrix
