@@ -191,7 +191,7 @@ def _count_dropped(layer: Layer, box: Box) -> int:
 
 
 def _linear_matrix(layer: Layer) -> Any:
-    """Return the linear part of the way from voxels of level 0 to the intrinsic system."""
+    """Return the linear part of the matrix from voxels to the intrinsic system."""
     from napari.utils.transforms import Affine
 
     return Affine(

@@ -1,4 +1,4 @@
-"""Lets painted labels be saved into the file that they came from, or a new one."""
+"""Connects painted labels with a journal and a saver, for their file or a new one."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ INTERRUPTED = "A save that was interrupted is complete now. Open the labels agai
 
 
 def attach_saver(layer: OMEZarrLabels) -> None:
-    """Let a layer that was just made from a file, or for an image, be saved there.
+    """Give a layer a journal and a saver, for the file or the image it was made for.
 
-    It stays read-only, with the reason, where that cannot be.
+    Where that is not possible, the layer becomes read-only, with the reason.
     """
     if layer.read_only:
         return
@@ -49,6 +49,8 @@ def attach_saver(layer: OMEZarrLabels) -> None:
     origin = layer.metadata.get(KEY)
     if not isinstance(origin, LayerOrigin) or origin.picture is None:
         return
+    # Its pyramid was opened without that level: edits now would leave the level as it
+    # is.
     if _finish_interrupted_save(origin):
         layer.read_only = INTERRUPTED
         layer.editable = False
@@ -61,6 +63,7 @@ def attach_saver(layer: OMEZarrLabels) -> None:
         origin.node.name if image is None else name_of(origin.node),
         dtype=layer.canvas.dtype.name,
     )
+    # Without edits nothing is written: the first stroke makes the file of the journal.
     journal = reported_journal(
         place.source.name, place.path, layer.canvas, subject=subject
     )
@@ -80,12 +83,12 @@ def attach_saver(layer: OMEZarrLabels) -> None:
 
 
 def _finish_interrupted_save(origin: LayerOrigin) -> bool:
-    """Put back levels that a killed process has left aside; return whether it had."""
-    found = origin.picture
+    """Put back levels that a killed process left aside; return whether it had any."""
+    plan = origin.picture
     image = origin.node.metadata.image
-    if found is None or image is None:
+    if plan is None or image is None:
         return False
-    count = len(found.pyramid.levels)
+    count = len(plan.pyramid.levels)
     if count == len(image.multiscales[0].levels):
         return False
     # Where a system cannot swap two folders, a level is nowhere between two renames.
@@ -98,9 +101,10 @@ def _finish_interrupted_save(origin: LayerOrigin) -> bool:
 
 
 def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
-    """Let a new layer create its label image when it is saved for the first time.
+    """Give a new layer a saver that creates its label image at the first save.
 
-    Its metadata get a `LayerOrigin` then. The layer may be renamed before.
+    The first save also gives the layer its `LayerOrigin`. The layer may be renamed
+    before.
     """
     image, name, order, home = new.node, new.name, new.order, new.home
 
@@ -114,24 +118,27 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
         assert saver is not None
         replace = chosen == saver.replaces
         dtype = layer.canvas.dtype
+        # Before the new attempt, which needs the name that the old one holds.
         if saver.abandon is not None:
             saver.abandon()  # what an attempt that failed has left
         made = create_labels(image, chosen, dtype, new.level, target, replace=replace)
         saver.abandon = made.abandon
+        # So that the sidecar is found when the image is opened again.
         remember_sidecar(image, target)
         assert image.metadata.image is not None
         channel = image.metadata.image.multiscales[0].channel_axis
-        own = tuple(
+        # Labels have no channel axis: axes behind it move up by one.
+        label_order = tuple(
             a if a is None or channel is None or a < channel else a - 1 for a in order
         )
-        files = made.arrays, own
+        files = made.arrays, label_order
         if chosen != name:
             saver.keep_at(target.source.name, target.path_of(chosen), chosen)
-        retained = saver.journal.before_images
+        before_images = saver.journal.before_images
         metadata = layer.metadata
         writer = LabelWriter(
             layer.canvas,
-            retained,
+            before_images,
             METHOD,
             made.ratios,
             files,
@@ -139,6 +146,8 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
         )
 
         def finish() -> None:
+            # The metadata alone are kept in this closure, not the layer, which must be
+            # free to go.
             metadata[KEY] = LayerOrigin(target.open_label(chosen))
 
         return writer, finish
@@ -155,7 +164,7 @@ def attach_new(layer: OMEZarrLabels, new: LabelTarget) -> None:
 
 
 def _place_of(new: LabelTarget) -> tuple[str, str]:
-    """Return where new labels will be: the name of the store, and the path in it."""
+    """Return the planned place of new labels: name of the store, and path in it."""
     if new.home is not None:
         return new.home.source.name, new.home.path_of(new.name)
     if new.node is None:
@@ -164,26 +173,27 @@ def _place_of(new: LabelTarget) -> tuple[str, str]:
     return place.source.name, place.object_key(f"labels/{new.name}")
 
 
-def rename_new(shown: str, name: str) -> str:
-    """Name new labels as their layer is named by now, as far as it can be.
+def rename_new(layer_name: str, name: str) -> str:
+    """Return the name under which new labels are saved: that of their layer.
 
-    napari itself puts a number in brackets behind a name that another layer has.
+    A number in brackets, which napari puts behind a name that another layer has, is
+    ignored.
 
     Raises
     ------
     ValueError
         Where the user gave a name that no folder can have.
     """
-    if re.fullmatch(re.escape(name) + r" \[\d+\]", shown):
+    if re.fullmatch(re.escape(name) + r" \[\d+\]", layer_name):
         return name
-    problem = name_problem(shown)
+    problem = name_problem(layer_name)
     if problem:
         raise ValueError(f"{problem} Rename the layer.")
-    return shown
+    return layer_name
 
 
 def ratios_of(multiscale: Multiscale) -> list[list[float]]:
-    """Say how much larger the voxels of each level are than those before."""
+    """Return the size of voxels relative to the next finer level: [level][axis]."""
     return [
         [abs(b / a) for a, b in zip(fine.scale, coarse.scale, strict=True)]
         for fine, coarse in pairwise(multiscale.levels)

@@ -1,4 +1,4 @@
-"""Saves painted labels every few minutes, where the user chose that."""
+"""Saves painted labels every few minutes, if the user chose that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["LARGE", "AutoSaver"]
 
 LARGE = 256 * 2**20
-"""Bytes of an archive, all of which a save writes, that autosave leaves alone."""
+"""Bytes of an archive from which on it is not saved automatically, since a save writes
+all of it."""
 
 LEFT = (
     "Not saved automatically.\nEach save of {} writes all {} MB of {}. Your edits are"
@@ -26,11 +27,11 @@ LEFT = (
 
 
 class AutoSaver:
-    """Saves the labels of one viewer as often as the preference says.
+    """Saves the labels of one viewer in the interval of the preference.
 
-    Only what has unsaved edits and a place in a file, in a worker, and never while a
-    stroke is drawn. Nothing is asked, and a failure is told once; so is that an archive
-    is too large for it.
+    Saves only layers with unsaved edits and a place in a file, in a worker, and never
+    while a stroke is drawn. Nothing is asked; a failure is shown once, and so is that
+    an archive is too large to be saved automatically.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
@@ -40,7 +41,7 @@ class AutoSaver:
         self._told: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def save_due(self, now: float) -> None:
-        """Save what is due; to be called every few seconds, in the main thread.
+        """Save layers that are due; called every few seconds, in the main thread.
 
         Parameters
         ----------
@@ -56,6 +57,7 @@ class AutoSaver:
             self._since.clear()
             return
         for layer in set(self._since) - set(unsaved):
+            # Saved meanwhile by hand: the interval begins again with the next stroke.
             del self._since[layer]
         for layer in unsaved:
             since = self._since.setdefault(layer, now)
@@ -82,7 +84,7 @@ def _is_unsaved(layer: Any) -> bool:
 
 
 def archive_of(store: str) -> Path | None:
-    """Find the file that a hierarchy lies in; None where that is a folder.
+    """Return the archive that contains a hierarchy; None for a folder.
 
     Parameters
     ----------
@@ -90,6 +92,6 @@ def archive_of(store: str) -> Path | None:
         Path of the hierarchy; of one in an archive, that of the file and then inside.
     """
     place = Path(store)
-    found = (one for one in (place, *place.parents) if one.exists())
-    file = next(found, None)
+    existing = (path for path in (place, *place.parents) if path.exists())
+    file = next(existing, None)
     return file if file is not None and file.is_file() else None

@@ -1,4 +1,4 @@
-"""What a layer says of its labels, as their file can state it: colours, features.
+"""Colours and features of a layer of labels, in the form in which a file has them.
 
 Saving adds and changes, and never removes: a colour or a column that a layer lacks may
 have been hidden by a plugin or a script, and stays in the file.
@@ -39,7 +39,8 @@ JOINED = "ome-zarr-joined"
 """Where a layer's ``metadata`` names the features that are of a table, not its own."""
 
 MANY = 5000
-"""A table of more rows that was set again counts as changed without a look."""
+"""Rows of a table above which it counts as changed whenever it is set: comparing it
+would hold the window."""
 
 Color = tuple[int, int, int, int]
 
@@ -52,23 +53,23 @@ class LayerDescription:
     layer
         Of labels.
     info
-        What the file says.
+        Colours and properties in the file.
     """
 
     changed_turned = Signal()
-    """Emitted when `changed` has."""
+    """Emitted when `is_changed` becomes another value."""
 
     def __init__(self, layer: Labels, info: LabelInfo | None) -> None:
         self._layer = weakref.ref(layer)
         self.info = info or LabelInfo()
         self._changed = False
-        self._version = self._said = 0
+        self._version = self._snapshot_version = 0
         layer.events.colormap.connect(self._on_change)
         layer.events.features.connect(self._on_change)
 
     @property
     def is_changed(self) -> bool:
-        """Whether the layer was given others since they were saved."""
+        """Whether colours or properties were changed since they were saved."""
         return self._changed
 
     @is_changed.setter
@@ -78,51 +79,57 @@ class LayerDescription:
             self.changed_turned.emit()
 
     def _on_change(self, event: Any = None) -> None:
-        """Compare, as napari tells of changes that are none; but not a large table."""
+        """Set `is_changed` by comparison, since napari's events come without changes.
+
+        A large table is not compared.
+        """
         self._version += 1
         layer = self._layer()
         if self.is_changed or layer is None:
             return
-        said = self.take_snapshot()
-        if event is not None and event.type == "colormap" and said.classes is None:
+        snapshot = self.take_snapshot()
+        # A click on "shuffle colors" needs no look at the features.
+        if event is not None and event.type == "colormap" and snapshot.classes is None:
             self.is_changed = (
-                colors_of(said.colors, self.info.colors) != self.info.colors
+                colors_of(snapshot.colors, self.info.colors) != self.info.colors
             )
         else:
-            many = max(len(said.features), len(self.info.properties)) > MANY
-            self.is_changed = many or said.join_with(self.info) != self.info
+            many = max(len(snapshot.features), len(self.info.properties)) > MANY
+            self.is_changed = many or snapshot.join_with(self.info) != self.info
 
     def mark_changed(self) -> None:
-        """Take it that the layer says something else now."""
+        """Mark the description as changed, without comparing."""
         self._version += 1
         self.is_changed = True
 
     def ignore_change(self) -> None:
-        """Take what the layer says now as no change: the next save writes it, too."""
+        """Take the present state as unchanged; the next save writes it anyway."""
         self.is_changed = False
 
     def take_snapshot(self) -> DescriptionSnapshot:
-        """Take what the layer says now; in the main thread."""
+        """Copy the present colours and features; in the main thread."""
         layer = self._layer()
         assert layer is not None
-        self._said = self._version
+        self._snapshot_version = self._version
         table = getattr(layer.colormap, "color_dict", None)
         colors = None if table is None else dict(table)
+        # Columns of a table that is only shown: they belong to a file of their own.
         joined = list(layer.metadata.get(JOINED, ()))
         features = layer.features.drop(columns=joined, errors="ignore")
         return DescriptionSnapshot(colors, features, getattr(layer, "classes", None))
 
     def note_saved(self, info: LabelInfo) -> None:
-        """Take note of what the file says now: what was said last."""
+        """Note what the file has after a save: the last snapshot."""
         self.info = info
         self.is_changed = False
-        if self._said != self._version:
+        # Changed while it was saved: compare with what the file has now.
+        if self._snapshot_version != self._version:
             self._on_change()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DescriptionSnapshot:
-    """What a layer said at one moment.
+    """Colours, features and classes of a layer at one moment.
 
     Attributes
     ----------
@@ -132,7 +139,8 @@ class DescriptionSnapshot:
     features
         A pandas.DataFrame.
     classes
-        What is said of them counts more; None where they are as in the file.
+        Named labels, which override colours and features; None where they are as in
+        the file.
     """
 
     colors: dict[int | None, Any] | None
@@ -140,7 +148,7 @@ class DescriptionSnapshot:
     classes: tuple[LabelClass, ...] | None = None
 
     def join_with(self, before: LabelInfo) -> LabelInfo:
-        """Join it with what the file says."""
+        """Return the description of the file with the changes of the layer."""
         info = replace(
             before,
             colors=colors_of(self.colors, before.colors),
@@ -152,9 +160,10 @@ class DescriptionSnapshot:
 def colors_of(
     table: Mapping[int | None, Any] | None, before: dict[int, Color]
 ) -> dict[int, Color]:
-    """Find the colours that somebody chose; see `Said.colors`.
+    """Return the colours of the file with those of a layer's colormap.
 
-    Labels that have none of their own are not in the table.
+    See `DescriptionSnapshot.colors`. Labels without a colour of their own are not in
+    the table.
     """
     colors = dict(before)
     if table is None:
@@ -172,7 +181,7 @@ def colors_of(
 
 
 def _color_bytes(colors: list[Any]) -> list[Color]:
-    """Turn colours of 0-1 into the bytes of a file."""
+    """Convert colours of 0-1 into bytes."""
     if not colors:
         return []
     rounded = np.rint(255 * np.clip(np.array(colors, float), 0, 1)).astype(int)
@@ -180,7 +189,7 @@ def _color_bytes(colors: list[Any]) -> list[Color]:
 
 
 def properties_of(features: Any, before: dict[int, JSON]) -> dict[int, JSON]:
-    """Read the properties out of a table; see `label_features`.
+    """Convert a table of features into properties; see `label_features`.
 
     A missing value removes the key from the label where the column is there. Values
     that are equal stay as the file has them, 3 rather than 3.0.
@@ -195,33 +204,35 @@ def properties_of(features: Any, before: dict[int, JSON]) -> dict[int, JSON]:
     labels = features[INDEX] if INDEX in features.columns else range(len(features))
     values = {key: list(features[name]) for key, name in columns.items()}
     properties = {value: dict(row) for value, row in before.items()}
-    for place, label in enumerate(labels if columns else ()):
+    for row_index, label in enumerate(labels if columns else ()):
+        # A row of no label, such as one that joining tables has added.
         if _is_missing(label) or int(label) != label:
             continue
         value = int(label)
         row = properties.get(value, {})
         for key, column in values.items():
-            _put_property(row, key, _to_plain(column[place]))
+            _put_property(row, key, _to_plain(column[row_index]))
         if row:
             properties[value] = row
     return properties
 
 
 def _put_property(row: JSON, key: str, new: Any) -> None:
-    """Set one property where it is another than that of the file."""
+    """Set one property, if it differs from that of the file."""
     if _is_missing(new):
         if row.get(key) is not None:
             del row[key]
     elif (
         key not in row
         or row[key] != new
+        # In Python True == 1, in JSON they are different.
         or isinstance(row[key], bool) != isinstance(new, bool)
     ):
         row[key] = new
 
 
 def _is_missing(value: Any) -> bool:
-    """Tell a hole in a table: None, NaN, pandas.NA, NaT."""
+    """Return whether a cell of a table is empty: None, NaN, pandas.NA, NaT."""
     import pandas as pd
 
     missing = pd.isna(value)
@@ -229,5 +240,5 @@ def _is_missing(value: Any) -> bool:
 
 
 def _to_plain(value: Any) -> Any:
-    """Turn a scalar of numpy into one of Python."""
+    """Convert a scalar of numpy into one of Python, which JSON takes."""
     return value.item() if isinstance(value, np.generic) else value

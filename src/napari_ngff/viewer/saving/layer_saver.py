@@ -1,4 +1,4 @@
-"""Saves one layer of painted labels, and knows what is not saved of it."""
+"""Saves one layer of painted labels, and tracks what of it is not saved."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = ["Finish", "LayerSaver"]
 Finish = Callable[[], None]
 
 UNSAID = (OMEZarrError, OSError, ValueError)
-"""What keeps colours and properties out of a file."""
+"""Errors by which colours and properties are not written, while the voxels are."""
 
 COPY = (
     "{} is a copy of labels, and has no place in a file. Choose File ▸ Save Selected"
@@ -88,15 +88,16 @@ class LayerSaver(SaverSignals):
     Attributes
     ----------
     note, detail
-        For the controls: what the last save did, or how far this one is; and the rest.
+        Text for the controls: result of the last save, or progress of this one; and
+        for the tool tip.
     running
-        Whether a save is going on.
+        Whether a save runs.
     fraction
-        How much of it is done, 0 to 1.
+        Part of it that is done, 0 to 1.
     partial
         Whether a save has begun that is not complete: some of it is in the file.
     wanted
-        Whether edits that are not saved shall be kept for later when the layer goes.
+        Whether the journal keeps unsaved edits when the layer is removed.
     description
         Colours and properties; None where they are not saved.
     replaces
@@ -112,10 +113,11 @@ class LayerSaver(SaverSignals):
         writer: LabelWriter | None = None,
         create: Callable[[Any], tuple[LabelWriter, Finish]] | None = None,
     ) -> None:
+        # Weak: the layer holds its saver, and its removal has to close the journal.
         self._layer = weakref.ref(layer)
         self._create = create
         self._finish: Finish | None = None
-        self._said: DescriptionSnapshot | None = None
+        self._described: DescriptionSnapshot | None = None
         self._again = False
         self._cancelled = False
         self._quiet = self._asks = False
@@ -124,6 +126,8 @@ class LayerSaver(SaverSignals):
         self._reporter = SaveReporter()
         self.journal = journal
         self._resolve_waiting(writer)
+        # For layers that are dropped without being removed from a viewer, as scripts
+        # do.
         self._finalizer = weakref.finalize(layer, self.release_journal)
         self.note = self.detail = ""
         self.running = False
@@ -134,7 +138,7 @@ class LayerSaver(SaverSignals):
         self.replaces = ""
         self.abandon: Finish | None = None
         self._dirty = False
-        self._told_at = 0.0
+        self._reported_at = 0.0
 
     def _resolve_waiting(self, writer: LabelWriter | None) -> None:
         self.writer = writer
@@ -147,12 +151,15 @@ class LayerSaver(SaverSignals):
         return self.writer is None and self._create is None
 
     def has_unsaved(self, layer: SavedLayer) -> bool:
-        """Whether the file is not what the layer shows, colours included."""
+        """Return whether the file differs from what the layer shows, with colours."""
+        # The layer may have got another canvas, by a wider type or a new field.
         self.journal.canvas = layer.canvas
         # Of new labels, classes and colours alone are nothing to save.
-        there = self.writer is not None or bool(layer.canvas.log.end)
-        said = there and self.description is not None and self.description.is_changed
-        return said or self._is_incomplete()
+        has_file = self.writer is not None or bool(layer.canvas.log.end)
+        described = (
+            has_file and self.description is not None and self.description.is_changed
+        )
+        return described or self._is_incomplete()
 
     def watch_description(self, description: LayerDescription) -> None:
         """Save colours and properties, too."""
@@ -177,7 +184,7 @@ class LayerSaver(SaverSignals):
     # What a crash has left.
 
     def take_over(self, journal: Journal, drawn: Canvas | None = None) -> None:
-        """Make the edits of a journal those of the layer, not saved yet.
+        """Add the edits of a kept journal to the layer, as unsaved edits.
 
         Parameters
         ----------
@@ -196,8 +203,9 @@ class LayerSaver(SaverSignals):
             name = "The layer" if layer is None else layer.name
             msg = f"{name} has edits already."
             raise UnsupportedError(msg, remedy="Save or undo them first.")
-        mine, self.journal = self.journal, journal
-        mine.remove()
+        # The kept journal goes on as that of the layer; the layer's own is empty.
+        empty, self.journal = self.journal, journal
+        empty.remove()
         if self.writer is not None:
             self._resolve_waiting(self.writer.with_before_images(journal.before_images))
         layer.restore_edits(journal.content.edits, drawn)
@@ -205,7 +213,10 @@ class LayerSaver(SaverSignals):
             self.writer.adopt_journal(journal.content)
 
     def keep_at(self, store: str, path: str, name: str) -> None:
-        """Journal the edits for another place than was thought."""
+        """Move the edits into a journal for another label image.
+
+        For new labels that are saved under another name than planned.
+        """
         older = self.journal
         self.journal = reported_journal(
             store, path, older.canvas, subject=replace(older.subject, name=name)
@@ -213,7 +224,7 @@ class LayerSaver(SaverSignals):
         if self.journal.sync_if_changed():
             older.remove()
 
-    # What becomes of the edits when the layer goes.
+    # What happens to the edits when the layer is removed.
 
     def can_keep(self) -> bool:
         """Write the edits into the journal; return whether it has them, or show why."""
@@ -224,25 +235,28 @@ class LayerSaver(SaverSignals):
         return False
 
     def keep_journal(self) -> None:
-        """Leave the edits in the journal, to be recovered, and do nothing more."""
+        """Stop using the journal; its edits stay in it and can be recovered."""
         self._stop_following()
 
     def discard_edits(self) -> None:
-        """Forget the edits: nobody wants to recover them."""
+        """Delete the journal with its edits."""
         self.wanted = False
         self._stop_following()
 
     def _stop_following(self) -> None:
         self.cancel()
+        # Waits for a save that runs: `cancel` lets it stop after the present block.
         with self._working:  # until the blocks at hand are written
             self.release_journal()
 
     def release_journal(self) -> None:
-        """Let go of the journal, as the layer is gone; what lacks can be recovered."""
+        """Close the journal of a removed layer; without unsaved edits delete it."""
         if self._released:
             return
         self._released = True
         self._finalizer.detach()
+        # Kept if anything is missing in the file: a journal without need would be
+        # offered for recovery.
         if self._is_incomplete() and self.wanted:
             self.journal.close()
         else:
@@ -253,29 +267,32 @@ class LayerSaver(SaverSignals):
     # Saving.
 
     def save(self, *, quiet: bool = False) -> None:
-        """Save in a worker, and tell the user; what is painted meanwhile next time.
+        """Save in a worker; strokes that are painted meanwhile are saved next time.
 
         Parameters
         ----------
         quiet
-            Whether nobody asked for it: then nothing is asked, and only what went
-            wrong is told, once.
+            True for a save that the user did not ask for: then nothing is asked, and a
+            failure is shown only once.
         """
         if self.running:
+            # After this one: a second save at the same time would read what it writes.
             self._again |= not quiet
             return
-        said = self._begin_save(quiet, asks=not quiet)
+        # In the main thread, since it reads the layer; the worker gets it as a value.
+        described = self._begin_save(quiet, asks=not quiet)
         window_services.watch_save(self)
-        window_services.run_work(lambda: self._run_save(said), self._finish_save)
+        window_services.run_work(lambda: self._run_save(described), self._finish_save)
 
     def save_now(self) -> bool:
-        """Save in this thread; tell whether nothing is unsaved any more."""
+        """Save in this thread; return whether everything is saved."""
         layer = self._layer()
         self._finish_save(self._run_save(self._begin_save()))
         return layer is None or not self.has_unsaved(layer)
 
     def cancel(self) -> None:
-        """Stop a save; the next one goes on from there."""
+        """Stop a save; the next one continues from there."""
+        # A save that was asked for during this one is cancelled with it.
         self._again = False
         self._cancelled = True
 
@@ -285,25 +302,28 @@ class LayerSaver(SaverSignals):
         self.running = True
         self._cancelled = False
         self._quiet, self._asks = quiet, asks
-        self.fraction = self._told_at = 0.0
+        self.fraction = self._reported_at = 0.0
         self.note, self.detail = "Saving 0 %", ""
         self.progressed.emit(0.0)
         return None if self.description is None else self.description.take_snapshot()
 
-    def _run_save(self, said: DescriptionSnapshot | None) -> SaveResult | None:
+    # In a worker, from here to `_report_progress`.
+    def _run_save(self, described: DescriptionSnapshot | None) -> SaveResult | None:
         layer = self._layer()
         if layer is None:
             return None
+        # Held by `_stop_following` as well: the journal is not closed under a save.
         with self._working:
             if self._released:
                 return None  # the layer may show other labels by now
-            self._said = said
+            self._described = described
             try:
                 outcome = self._save_layer(layer)
             # Whatever it is, the user must hear that it was not saved.
             except Exception as error:  # noqa: BLE001
                 return SaveResult(error=error)
             assert self.writer is not None
+            # Colours follow with the rest, by the save that completes this one.
             if outcome.cancelled or self.writer.transaction.uncommitted:
                 return SaveResult(outcome)
             return self._write_description(layer, outcome)
@@ -319,6 +339,7 @@ class LayerSaver(SaverSignals):
             lambda: self._cancelled,
             partial(self._put_description, layer),
         )
+        # Only now new labels are put into the list: readers must not find half of them.
         if self._finish is not None and not (outcome.cancelled or outcome.refused):
             self._finish()
             self._finish = None
@@ -328,20 +349,20 @@ class LayerSaver(SaverSignals):
     @property
     def info_to_write(self) -> LabelInfo | None:
         """Colours and properties that this save is to write; None for none."""
-        if self.description is None or self._said is None:
+        if self.description is None or self._described is None:
             return None
-        return self._said.join_with(self.description.info)
+        return self._described.join_with(self.description.info)
 
     def _put_description(self, layer: SavedLayer) -> None:
-        """Let colours and properties go into an archive with the voxels.
+        """Put colours and properties into the transaction of the voxels.
 
-        What cannot be written is told by `_say`, and keeps no voxel from being saved.
+        An error is reported by `_write_description`; the voxels are saved anyway.
         """
         with suppress(*UNSAID):
             self._describe_labels(layer)
 
     def _write_description(self, layer: SavedLayer, outcome: SaveOutcome) -> SaveResult:
-        """Write colours and properties, where there are others than in the file."""
+        """Write colours and properties, if they differ from those in the file."""
         assert self.writer is not None
         try:
             info = self._describe_labels(layer)
@@ -352,7 +373,7 @@ class LayerSaver(SaverSignals):
         return SaveResult(outcome, info=info, before=before)
 
     def _describe_labels(self, layer: SavedLayer) -> LabelInfo | None:
-        """Put them where they belong; return them where there is such a place."""
+        """Put colours and properties into the transaction; None where there is none."""
         origin, info = layer.metadata.get(KEY), self.info_to_write
         # Without an origin the labels are new, and not registered yet.
         if info is None or not isinstance(origin, LayerOrigin):
@@ -361,6 +382,8 @@ class LayerSaver(SaverSignals):
         before = self.description.info
         if info != before:
             assert self.writer is not None
+            # What the layer changed is applied to what the file has now: another
+            # program may have changed other labels since it was opened.
             new = rebase_label_info(info, before, read_label_info(origin.node))
             write_label_info(origin.node, new, self.writer.transaction)
         return info
@@ -372,16 +395,18 @@ class LayerSaver(SaverSignals):
         return writer
 
     def _report_progress(self, level: int, done: int, total: int) -> None:
-        """Tell how far a save is: the levels take as long as they are large."""
+        """Compute and emit the progress; a level counts by its number of voxels."""
         self.fraction = done / max(total, 1)
+        # As floats: the numbers of voxels of large pyramids overflow in the product.
         if level != ARCHIVE and self.writer is not None:
             sizes = [float(np.prod(array.shape)) for array in self.writer.arrays]
-            before, own = sum(sizes[:level]), sizes[level]
-            self.fraction = (before + own * self.fraction) / max(sum(sizes), 1)
+            before, size = sum(sizes[:level]), sizes[level]
+            self.fraction = (before + size * self.fraction) / max(sum(sizes), 1)
         self.note = f"Saving {self.fraction:.0%}".replace("%", " %")
         now = time.monotonic()
-        if now - self._told_at >= 1 / OFTEN:
-            self._told_at = now
+        if now - self._reported_at >= 1 / OFTEN:
+            self._reported_at = now
+            # Listeners may be widgets, which only the main thread may touch.
             window_services.run_in_main(lambda: self.progressed.emit(self.fraction))
 
     def _finish_save(self, result: SaveResult | None) -> None:
@@ -392,6 +417,7 @@ class LayerSaver(SaverSignals):
             return
         self._take_note(layer, result)
         chosen = None
+        # None where no one can be asked, "" to save nothing, else the name to use.
         if isinstance(result.error, NameTakenError) and self._asks:
             chosen = window_services.name_taken(layer, result.error)
         again, self._again, self.running = self._again, False, False
@@ -410,7 +436,7 @@ class LayerSaver(SaverSignals):
             (self.saved if result.is_complete else self.failed).emit(result)
 
     def _take_note(self, layer: SavedLayer, result: SaveResult) -> None:
-        """Let the layer know what is in the file now."""
+        """Update description and display of the layer to what is in the file now."""
         if result.info is not None and self.description is not None:
             self.description.note_saved(result.info)
             origin = layer.metadata[KEY]
@@ -418,6 +444,7 @@ class LayerSaver(SaverSignals):
                 picture = replace(origin.picture, label=result.info)
                 layer.metadata[KEY] = replace(origin, picture=picture)
         if result.outcome is not None and result.outcome.refused:
+            # Blocks that another program changed were read again: show them.
             layer.refresh()
         elif result.outcome is not None and not result.outcome.cancelled:
             layer.show_saved()

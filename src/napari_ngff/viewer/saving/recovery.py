@@ -1,4 +1,4 @@
-"""Edits that were painted and not saved: offered, and put back where they belong."""
+"""Offers unsaved edits of earlier sessions, and restores them into their labels."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ FILE = re.compile(r"[^/\\]+\.(?:zarr|ozx|zip)\b", re.IGNORECASE)
 
 
 def journals_of(saver: LayerSaver) -> list[Path]:
-    """List journals of a layer's labels that nobody holds and that fit to it."""
-    found = find_journals(*saver.journal.place)
+    """List journals of a layer's labels that no process holds and whose shape fits."""
+    folders = find_journals(*saver.journal.place)
     shape = saver.journal.canvas.shape
     # Others are of labels on other axes, or of another level.
-    return [one for one in found if read_journal(one).shape == shape]
+    return [folder for folder in folders if read_journal(folder).shape == shape]
 
 
 def open_journal(saver: LayerSaver, folder: Path) -> Journal:
@@ -91,19 +91,19 @@ def open_journal(saver: LayerSaver, folder: Path) -> Journal:
     OSError
         Where it cannot be read.
     """
-    mine = saver.journal
-    return reported_journal(*mine.place, mine.canvas, folder, subject=mine.subject)
+    own = saver.journal
+    return reported_journal(*own.place, own.canvas, folder, subject=own.subject)
 
 
 def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
-    """Delete a journal, and blocks that its process left aside.
+    """Delete a journal, and unfinished files that its process left beside blocks.
 
     Parameters
     ----------
     folder
         Of the journal.
     saver
-        Of the same labels, where they are shown.
+        Saver of the same labels, if they are on screen.
 
     Raises
     ------
@@ -134,12 +134,12 @@ def describe_edits(
 
 
 def count_edits(kept: KeptEdits) -> str:
-    """Say "2 edits of 'mitosis'"."""
+    """Return a text such as "2 edits of 'mitosis'"."""
     return f"{kept.count} edit{'s' * (kept.count != 1)} of '{shorten_name(kept.name)}'"
 
 
 def file_of(address: str) -> str:
-    """Name a hierarchy, and the path in it: "plate.ome.zarr A/1/0"."""
+    """Return the name of a hierarchy, and the path in it: "plate.ome.zarr A/1/0"."""
     matches = list(FILE.finditer(address))
     if not matches:
         return os.path.basename(address.rstrip("/\\")) or address
@@ -148,11 +148,11 @@ def file_of(address: str) -> str:
 
 
 class EditRecovery:
-    """Offers the edits that journals hold of what a viewer shows.
+    """Offers kept edits of the images that a viewer shows.
 
-    One look for all that is opened together, in a worker, and one question. What the
-    user does not decide on is offered at the next opening, and when a browser comes to
-    its image again.
+    Images that are opened together are searched for together, in a worker, and lead to
+    one question. Edits that the user leaves undecided are offered again when their
+    image is opened, or shown in a browser.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class EditRecovery:
     # What is looked for.
 
     def notice_layer(self, layer: Layer) -> None:
-        """Look for edits of the image or the labels of a layer that was just added."""
+        """Search edits of the image or the labels of a layer that was just added."""
         origin = layer.metadata.get(KEY)
         if isinstance(origin, LayerOrigin):
             # What joins many images is browsed, and looked for as a whole.
@@ -188,7 +188,7 @@ class EditRecovery:
             saver.dirty_changed.connect(self._note_tool, unique=True)
 
     def _note_tool(self, is_dirty: bool) -> None:
-        """Remember the tool of edits, for who restores them."""
+        """Save the tool of the first stroke, to be selected when it is restored."""
         viewer = self._viewer()
         layer = None if viewer is None else viewer.layers.selection.active
         if (
@@ -200,7 +200,7 @@ class EditRecovery:
             window_services.run_work(partial(note_tool, self._tool), lambda _: None)
 
     def watch_browser(self, browser: Browser) -> None:
-        """Look for edits of all that a browser can show, and of what it shows later."""
+        """Search edits of all images of a browser, now and at each new position."""
         older = None if self._browser is None else self._browser()
         if older is not browser:
             self._browser = weakref.ref(browser)
@@ -208,20 +208,24 @@ class EditRecovery:
         self.find_edits([browser.node])
 
     def find_edits(self, nodes: Iterable[Node], places: Iterable[str] = ()) -> None:
-        """Look for edits of groups, soon, with all else that is looked for by then."""
+        """Search edits of groups, together with all others that are added by then."""
         viewer = self._viewer()
+        # Without a window no one could answer: the edits stay in their journals.
         if viewer is None or not window_services.can_ask(viewer):
             return
         self._nodes |= {str(node): node for node in nodes}
         self._places |= set(places)
         if not self._begun and not self._asking and (self._nodes or self._places):
             self._begun = True
+            # By way of a worker, so that all layers of one file have been added when
+            # the search starts.
             window_services.run_work(lambda: None, self._start_search)
 
     def _start_search(self, _: Any = None) -> None:
         self._begun = False
         nodes, places = tuple(self._nodes.values()), tuple(self._places)
         self._nodes, self._places = {}, set()
+        # Edits of the last question are left out once, in the search that follows it.
         answered, self._answered = self._answered, set()
         window_services.run_work(
             partial(find_kept_edits, nodes, places),
@@ -235,6 +239,8 @@ class EditRecovery:
         if viewer is None or self._asking:
             return
         for kept in [kept for kept in found if kept.folder in self._wanted]:
+            # The user chose to restore these earlier, when another image was on screen:
+            # no second question.
             if self._restore_edits(viewer, kept):
                 self._wanted.discard(kept.folder)
         found = [kept for kept in found if kept.folder not in self._wanted]
@@ -243,6 +249,8 @@ class EditRecovery:
             return
         self._asking = True
         try:
+            # A dialog with an event loop of its own: layers may be added while it is
+            # open.
             answer, chosen = window_services.offer_edits(viewer, found)
         finally:
             self._asking = False
@@ -260,37 +268,39 @@ class EditRecovery:
         layer = _labels_of(viewer, kept)
         try:
             discard_journal(kept.folder, None if layer is None else layer.saver)
+        # Another process holds or has restored them since they were found.
         except (BlockingIOError, FileNotFoundError):
             show_warning(TAKEN.format(kept.name))
 
     # Putting edits back.
 
     def restore_edits(self, chosen: Sequence[KeptEdits]) -> None:
-        """Put edits back onto their labels, which are shown, visible and selected.
+        """Restore edits into their labels, which are made visible and selected.
 
-        Where their image is one of those that are browsed, it is shown first; of
-        several such images, one.
+        If their image is one of a browser's, it is shown first; of several images the
+        first one, and the others when the user goes there.
         """
         viewer = self._viewer()
         if viewer is None:
             return
-        away = [kept for kept in chosen if not self._restore_edits(viewer, kept)]
+        elsewhere = [kept for kept in chosen if not self._restore_edits(viewer, kept)]
         browser = None if self._browser is None else self._browser()
-        places = [(kept, position_of(browser, kept.image)) for kept in away]
+        places = [(kept, position_of(browser, kept.image)) for kept in elsewhere]
         for kept in [kept for kept, position in places if position is None]:
             where = file_of(kept.image or kept.place)
             show_warning(
                 CLOSED.format(shorten_name(kept.name), count_edits(kept), where)
             )
-        reached = [(kept, at) for kept, at in places if at is not None]
+        reached = [(kept, field) for kept, field in places if field is not None]
         if browser is None or not reached:
             return
+        # One position can be shown at a time: that of the first edits.
         first, position = reached[0]
-        self._waiting = tuple(kept for kept, at in reached if at == position)
-        left = len({kept.image for kept, _ in reached}) - 1
-        self._wanted = {kept.folder for kept, at in reached if at != position}
-        if left:
-            more = f"{left} other image{'s' * (left != 1)}"
+        self._waiting = tuple(kept for kept, field in reached if field == position)
+        others = len({kept.image for kept, _ in reached}) - 1
+        self._wanted = {kept.folder for kept, field in reached if field != position}
+        if others:
+            more = f"{others} other image{'s' * (others != 1)}"
             show_info(
                 f"Restoring {shorten_name(first.name)}.\n"
                 f"It is in {file_of(first.image)}."
@@ -299,7 +309,7 @@ class EditRecovery:
         browser.show_field(position.well, position.field)
 
     def _restore_waiting(self, position: Position | None) -> None:
-        """Restore what waits for the image that is shown now, and offer the rest."""
+        """Restore edits that wait for the image on screen, and offer its other ones."""
         viewer = self._viewer()
         browser = None if self._browser is None else self._browser()
         waiting, self._waiting = self._waiting, ()
@@ -313,51 +323,60 @@ class EditRecovery:
                 self.notice_layer(layer)
 
     def _restore_edits(self, viewer: ViewerModel, kept: KeptEdits) -> bool:
-        """Put edits back if their labels or image are shown; False where they are not.
+        """Restore edits if their labels or image are on screen.
 
-        Where that fails, the user is shown why, and they are kept.
+        Returns whether they are. If restoring fails, the user is shown the reason, and
+        the edits are kept.
         """
         layer = _labels_of(viewer, kept)
         base = _image_of(viewer, kept) if layer is None else layer
         if base is None:
             return False
+        # Edits of a journal count from the state of the file: on top of others they
+        # would be different ones.
         if layer is not None and layer.canvas.log.end:
             show_warning(BUSY.format(shorten_name(kept.name), count_edits(kept)))
             return True
-        shown: Any = _made_for(base, kept) if layer is None else layer
-        if shown is None or shown.canvas.shape != kept.head.shape:
-            there = _size_text(tuple(base.level_shapes[0])[: base.ndim])
+        target: Any = _made_for(base, kept) if layer is None else layer
+        if target is None or target.canvas.shape != kept.head.shape:
+            image_size = _size_text(tuple(base.level_shapes[0])[: base.ndim])
             what, where = count_edits(kept), file_of(kept.image or kept.place)
             size = _size_text(kept.head.shape)
             name = shorten_name(kept.name)
-            show_warning(UNFIT.format(name, what, size, where, there, where))
+            show_warning(UNFIT.format(name, what, size, where, image_size, where))
             return True
         self._restoring.add(kept.folder)
-        order = _level_order(shown.canvas, base.level_shapes[base.data_level])
+        # The two levels that the window draws first; the others follow in a worker.
+        order = _level_order(target.canvas, base.level_shapes[base.data_level])
         window_services.run_work(
-            partial(_try_to_open, shown, kept, order[:2]),
-            lambda opened: self._take_over(viewer, shown, kept, opened, order[2:]),
+            partial(_try_to_open, target, kept, order[:2]),
+            lambda opened: self._take_over(viewer, target, kept, opened, order[2:]),
         )
         return True
 
     def _take_over(
         self,
         viewer: ViewerModel,
-        shown: Any,
+        target: Any,
         kept: KeptEdits,
         opened: Any,
         levels: Sequence[int],
     ) -> None:
-        """Give a layer the edits of a journal that was opened; show and select it.
+        """Give a layer the edits of an opened journal; show and select the layer.
 
-        Its edits are not rasterised yet on some levels.
+        Parameters
+        ----------
+        opened
+            As `_try_to_open` returns it.
+        levels
+            Levels on which the edits are not rasterised yet.
         """
         self._restoring.discard(kept.folder)
         try:
             if isinstance(opened, Exception):
                 raise opened
             journal, drawn = opened
-            shown.saver.take_over(journal, drawn)
+            target.saver.take_over(journal, drawn)
         except (BlockingIOError, FileNotFoundError):
             show_warning(TAKEN.format(kept.name))
             return
@@ -367,16 +386,17 @@ class EditRecovery:
                 f"Kept: {count_edits(kept)}. {error}"
             )
             return
-        if shown not in viewer.layers:
-            viewer.add_layer(shown)
+        if target not in viewer.layers:
+            viewer.add_layer(target)
         if journal.content.classes:
             with suppress(ValueError):  # of a newer version
-                classes_of_layer(shown).load_json(journal.content.classes)
-        shown.visible = True
-        viewer.layers.selection.active = shown
-        _show_plane(viewer, shown)
-        if shown.mode == Mode.PAN_ZOOM:
-            shown.take_tool(last_tool())
+                classes_of_layer(target).load_json(journal.content.classes)
+        target.visible = True
+        viewer.layers.selection.active = target
+        _show_plane(viewer, target)
+        # A tool that the user has selected meanwhile stays.
+        if target.mode == Mode.PAN_ZOOM:
+            target.take_tool(last_tool())
         show_info(
             f"Restored: {shorten_name(kept.name)}.\n"
             f"{count_edits(kept)}. Press Ctrl+S to save."
@@ -384,19 +404,21 @@ class EditRecovery:
         if drawn is not None:
             window_services.run_work(
                 partial(_rasterise_levels, drawn, levels),
-                lambda _: shown.canvas.take_rasterised(drawn),
+                lambda _: target.canvas.take_rasterised(drawn),
             )
 
 
 def _try_to_open(
     layer: Any, kept: KeptEdits, levels: Sequence[int]
 ) -> tuple[Journal, Canvas | None] | Exception:
-    """Open a journal, and rasterise its edits on some levels."""
+    """Open a journal, and rasterise its edits on some levels; in a worker."""
     try:
         journal = open_journal(layer.saver, kept.folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         return error
     edits = journal.content.edits
+    # Such edits look at the labels below, which a partial save has changed in the file
+    # already.
     if len(journal.before_images) and any(edit.depends_on_labels for edit in edits):
         return journal, None  # the pixels that they ask for are put back later
     try:
@@ -408,13 +430,13 @@ def _try_to_open(
 
 
 def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
-    """Go to the section and the time of the last edit."""
+    """Move the sliders to the section and the time of the last edit."""
     last = layer.canvas.log.last_edit
     fixed = dict(() if last is None else last.fixed)
-    place = layer.data_to_world([fixed.get(axis, 0) for axis in range(layer.ndim)])
+    world = layer.data_to_world([fixed.get(axis, 0) for axis in range(layer.ndim)])
     first = viewer.dims.ndim - layer.ndim
     axes = [axis for axis in fixed if first + axis not in viewer.dims.displayed]
-    viewer.dims.set_point([first + axis for axis in axes], [place[a] for a in axes])
+    viewer.dims.set_point([first + axis for axis in axes], [world[a] for a in axes])
 
 
 def _rasterise_levels(drawn: Canvas, levels: Sequence[int]) -> None:
@@ -425,12 +447,12 @@ def _rasterise_levels(drawn: Canvas, levels: Sequence[int]) -> None:
 def _level_order(canvas: Canvas, shape: Sequence[int]) -> list[int]:
     """List levels: that of a shape, the coarsest (of the thumbnail), and the rest."""
     numbers = [level.number for level in reversed(canvas.levels)]
-    shown = [n for n in numbers if canvas.levels[n].shape == tuple(shape)]
-    return list(dict.fromkeys([*shown, *numbers]))
+    on_screen = [n for n in numbers if canvas.levels[n].shape == tuple(shape)]
+    return list(dict.fromkeys([*on_screen, *numbers]))
 
 
 def _labels_of(viewer: ViewerModel, kept: KeptEdits) -> Any:
-    """Find the layer whose labels are those of a journal; None for none."""
+    """Return the layer with the labels of a journal; None where there is none."""
     for layer in viewer.layers:
         saver = getattr(layer, "saver", None)
         place = "" if saver is None else place_text(*saver.journal.place)
@@ -440,7 +462,7 @@ def _labels_of(viewer: ViewerModel, kept: KeptEdits) -> Any:
 
 
 def _image_of(viewer: ViewerModel, kept: KeptEdits) -> Any:
-    """Find a layer of the image that the labels of a journal belong to."""
+    """Return a layer of the image that the labels of a journal belong to."""
     for layer in viewer.layers:
         origin = layer.metadata.get(KEY)
         if layer._type_string != "image" or not isinstance(origin, LayerOrigin):
@@ -459,7 +481,9 @@ def _made_for(image: Image, kept: KeptEdits) -> OMEZarrLabels | None:
     wanted = [subject.level, *levels] if subject.level in levels else levels
     beside = os.path.dirname(kept.head.store)
     for level in dict.fromkeys(wanted):
-        found = []
+        fitting = []
+        # The usual place first, then the image, its sidecar, and the folder that the
+        # journal names.
         for sidecar in (None, False, True, beside):
             made = _new_labels(image, subject.name, level, subject.dtype, sidecar)
             if made is None:
@@ -469,9 +493,10 @@ def _made_for(image: Image, kept: KeptEdits) -> OMEZarrLabels | None:
             assert made.saver is not None
             if place_text(*made.saver.journal.place) == kept.place:
                 return made
-            found.append(made)
-        if found:
-            return found[0]
+            fitting.append(made)
+        # Of the right shape, though in another place: the sidecar may have moved.
+        if fitting:
+            return fitting[0]
     return None
 
 
@@ -488,7 +513,7 @@ def _new_labels(
 
 
 def position_of(browser: Browser | None, image: str) -> Position | None:
-    """Find where a browser shows an image; None where it does not."""
+    """Return the position of an image in a browser; None where it is not in it."""
     from napari_ngff.viewer.browsing.positions import Position
 
     top = "" if browser is None else address_text(browser.node)

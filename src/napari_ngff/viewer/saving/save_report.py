@@ -1,4 +1,4 @@
-"""Tells the user what a save did, and what of it failed."""
+"""Shows the user the result of a save, and the reasons where some of it failed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AGAIN = "Your edits are kept. Fix the problem and save again."
 GOES_ON = "The next save writes the rest."
 
 LISTED = 5
-"""Of many blocks or problems, so many are named."""
+"""Most blocks or problems that a message names."""
 
 
 UNPROTECTED = (
@@ -45,14 +45,14 @@ NOT_KEPT = (
 )
 
 REPEATED = 60
-"""Seconds in which one cause, which several layers meet at once, is shown once."""
+"""Seconds in which one cause is shown once; a full disk concerns several layers."""
 
 journal_reports: dict[tuple[object, ...], float] = {}
-"""When each cause was shown last."""
+"""Type and number of an error -> time at which it was shown last."""
 
 
 def report_journal_error(error: Exception) -> None:
-    """Show at once that edits do not come to the journal; called from any thread."""
+    """Show that edits cannot be written into the journal; called from any thread."""
     cause, now = (type(error), getattr(error, "errno", None)), time.monotonic()
     if now - journal_reports.get(cause, -REPEATED) >= REPEATED:
         journal_reports[cause] = now
@@ -74,21 +74,21 @@ def _reason_text(error: Exception | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SaveResult:
-    """What a save did, and what of it went wrong.
+    """The result of one save.
 
     Attributes
     ----------
     outcome
         Of the voxels; None where nothing could be saved.
     error
-        Why not.
+        Reason why nothing could be saved.
     info
         Colours and properties that are in the file now; None where they were not
         written.
     before
-        What the file said of them before.
+        Colours and properties that the file had before.
     unsaid
-        Why not.
+        Reason why colours and properties were not written.
     """
 
     outcome: SaveOutcome | None = None
@@ -99,7 +99,7 @@ class SaveResult:
 
     @property
     def written_text(self) -> str:
-        """Name what the file says of the labels now and did not before."""
+        """Text for what else was written: colours, properties, or both; "" for none."""
         info, before = self.info, self.before
         if info is None or before is None:
             return ""
@@ -139,20 +139,21 @@ class SaveNote:
 
 
 class SaveReporter:
-    """Shows what went wrong in the saves of one layer.
+    """Shows failures of the saves of one layer.
 
-    What went well stands in the controls and the status bar. Of saves that nobody asked
-    for the same failure is shown only once until one goes well.
+    Successes are shown in the controls and the status bar only. Of saves that the user
+    did not ask for, the same failure is shown once until a save succeeds.
     """
 
     def __init__(self) -> None:
         self._shown: set[str] = set()
+        # Kept, so that a save without changes still shows when the last real one was.
         self._saved = SaveNote("No changes", "Nothing to save.")
 
     def report_save(
         self, name: str, result: SaveResult, *, quiet: bool = False
     ) -> SaveNote:
-        """Show what went wrong; return what the save did.
+        """Show failures, and return the note for the controls.
 
         Parameters
         ----------
@@ -161,7 +162,7 @@ class SaveReporter:
         result
             Of the save.
         quiet
-            Whether nobody asked for the save.
+            True for a save that the user did not ask for.
         """
         now = time.strftime("%H:%M")
         outcome = result.outcome
@@ -185,8 +186,8 @@ class SaveReporter:
         for text in troubles:
             self._show_text(text, quiet)
         if outcome.refused:
-            left = _count_chunks(len(outcome.refused))
-            return SaveNote(f"Saved {now} except {left}", troubles[0])
+            refused = _count_chunks(len(outcome.refused))
+            return SaveNote(f"Saved {now} except {refused}", troubles[0])
         if not troubles:
             self._shown.clear()
         return self._make_note(result, outcome, now)
@@ -204,6 +205,7 @@ class SaveReporter:
         return self._saved
 
     def _show_text(self, text: str, quiet: bool, failed: bool = False) -> None:
+        # By the text, so that another reason for the same layer is shown.
         if quiet and text in self._shown:
             return
         self._shown.add(text)

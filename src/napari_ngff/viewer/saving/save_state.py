@@ -1,4 +1,4 @@
-"""What a layer's controls say of saving, and what can be done about it."""
+"""Computes what the controls of a layer show about saving."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = ["SaveState", "SaveWatch"]
 
 @dataclass(frozen=True, slots=True)
 class SaveState:
-    """What to show.
+    """Text and buttons of the controls of saving.
 
     Attributes
     ----------
     text
         A few words: "No changes", "Unsaved changes", "Saving 40 %", "Saved 14:03".
     detail
-        For the tool tip: how many chunks that is, or why not; or "".
+        For the tool tip: the number of chunks, or a reason; or "".
     saves
         Whether there is anything to save.
     cancels
-        Whether a save is going on.
+        Whether a save runs, and can be cancelled.
     """
 
     text: str
@@ -44,7 +44,7 @@ class SaveState:
 
 
 class SaveWatch:
-    """Looks at one layer; cheap, so that it can be asked several times a second.
+    """Reads the state of one layer; cheap enough to be asked several times a second.
 
     Blocks are counted in a worker, and not while a stroke is drawn.
 
@@ -60,7 +60,7 @@ class SaveWatch:
         self, layer: OMEZarrLabels, counted: Callable[[], None] = lambda: None
     ) -> None:
         self._layer = weakref.ref(layer)
-        self._tell = counted
+        self._on_counted = counted
         self._counted: object = None
         self._counting = False
         self._count = 0
@@ -68,7 +68,7 @@ class SaveWatch:
         self._blocks: ChangedBlocks | None = None
 
     def read_state(self) -> SaveState:
-        """Tell how things are now."""
+        """Return the present state."""
         layer = self._layer()
         if layer is None:
             return SaveState("")
@@ -95,10 +95,11 @@ class SaveWatch:
             return f"Over {MOST} chunks to save."
         if self._count:
             return f"{self._count} chunk{'s' * (self._count > 1)} to save."
-        said = saver.description is not None and saver.description.is_changed
-        return "Colours or properties to save." if said else ""
+        described = saver.description is not None and saver.description.is_changed
+        return "Colours or properties to save." if described else ""
 
     def _count_again(self, layer: OMEZarrLabels, saver: LayerSaver) -> None:
+        # The note changes with each save, after which there are other blocks to count.
         state = layer.canvas.version, saver.note, saver.writer
         if self._counting or layer.is_painting or state == self._counted:
             return
@@ -111,6 +112,8 @@ class SaveWatch:
         if writer is not None:
             edits = writer.unsaved_edits
         self._counting = True
+        # Taken here: in the worker `self._blocks` may be those of another writer by
+        # then.
         blocks = self._blocks
 
         def count() -> int:
@@ -128,7 +131,7 @@ class SaveWatch:
             window_services.show_messages((count,), "Changed chunks cannot be counted.")
         else:
             self._count = count
-            self._tell()
+            self._on_counted()
 
 
 def _changed_blocks(layer: OMEZarrLabels, writer: LabelWriter | None) -> ChangedBlocks:

@@ -1,4 +1,4 @@
-"""Label images in sidecars: shown with their image, and made of labels to be edited."""
+"""Shows label images of sidecars with their image, and copies labels into sidecars."""
 
 from __future__ import annotations
 
@@ -53,32 +53,33 @@ __all__ = [
 def with_sidecars(
     image: Node, labels: Iterable[LayerPlan], reading: ReadingNotes
 ) -> list[LayerPlan]:
-    """Add the labels that sidecars hold of an image to its own.
+    """Return the labels of an image with those of its sidecars.
 
-    Those of the same name take the places of the image's: they are copies of them that
-    were edited.
+    A label image of a sidecar replaces one of the image with the same name, since it
+    is an edited copy.
     """
-    found = open_sidecars(image)
-    reading.note_problems(found.problems)
-    own = {}
-    for name, node in found.labels.items():
-        pyramid, meant = reading.open_pyramid(node), node.metadata.image
-        if pyramid is not None and meant is not None:
-            own[name] = LayerPlan(name, node, pyramid, None, meant.label)
-    shown = []
+    sidecars = open_sidecars(image)
+    reading.note_problems(sidecars.problems)
+    in_sidecars = {}
+    for name, node in sidecars.labels.items():
+        pyramid, label_image = reading.open_pyramid(node), node.metadata.image
+        if pyramid is not None and label_image is not None:
+            in_sidecars[name] = LayerPlan(name, node, pyramid, None, label_image.label)
+    # In the order of the image's labels; those of sidecars alone follow.
+    plans = []
     for label in labels:
-        mine = own.pop(label.name, None)
-        if mine is not None:
-            where = mine.node.location.source.name
+        edited = in_sidecars.pop(label.name, None)
+        if edited is not None:
+            where = edited.node.location.source.name
             reading.messages.append(
                 f"'{label.name}' is shown as edited in {where}, not as in the image."
             )
-        shown.append(mine or label)
-    return [*shown, *own.values()]
+        plans.append(edited or label)
+    return [*plans, *in_sidecars.values()]
 
 
 def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
-    """List where new labels of an image layer can go, the usual place first.
+    """List the places for new labels of an image layer, the usual one first.
 
     Returns
     -------
@@ -95,6 +96,7 @@ def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
         place = sidecar_location(picture.node).source.name
     except (OMEZarrError, OSError):
         return []
+    # Known folders by a phrase, since their paths are long; others as they are.
     folder, name = os.path.split(place)
     near = os.path.dirname(os.path.realpath(picture.node.location.source.name))
     known = {near: "next to the image", str(sidecar_folder()): "in your data folder"}
@@ -108,26 +110,25 @@ def home_choices(layer: Layer) -> list[tuple[str, bool | str]]:
 class SidecarCopy:
     """Copies the label image of a read-only layer into a sidecar, in a worker.
 
-    Then the layer gives way to one that can be painted.
+    A layer that can be painted then replaces the read-only one.
 
     Parameters
     ----------
     viewer
-        That has the layer.
+        Viewer of the layer.
     layer
         Labels of an OME-Zarr.
     folder
-        Where the sidecar is to be; next to the image by default, or in the user data
-        folder.
+        Folder of the sidecar; by default that of the image, or the user data folder.
     limit
         Bytes of voxels that are copied at most; None for any number.
 
     Attributes
     ----------
     made
-        The new layer, when it is there.
+        The new layer, once it was added.
     error
-        Why there is none.
+        The reason if copying failed.
 
     Raises
     ------
@@ -159,13 +160,13 @@ class SidecarCopy:
         self.error: Exception | None = None
 
     def start(self) -> None:
-        """Begin to copy; tell the user when it is done, or why not."""
+        """Start copying; the user is shown that it is done, or why it failed."""
         layer = self._layer()
         self._reason = getattr(layer, "read_only", "")
         window_services.run_work(self._copy_labels, self._show_copy)
 
     def cancel(self) -> None:
-        """Stop copying; nothing is left of it. Removing the layer does so, too."""
+        """Stop copying, and remove what was copied; removing the layer does it, too."""
         self._cancelled = True
 
     def _goes_on(self, done: int, total: int) -> bool:
@@ -174,6 +175,7 @@ class SidecarCopy:
         if layer is None or viewer is None or layer not in viewer.layers:
             return False
         layer.read_only = f"being copied, {done} of {total} chunks."
+        # In the worker: copying stops where the layer was removed, too.
         return not self._cancelled
 
     def _copy_labels(self) -> LayerPlan | Exception | None:
@@ -215,6 +217,7 @@ class SidecarCopy:
         look = {name: getattr(layer, name) for name in LOOK}
         made: Any = as_layer((data, {**keywords, **look}, kind))
         made.selected_label, made.contour = layer.selected_label, layer.contour
+        # In the place of the old layer: the order of layers is what is drawn over what.
         index = viewer.layers.index(layer)
         viewer.layers.remove(layer)
         viewer.layers.insert(index, made)
@@ -238,7 +241,7 @@ def edit_copy(
     Parameters
     ----------
     viewer
-        That has the layer.
+        Viewer of the layer.
     layer
         The labels; the active layer by default.
     folder, limit
@@ -246,9 +249,9 @@ def edit_copy(
 
     Returns
     -------
-    LabelCopy or None
-        Its ``made`` is the new layer when it is there. None where the layer is none to
-        be copied; the user is told why.
+    SidecarCopy or None
+        Its ``made`` is the new layer, once it was added. None where the layer cannot
+        be copied; the user is shown the reason.
     """
     from napari.utils.notifications import show_info
 
@@ -266,7 +269,7 @@ def edit_copy(
 
 
 def place_text(layer: OMEZarrLabels) -> str:
-    """Name the file and the path in it; "" where there is none."""
+    """Return the file of a layer and the path in it; "" where there is none."""
     origin, target = layer.metadata.get(KEY), layer.metadata.get(TARGET)
     if isinstance(origin, LayerOrigin):
         return str(origin.node)

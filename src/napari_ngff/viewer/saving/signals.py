@@ -1,4 +1,4 @@
-"""What a saver emits."""
+"""Signals that a saver emits."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ class SaverSignals:
     """Signals of one layer's saver, all emitted in the main thread."""
 
     dirty_changed = Signal(bool)
-    """Emitted with whether anything is unsaved, when that changes."""
+    """Emitted when the layer gets its first unsaved change, or loses its last one; with
+    whether anything is unsaved."""
 
     progressed = Signal(float)
-    """Emitted with the part that is done, 0 to 1, while a save goes on; 0 as it begins;
+    """Emitted while a save runs, with the part that is done, 0 to 1; first with 0, and
     at most `OFTEN` times a second."""
 
     saved = Signal(object)
-    """Emitted with the `SaveResult` of a save after which all that was painted before
-    it began is in the file, also where there was nothing to save.
+    """Emitted with the `SaveResult` when all that was painted before the save is in the
+    file, also where there was nothing to save.
 
-    Nothing is being saved by then, unless Ctrl+S was pressed meanwhile: then the next
-    save has begun. What was painted meanwhile is unsaved; `dirty_changed` came before.
+    The save has ended by then; if Ctrl+S was pressed meanwhile, the next one has begun.
+    Strokes that were painted meanwhile are unsaved; `dirty_changed` is emitted before.
     """
 
     failed = Signal(object)
-    """Emitted with the `SaveResult` of a save after which something of that is not in
-    the file; with None where the layer went meanwhile.
+    """Emitted with the `SaveResult` when some of it is not in the file; with None where
+    the layer was removed meanwhile.
 
-    An error, blocks that were refused, a save that was cancelled, colours that were not
-    written, a name that is taken: the user was shown why. Each call of `save` that
-    begins a save is answered once, by `saved` or by this; where the user gives another
-    name for one that is taken, after the save under that name.
+    That is after an error, refused blocks, a cancelled save, colours that were not
+    written, or a name that is taken; the user was shown the reason. Each save ends with
+    one of `saved` and `failed`. Where the user gives another name for one that is
+    taken, that is emitted after the save under the other name.
     """
