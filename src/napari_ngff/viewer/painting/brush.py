@@ -1,4 +1,4 @@
-"""What the mouse does on painted labels, where it differs from napari.
+"""Handles the mouse on painted labels, where it differs from napari.
 
 Three differences: a stroke goes on to where the button is released (napari drops the
 last move, which its canvas delivers too late); Ctrl or Alt erases while it is held; in
@@ -33,34 +33,37 @@ def draw_along(layer: Any, event: Any) -> Iterator[None]:
     """Paint, erase or fill along a drag, as one step of undo."""
     overlay = layer._overlays["brush_stroke"]
     if layer.is_exchanging:
-        # Still seen is the field before, whose labels were saved and are leaving.
+        # On screen is still the field before, whose labels were saved already.
         show_info("Stroke not painted.\nThe next field was coming in: paint once more.")
         return
+    # The brush is being resized (Alt), or napari's ring of the right button draws this
+    # drag.
     frozen = layer.cursor == "circle_frozen"
     if frozen or overlay.active or (overlay.enabled and event.button == 2):
         return
     with layer.block_history():
-        last = at = mouse_voxel(layer, event)
-        layer._draw(_label_to_paint(layer, event), at, at)
+        last = voxel = mouse_voxel(layer, event)
+        layer._draw(_label_to_paint(layer, event), voxel, voxel)
+        # A generator of napari: it continues with each event of the drag.
         yield
         while event.type in ("mouse_move", "mouse_release"):
-            at = mouse_voxel(layer, event)
-            if at is not None and not _is_filled(layer, last, at):
-                layer._draw(_label_to_paint(layer, event), last, at)
-            last = at
+            voxel = mouse_voxel(layer, event)
+            if voxel is not None and not _is_filled(layer, last, voxel):
+                layer._draw(_label_to_paint(layer, event), last, voxel)
+            last = voxel
             if event.type == "mouse_release":
                 return
             yield
 
 
-def _is_filled(layer: Any, last: Any, at: Any) -> bool:
-    """Tell whether a click that fills would fill again where it just has."""
-    same = last is not None and np.array_equal(np.round(last), np.round(at))
+def _is_filled(layer: Any, last: Any, voxel: Any) -> bool:
+    """Return whether the bucket has just filled at this voxel."""
+    same = last is not None and np.array_equal(np.round(last), np.round(voxel))
     return bool(same and layer._mode == Mode.FILL)
 
 
 def tell_hidden(layer: Any, event: Any) -> None:
-    """Say, once, why the view moves instead: labels that are hidden take no paint."""
+    """Show a message, once, if the user tries to paint on hidden labels."""
     if layer.visible:
         layer.told_hidden = False
     elif event.button == 1 and Mode(layer._visible_mode or "pan_zoom") in PAINTING:
@@ -71,6 +74,7 @@ def tell_hidden(layer: Any, event: Any) -> None:
 
 def _label_to_paint(layer: Any, event: Any) -> int:
     # Many window managers of Linux move the window by Alt and a drag.
+    # Asked at each event, so that pressing or releasing the key counts during a drag.
     held = {"Alt", "Control"}.intersection(event.modifiers)
     erases = layer._mode == Mode.PAINT and held
     if layer._mode == Mode.ERASE or erases:
@@ -79,7 +83,7 @@ def _label_to_paint(layer: Any, event: Any) -> int:
 
 
 def mouse_voxel(layer: Any, event: Any) -> Any:
-    """Where the mouse is, in voxels of level 0; None where it hits nothing."""
+    """Return the mouse position in voxels of level 0; None where it hits nothing."""
     if layer._slice_input.ndisplay == 2:
         return layer.world_to_data(event.position)
     start, stop = layer.get_ray_intersections(
@@ -97,35 +101,38 @@ def mouse_voxel(layer: Any, event: Any) -> Any:
     fine = np.divide(tile.level.canvas.shape, tile.level.shape)
     count = int(2 * np.linalg.norm((stop - start) / fine)) + 2
     points = np.linspace(start, stop, count)
-    values = _is_shown(layer, tile, points)
-    found = np.flatnonzero(values != layer.colormap.background_value)
-    return np.round(points[found[0]]) if len(found) else None
+    values = _read_screen(layer, tile, points)
+    hits = np.flatnonzero(values != layer.colormap.background_value)
+    return np.round(points[hits[0]]) if len(hits) else None
 
 
 def shown_value(layer: Any, point: Any) -> int:
-    """Value of the voxel on the screen that holds one of level 0."""
+    """Return the value on screen at a voxel of level 0."""
     tile = layer._slicing_state.screen_part()
     background = int(layer.colormap.background_value)
     if tile is None:
         return background
-    return int(_is_shown(layer, tile, np.array([point]))[0])
+    return int(_read_screen(layer, tile, np.array([point]))[0])
 
 
-def _is_shown(layer: Any, tile: Any, points: Any) -> Any:
+def _read_screen(layer: Any, tile: Any, points: Any) -> Any:
+    """Return the values on screen at points of level 0, shape (points, axes)."""
     picture = layer._slice.image.raw
     grid = tile.level.grid
     index = []
     inside = np.ones(len(points), bool)
     for axis, size in zip(tile.displayed, picture.shape, strict=True):
-        at = np.clip(np.round(points[:, axis]), 0, grid.full[axis] - 1).astype(np.int64)
-        at = grid.holder_index(axis, at) - tile.box[axis][0]
-        inside &= (at >= 0) & (at < size)
-        index.append(np.clip(at, 0, size - 1))
+        voxels = np.round(points[:, axis])
+        voxels = np.clip(voxels, 0, grid.full[axis] - 1).astype(np.int64)
+        # From level 0 to the level on screen, and there to its part on screen.
+        pixels = grid.holder_index(axis, voxels) - tile.box[axis][0]
+        inside &= (pixels >= 0) & (pixels < size)
+        index.append(np.clip(pixels, 0, size - 1))
     return np.where(inside, picture[tuple(index)], layer.colormap.background_value)
 
 
 def pick_label(layer: Any, event: Any) -> None:
-    """Select the label that is seen under the mouse."""
+    """Select the label under the mouse, as it is on screen."""
     value = layer.get_value(
         event.position,
         view_direction=event.view_direction,
@@ -141,5 +148,6 @@ def resize_brush(layer: Any, event: Any) -> None:
     """Resize the brush by the mouse as napari does, but not with Alt alone."""
     if tuple(event.modifiers) != ("Alt",):
         Labels.brush_size_on_mouse_move(layer, event)
+    # napari has frozen the cursor, since it also resizes with Alt and a second key.
     elif layer.cursor == "circle_frozen":
         layer.cursor = "circle"

@@ -1,4 +1,4 @@
-"""A canvas as the data of a napari layer."""
+"""Makes a canvas the data of a napari layer."""
 
 from __future__ import annotations
 
@@ -32,12 +32,16 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
         super().__init__([level.as_dask() for level in canvas.levels])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CanvasData:
+        # napari copies layers deeply when it duplicates them: strokes on one must not
+        # change the other.
         return CanvasData(self.canvas.copy())
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, int | np.integer):
             return self.canvas.levels[index].as_dask()
         if isinstance(index, slice):
+            # Slices select levels, as in napari's class; only a tuple of indices goes
+            # to the voxels.
             return [level.as_dask() for level in self.canvas.levels[index]]
         return self.canvas.levels[0].as_dask()[index]
 
@@ -49,7 +53,7 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
         """Type of a label, which grows with what is painted."""
         return self.canvas.dtype
 
-    # napari's compares the list of levels, which is no number, whatever the voxels are.
+    # napari's own compares the list of levels, so `data == 3` would not look at voxels.
 
     def __eq__(self, other: object) -> Any:
         if isinstance(other, Number | np.ndarray | np.generic | Array):
@@ -74,7 +78,7 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
         return self[0].__array__(dtype)
 
     def astype(self, dtype: Any, **_: Any) -> CanvasData:
-        """Give the same labels and edits in another type of integers.
+        """Return the same labels and edits in another type of integers.
 
         Raises
         ------
@@ -104,5 +108,5 @@ class CanvasData(MultiScaleData):  # type: ignore[misc]
         return _to_number(self[0].max(**options))
 
 
-def _to_number(found: Any) -> Any:
-    return found if found.ndim else int(found.compute())
+def _to_number(array: Any) -> Any:
+    return array if array.ndim else int(array.compute())

@@ -67,17 +67,18 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     Attributes
     ----------
     spared
-        Labels that are locked: no tool replaces them.
+        Locked labels: no tool replaces them.
     classes
-        Named labels, as they shall be saved; None where they stay as in the file. See
+        Named labels, as they will be saved; None where they stay as in the file. See
         `napari_ngff.viewer.painting.layer_classes`.
     is_exchanging
-        Whether a field is just being replaced by another: no stroke begins then.
+        Whether the layer is just getting the labels of another field: no stroke
+        begins meanwhile.
     """
 
     stroke_ended = Signal()
     """Emitted when a stroke, or another group of edits, has become a step of undo, or
-    was given up; napari is still in its handler of the mouse."""
+    was aborted; inside of napari's handler of the mouse."""
 
     _staged_history: list[Edit]
     _is_drawing = False
@@ -92,10 +93,12 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.spared: tuple[int, ...] = ()
         self.classes: tuple[LabelClass, ...] | None = None
         self.is_exchanging = False
+        # Always several levels for napari, also where there is one: the data are a
+        # `MultiScaleData`.
         keywords.pop("multiscale", None)
         super().__init__(CanvasData(canvas), multiscale=True, **keywords)
 
-    # What the layer is.
+    # Names and hooks by which napari knows the layer.
 
     @property
     def _type_string(self) -> str:
@@ -139,10 +142,10 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.refresh()
 
     def exchange_canvas(self, canvas: Canvas, read_only: str = "") -> None:
-        """Show and edit other labels from now on, with as many axes.
+        """Replace the labels by others, with as many axes.
 
-        What saved those before must have let go of them; `saver` is None then, until
-        another is attached. Tools and looks stay.
+        The saver of the old labels must have released them; `saver` is None until
+        another is attached. Tools and look stay.
 
         Parameters
         ----------
@@ -172,7 +175,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     @property
     def is_painting(self) -> bool:
-        """Whether a stroke is being drawn, which is no step of undo yet."""
+        """Whether a stroke is being drawn that is not a step of undo yet."""
         return bool(self._block_history)
 
     @property
@@ -187,7 +190,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             self.stroke_ended.emit()
 
     def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
-        """Tell as napari does, and of unsaved changes, or why none can be made."""
+        """Return napari's status with "unsaved changes", or the reason of read-only."""
         status: dict[str, str] = super().get_status(*arguments, **keywords)
         note = f"read-only: {self.read_only}" if self.read_only else ""
         if self.saver is not None:
@@ -215,11 +218,12 @@ class CanvasLabels(Labels):  # type: ignore[misc]
                     f"Level {level} is {max(sides)} voxels long, a texture holds"
                     f" {LARGEST_TEXTURE}. Choose a coarser level."
                 )
+                # So that controls go back to the level that is still shown.
                 self.events.locked_data_level()
                 return
         Labels.locked_data_level.fset(self, level)
 
-    # Which labels there are.
+    # Values of labels.
 
     def next_label(self) -> int:
         """Return a label that is not used yet, without reading the finer levels."""
@@ -227,6 +231,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     def _validate_label_in_range(self, label: int) -> None:
         dtype = self.canvas.dtype
+        # napari would refuse the label; here the type is widened, and the file with it.
         while label > np.iinfo(dtype).max and dtype.itemsize in WIDER:
             dtype = np.dtype(f"{dtype.kind}{WIDER[dtype.itemsize]}")
         if dtype != self.canvas.dtype and label <= np.iinfo(dtype).max:
@@ -245,14 +250,18 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     def _add_edit(self, edit: Edit) -> None:
         """Add an edit, to be shown by ``_partial_labels_refresh``.
 
-        One that begins a step is left out if it is known to change nothing: undo then
-        takes back something that is seen, and as in napari, what was undone stays.
+        An edit that would begin a step and is known to change nothing is left out, as
+        in napari: undo then always takes back something visible, and edits that were
+        undone can still be redone.
         """
         if not self._staged_history:
             if self._changes_nothing(edit):
                 return
+            # The first edit of a stroke: a step of undo begins on the canvas as well.
             self.canvas.begin_step()
         if not self._pending:
+            # Edits before this one are on screen already; later ones are laid over
+            # them.
             self._painted_to = self.canvas.log.end
             self._painted_last = self.canvas.log.last_edit
         self.canvas.add_edit(edit)
@@ -260,9 +269,9 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self._save_history(edit)
 
     def _changes_nothing(self, edit: Edit) -> bool:
-        """Whether no voxel of level 0 changes; False where it would have to be read.
+        """Return whether no voxel of level 0 changes; False where that is not known.
 
-        It is known of what is on the screen, if that is level 0, and all of the edit.
+        It is known if level 0 is on screen and contains all of the edit.
         """
         level = self.canvas.levels[0]
         region = edit.region_in(level.grid, whole_box(level.shape))
@@ -274,8 +283,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         if intersect_boxes(region, tile.box) != region:
             return False
         cover, label = edit.cover_and_values(level.grid, region)
-        there = tile.as_block(self._slice.image.raw)[slice_inside(region, tile.box)]
-        return not (edit.replaced_mask(there) & cover & (there != label)).any()
+        pixels = tile.as_block(self._slice.image.raw)[slice_inside(region, tile.box)]
+        return not (edit.replaced_mask(pixels) & cover & (pixels != label)).any()
 
     def apply_edits(self, edits: Iterable[Edit]) -> None:
         """Add edits as one step of undo, and show them.
@@ -303,30 +312,33 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         for label in {edit.label for edit in edits}:
             self._validate_label_in_range(label)
         self.canvas.add_edits(edits, drawn)
+        # As after any new edit: what was undone cannot be redone on top of it.
         self._redo_history.clear()
         self._undo_history.extend([edit] for edit in edits)
         self.events.paint(value=list(edits))
         self.check_dirty()
         tile = self._slicing_state.screen_part()
         if tile is not None:
-            self._show_anew(tile)
+            self._read_again(tile)
 
     def show_saved(self) -> None:
         """Show coarser levels as the file has them, after a save; see `Canvas`."""
         tile, coarsest = self._slicing_state.screen_part(), self.canvas.levels[-1]
         if tile is not None and tile.level.number:
-            self._show_anew(tile)
+            self._read_again(tile)
         elif tile is not None and coarsest.number and coarsest.size <= THUMBNAIL_VOXELS:
             whole = whole_box(coarsest.shape)
             read = partial(self.canvas.read, coarsest.number, whole)
             window_services.run_work(read, lambda _: self._refresh_thumbnail())
 
-    def _show_anew(self, tile: ScreenPart) -> None:
-        # Thousands of edits, or a server, take seconds for which no window shall stand.
+    def _read_again(self, tile: ScreenPart) -> None:
+        # In a worker: thousands of edits, or a server, take seconds. Its pixels are in
+        # memory then, and napari's own slicing finds them there.
         read = partial(self.canvas.read, tile.level.number, tile.box)
         window_services.run_work(read, lambda _: self.refresh(extent=False))
 
     def _append_to_undo_history(self, item: list[Edit]) -> None:
+        # The canvas joins the edits of one stroke, so they are fewer than were staged.
         joined = self.canvas.close_step() or item
         self._painted_to = min(self._painted_to, self.canvas.log.end - len(joined))
         super()._append_to_undo_history(joined)
@@ -334,13 +346,14 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self.check_dirty()
 
     def check_dirty(self) -> None:
-        """Let the saver tell whether anything is unsaved now."""
+        """Let the saver emit `dirty_changed` if that has changed."""
         if self.saver is not None:
             self.saver.check_dirty()
 
     def _load_history(self, before: Any, after: Any, undoing: bool = True) -> None:
         if not before or self._staged_history:
             return
+        # napari's history only counts: the canvas has the edits.
         before.pop()
         edits = self.canvas.undo() if undoing else self.canvas.redo()
         after.append(edits)
@@ -354,7 +367,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
         self._block_history = False
         self._show_again(edits)
 
-    # What is on the screen.
+    # Pixels on the screen.
 
     def _partial_labels_refresh(self) -> None:
         edits, self._pending = self._pending, []
@@ -380,12 +393,12 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             self._patch_regions(tile, tile.cut_to_edits(edits), self._read_box)
 
     def catch_up(self, *, again: bool) -> None:
-        """Add what was done since the slice that just arrived was asked for.
+        """Apply edits to a slice that arrived after they were painted.
 
         Parameters
         ----------
         again
-            Whether something was taken back since.
+            Whether edits were undone meanwhile: then the part is read again.
         """
         tile = self._slicing_state.screen_part(arrived=True)
         if tile is not None:
@@ -396,8 +409,15 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     def _patch_regions(
         self, tile: ScreenPart, regions: Sequence[Box], update: Any
     ) -> None:
-        """Change regions of the picture, color what differs, and send it."""
+        """Update regions of the picture, and send changed pixels to the canvas.
+
+        Parameters
+        ----------
+        update
+            Called with level, region and a view of its pixels, which it changes.
+        """
         raw = self._slice.image.raw
+        # A picture that napari shares with a cache must not be changed in place.
         if not raw.flags.writeable:
             self.refresh(extent=False)
             return
@@ -407,6 +427,8 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             before = raw[part].copy()
             update(tile.level.number, region, tile.as_block(raw[part]))
             differs = before != raw[part]
+            # All regions are read before the first is coloured: a contour may reach
+            # into the next.
             if differs.any():
                 changed.append((self._with_contour(part), differs))
         for part, differs in changed:
@@ -419,7 +441,13 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             self.events.labels_update(data=colors, offset=[a for a, _ in whole])
 
     def _color_part(self, part: Any, differs: Any) -> None:
-        """Color a part of the picture, of which few voxels may have changed."""
+        """Compute the colours of a part of the picture.
+
+        Parameters
+        ----------
+        differs
+            Which of its voxels have changed.
+        """
         raw, view = self._slice.image.raw, self._slice.image.view
         if self.contour == 0 and np.count_nonzero(differs) < differs.size // 2:
             view[part][differs] = self._raw_to_displayed(raw[part][differs])
@@ -427,10 +455,12 @@ class CanvasLabels(Labels):  # type: ignore[misc]
             view[part] = self._raw_to_displayed(raw, data_slice=part)
 
     def _with_contour(self, part: Any) -> Any:
-        """Grow a part of the picture by what its contours concern."""
+        """Extend a part of the picture by the width of contours."""
         raw = self._slice.image.raw
         if self.contour == 0 or raw.ndim != 2:
             return part
+        # A voxel of a contour depends on its neighbours, one beyond the width of the
+        # contour.
         border = int(self.contour) + 1
         return tuple(
             slice(max(0, s.start - border), min(n, s.stop + border))

@@ -1,4 +1,4 @@
-"""Shapes that were drawn over an image, rasterised into labels of any size."""
+"""Paints the shapes of a shapes layer into labels of any size."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def shapes_to_labels(
     Parameters
     ----------
     viewer
-        Says in which plane shapes of fewer axes lie.
+        Its sliders give the plane of shapes with fewer axes.
     shapes
         On the labels' axes, or on the last of them.
     into
         Editable labels. Locked labels stay, and those that tools may not draw over.
     label
-        For all of them; by default each gets a new one.
+        Label for all shapes; by default each gets a new one.
 
     Returns
     -------
     int
-        How many shapes were painted.
+        Number of painted shapes.
 
     Raises
     ------
@@ -59,6 +59,8 @@ def shapes_to_labels(
     for number, index in enumerate(chosen):
         value = first + number if label is None else first
         edits.append(_make_edit(viewer, shapes, index, into, value))
+    # All edits are made before the first is applied: an error leaves the labels
+    # unchanged.
     if not edits:
         raise ValueError(f"{shapes.name} has no shapes. Draw some.")
     into.apply_edits(edits)
@@ -73,13 +75,15 @@ def _make_edit(
     for corner in np.asarray(shapes.data[index]):
         world = tuple(shapes.data_to_world(corner))
         corners.append(into.world_to_data((*point[: len(point) - len(world)], *world)))
-    at = np.array(corners, float)
-    axes, fixed = _find_plane(viewer, shapes, into, at)
-    flat = at[:, axes]
+    # (corners, axes of the labels), in voxels of level 0.
+    voxels = np.array(corners, float)
+    axes, fixed = _find_plane(viewer, shapes, into, voxels)
+    flat = voxels[:, axes]
     kind = shapes.shape_type[index]
     shape: Polygon | Stroke
     if kind in ("path", "line"):
         scale = np.abs(np.asarray(into.scale)[axes])
+        # napari's edge width is in pixels of the shapes layer.
         width = shapes.edge_width[index] * np.abs(shapes.scale[-2:]).min()
         shape = _make_stroke(flat, max(width / scale.min(), 1.0), scale / scale.min())
     else:
@@ -92,14 +96,14 @@ def _make_edit(
 
 
 def _find_plane(
-    viewer: ViewerModel, shapes: Shapes, into: OMEZarrLabels, at: Any
+    viewer: ViewerModel, shapes: Shapes, into: OMEZarrLabels, voxels: Any
 ) -> tuple[list[int], tuple[tuple[int, int], ...]]:
-    """Find the painted axes of corners, and where they lie along the others."""
+    """Return the painted axes of corners, and their index along the other axes."""
     missing = viewer.dims.ndim - into.ndim
     axes = sorted(axis - missing for axis in viewer.dims.displayed[-2:])
     others = [axis for axis in range(into.ndim) if axis not in axes]
-    spread = np.ptp(at[:, others], axis=0)
-    planes = np.round(at[0, others])
+    spread = np.ptp(voxels[:, others], axis=0)
+    planes = np.round(voxels[0, others])
     sizes = np.take(into.canvas.shape, others)
     if (spread > FLAT).any() or (planes < 0).any() or (planes >= sizes).any():
         msg = (
@@ -112,12 +116,14 @@ def _find_plane(
 
 
 def _ellipse_outline(corners: Any) -> Any:
-    """Outline of the ellipse in a box of four corners, turned or not."""
+    """Return the outline of the ellipse in a box of four corners, turned or not."""
     middle = corners.mean(axis=0)
-    one, other = (corners[1] - corners[0]) / 2, (corners[3] - corners[0]) / 2
-    around = 2 * np.pi * max(np.hypot(*one), np.hypot(*other))
+    # Half axes of the ellipse: from the middle to the middles of two sides.
+    first, second = (corners[1] - corners[0]) / 2, (corners[3] - corners[0]) / 2
+    # One corner for each voxel of the circumference: no edge is seen.
+    around = 2 * np.pi * max(np.hypot(*first), np.hypot(*second))
     angle = np.linspace(0, 2 * np.pi, max(16, round(around)), endpoint=False)
-    return middle + np.outer(np.cos(angle), one) + np.outer(np.sin(angle), other)
+    return middle + np.outer(np.cos(angle), first) + np.outer(np.sin(angle), second)
 
 
 def _make_stroke(points: Any, width: float, weights: Any) -> Stroke:

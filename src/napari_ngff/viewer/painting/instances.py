@@ -1,4 +1,4 @@
-"""Objects of a layer one by one: find them, join what was cut, cut what was joined."""
+"""Finds, joins and cuts single objects of a layer of labels."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ __all__ = [
 ]
 
 MARGIN = 1.5
-"""How much larger than an object the view is that shows it."""
+"""Size of the view relative to the object that is shown in it."""
 
 
-def label_at(layer: OMEZarrLabels, at: Sequence[int]) -> int:
+def label_at(layer: OMEZarrLabels, voxel: Sequence[int]) -> int:
     """Return the label of a voxel of level 0; 0 outside."""
     shape = layer.canvas.shape
-    if any(not 0 <= i < size for i, size in zip(at, shape, strict=True)):
+    if any(not 0 <= i < size for i, size in zip(voxel, shape, strict=True)):
         return 0
-    return int(layer.canvas.levels[0].read_points([[int(i)] for i in at])[0])
+    return int(layer.canvas.levels[0].read_points([[int(i)] for i in voxel])[0])
 
 
 def neighbour_id(ids: Indices, label: int, step: int) -> int | None:
-    """Return the next id of a sorted list, or the one before; around at the ends."""
+    """Return the next or the previous id of a sorted list; cyclic at its ends."""
     if not len(ids):
         return None
     if step > 0:
@@ -56,7 +56,7 @@ def neighbour_id(ids: Indices, label: int, step: int) -> int | None:
 
 
 def look_at(viewer: ViewerModel, layer: OMEZarrLabels, label: int) -> Box:
-    """Bring an object to the middle of the window; return the region it fills.
+    """Centre the view on an object; return its bounding box.
 
     Raises
     ------
@@ -69,17 +69,19 @@ def look_at(viewer: ViewerModel, layer: OMEZarrLabels, label: int) -> Box:
 
 
 def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
-    """Bring a region of level 0 to the middle of the window."""
+    """Centre the view on a region of level 0, and zoom so that it fits."""
+    # From the outer edge of the first voxel to that of the last; (2, axes).
     ends = np.array(region, float).T - 0.5
     low, high = (np.array(layer.data_to_world(end)) for end in ends)
+    # A flipped layer has its ends the other way round.
     low, high = np.minimum(low, high), np.maximum(low, high)
     missing = viewer.dims.ndim - layer.ndim
     middle = (low + high) / 2
-    shown = list(viewer.dims.displayed)
-    for axis, at in enumerate(middle, missing):
-        if axis not in shown:
-            viewer.dims.set_point(axis, at)
-    displayed = [axis - missing for axis in shown if axis >= missing]
+    viewer_axes = list(viewer.dims.displayed)
+    for axis, coordinate in enumerate(middle, missing):
+        if axis not in viewer_axes:
+            viewer.dims.set_point(axis, coordinate)
+    displayed = [axis - missing for axis in viewer_axes if axis >= missing]
     camera = viewer.scene.camera
     center = list(camera.center)
     center[-len(displayed) :] = middle[displayed]
@@ -90,7 +92,7 @@ def show_region(viewer: ViewerModel, layer: OMEZarrLabels, region: Box) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRegrouping:
-    """Objects that are about to be joined or cut.
+    """Prepared edits that join or cut objects.
 
     Attributes
     ----------
@@ -104,7 +106,7 @@ class ObjectRegrouping:
     labels: tuple[int, ...]
 
     def apply_edits(self) -> tuple[int, ...]:
-        """Do it, in the main thread, as one step of undo; return `labels`."""
+        """Apply the edits, in the main thread, as one step of undo; return `labels`."""
         self.layer.apply_edits(self.edits)
         return self.labels
 
@@ -112,14 +114,14 @@ class ObjectRegrouping:
 def join_objects(
     layer: OMEZarrLabels, at: Sequence[int], label: int
 ) -> ObjectRegrouping:
-    """Find the connected object at a voxel, to become part of another.
+    """Prepare to give the connected object at a voxel another label.
 
-    Slow: in a worker; changes nothing yet.
+    Slow, so in a worker; changes no label.
 
     Raises
     ------
     ValueError
-        Where there is no object, it is that label already, is locked, or too large.
+        Where there is no object, or it has that label already, is locked or too large.
     """
     old = label_at(layer, at)
     if old in (0, label):
@@ -135,21 +137,23 @@ def join_objects(
 def cut_object(
     layer: OMEZarrLabels, seeds: Sequence[Sequence[int]]
 ) -> ObjectRegrouping:
-    """Find where an object is narrowest between some voxels of it, to be cut there.
+    """Prepare to cut an object where it is narrowest between some of its voxels.
 
-    The part at the first keeps the label, the others get new ones. Slow: in a worker;
-    changes nothing yet.
+    The part at the first voxel keeps the label, the others get new ones. Slow, so in a
+    worker; changes no label.
 
     Raises
     ------
     ValueError
-        See `napari_ngff.labels.label_objects.parted`.
+        See `napari_ngff.labels.label_objects.split_object`.
     """
     old = label_at(layer, seeds[0])
     if old == 0 or len(seeds) < 2:
         raise ValueError("Click two places of one object.")
     _check_unlocked(layer, old)
     axes = _painted_axes(layer)
+    # Distances are in the unit of the axes: "narrowest" must not depend on the shape of
+    # voxels.
     weights = [float(abs(layer.scale[axis])) for axis in axes]
     parts = split_object(layer.canvas.levels[0], seeds, axes, weights)
     first = layer.next_label()
@@ -165,7 +169,7 @@ def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:
 
 
 def _painted_axes(layer: OMEZarrLabels) -> tuple[int, ...]:
-    """Axes that the tools paint on."""
+    """Return the axes that the tools paint on."""
     return tuple(sorted(int(axis) for axis in layer._get_dims_to_paint()))
 
 

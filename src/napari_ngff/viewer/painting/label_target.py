@@ -1,4 +1,4 @@
-"""Where new labels go; a layer keeps it until its first save."""
+"""The place where new labels will be saved, kept by their layer until then."""
 
 from __future__ import annotations
 
@@ -48,4 +48,5 @@ class LabelTarget:
     replaces: str = ""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LabelTarget:
+        # napari copies a layer's metadata; this one never changes.
         return self

@@ -1,4 +1,4 @@
-"""The classes of a layer of labels, as its tools and its colours follow them."""
+"""Classes of a layer of labels: named labels with colours, keys and locks."""
 
 from __future__ import annotations
 
@@ -41,28 +41,29 @@ __all__ = [
 ]
 
 KEYS = 9
-"""So many classes are chosen by a number key."""
+"""Number of classes that have a number key."""
 
 MANY = 2000
-"""Of more labels with properties the table of features is left as it was opened."""
+"""Labels with properties above which the table of features is not made again when a
+class changes."""
 
 COUNTED = 1 << 24
-"""Voxels of the finest level whose labels are counted."""
+"""Most voxels of a level whose labels are counted."""
 
 
 def unit_of_area(layer: OMEZarrLabels) -> str:
-    """Name what a label covers: "voxels" of a stack, else "pixels"."""
+    """Return the unit of a label's size: "voxels" of a stack, else "pixels"."""
     return "voxels" if "z" in layer.axis_labels else "pixels"
 
 
 class LayerClasses:
     """The classes of one layer, in order; the first nine have a key each.
 
-    Whatever is done here is seen at once, and saved with the layer.
+    All changes are shown at once, and saved with the layer.
     """
 
     changed = Signal()
-    """Emitted when a class came, went or is another, or another one is selected."""
+    """Emitted when a class was added, removed, changed or selected."""
 
     def __init__(self, layer: OMEZarrLabels) -> None:
         self._layer = weakref.ref(layer)
@@ -74,25 +75,26 @@ class LayerClasses:
             layer.bind_key(str(number), _make_key(number), overwrite=True)
 
     def _read_classes(self, layer: OMEZarrLabels) -> None:
-        """Take the classes that the file of the layer states."""
+        """Read the classes of the layer's file."""
         info = _file_description(layer)
         self.items = classes_of(info)
         self._tabulated = len(info.properties) <= MANY
-        if any(one.hidden for one in self.items):
+        # Colours of the file do not say "hidden": that is one of our own properties.
+        if any(label_class.hidden for label_class in self.items):
             layer.classes = self.items
             self._show_colors()
         self._update_locked(layer)
 
     def read_again(self) -> None:
-        """Take the classes of other labels, which the layer shows from now on."""
+        """Read the classes again, after the layer got other labels."""
         self.layer.classes = None
         self._read_classes(self.layer)
         self.changed.emit()
 
     def keep_classes(self, classes: Sequence[LabelClass]) -> None:
-        """Add classes in use; that alone is no reason to save these labels.
+        """Add classes in use, which does not mark the labels as changed.
 
-        The classes that the labels have of their own stay what they are.
+        Classes that the labels have already stay as they are.
         """
         saver = self.layer.saver
         description = saver.description if saver is not None else None
@@ -121,7 +123,7 @@ class LayerClasses:
 
     def find_class(self, value: int) -> LabelClass | None:
         """Return the class of a label value."""
-        return next((one for one in self.items if one.value == value), None)
+        return next((item for item in self.items if item.value == value), None)
 
     @property
     def selected(self) -> LabelClass | None:
@@ -133,7 +135,7 @@ class LayerClasses:
         self.layer.selected_label = value
 
     def select_key(self, number: int) -> bool:
-        """Paint with the class of a key; tell whether there is one."""
+        """Paint with the class of a key; return whether there is one."""
         if not 1 <= number <= min(KEYS, len(self.items)):
             return False
         self.select_class(self.items[number - 1].value)
@@ -150,16 +152,16 @@ class LayerClasses:
             Where the value is a class already, or 0.
         """
         if value is None:
-            taken = max((one.value for one in self.items), default=0)
+            largest = max((item.value for item in self.items), default=0)
             # Of an empty list, the label that is painted with is meant.
-            value = taken + 1 if taken else max(1, int(self.layer.selected_label))
+            value = largest + 1 if largest else max(1, int(self.layer.selected_label))
         if value == 0 or self.find_class(value) is not None:
             raise ValueError(f"Label {value} is taken. Choose another.")
         color = color_of_new(value, self.items)
-        one = LabelClass(value, name or f"class {value}", color)
-        self._set_items((*self.items, one))
+        added = LabelClass(value, name or f"class {value}", color)
+        self._set_items((*self.items, added))
         self.select_class(value)
-        return one
+        return added
 
     def change_class(self, value: int, **parts: Any) -> None:
         """Change parts of a class: name, color, state, locked, hidden.
@@ -175,25 +177,25 @@ class LayerClasses:
             raise ValueError(f"A state is one of {', '.join(STATES)}.")
         self._set_items(
             tuple(
-                replace(one, **parts) if one.value == value else one
-                for one in self.items
+                replace(item, **parts) if item.value == value else item
+                for item in self.items
             )
         )
 
     def remove_class(self, value: int) -> None:
-        """Take a class off the list; what is painted stays painted."""
-        self._set_items(tuple(one for one in self.items if one.value != value))
+        """Remove a class from the list; its voxels stay."""
+        self._set_items(tuple(item for item in self.items if item.value != value))
 
     def move_class(self, value: int, place: int) -> None:
-        """Move a class to another place of the list."""
-        rest = [one for one in self.items if one.value != value]
-        one = self.find_class(value)
-        if one is not None:
-            rest.insert(place, one)
+        """Move a class to another index of the list."""
+        rest = [item for item in self.items if item.value != value]
+        moved = self.find_class(value)
+        if moved is not None:
+            rest.insert(place, moved)
             self._set_items(tuple(rest))
 
     def merge_class(self, value: int, into: int) -> None:
-        """Make all that is painted of one class another; the voxels can be undone.
+        """Give all voxels of one class to another; the voxels can be undone.
 
         The class stays on the list, empty, until it is removed.
 
@@ -202,9 +204,9 @@ class LayerClasses:
         ValueError
             Where one of them is locked.
         """
-        for one in (self.find_class(value), self.find_class(into)):
-            if one is not None and one.locked:
-                raise ValueError(f"{one.name} is locked. Unlock it first.")
+        for item in (self.find_class(value), self.find_class(into)):
+            if item is not None and item.locked:
+                raise ValueError(f"{item.name} is locked. Unlock it first.")
         self.layer.replace_label(value, into)
         self.changed.emit()
 
@@ -215,18 +217,19 @@ class LayerClasses:
 
     def share_classes(self, classes: Iterable[LabelClass]) -> None:
         """Add classes of another image, and take over names and colours."""
-        mine = {one.value: one for one in self.items}
-        for one in classes:
-            known = mine.get(one.value, replace(one, state=STATES[0]))
-            mine[one.value] = replace(known, name=one.name, color=one.color)
-        self._set_items(tuple(mine.values()))
+        merged = {item.value: item for item in self.items}
+        for other in classes:
+            # The state of annotation is that of one image, and is not shared.
+            known = merged.get(other.value, replace(other, state=STATES[0]))
+            merged[other.value] = replace(known, name=other.name, color=other.color)
+        self._set_items(tuple(merged.values()))
 
     def dump_json(self) -> str:
-        """Write the list as JSON; see `load`."""
+        """Return the list as JSON; see `load_json`."""
         return dump_classes(self.items)
 
     def load_json(self, text: str) -> None:
-        """Add the classes of `dump`.
+        """Add the classes of `dump_json`.
 
         Raises
         ------
@@ -235,14 +238,16 @@ class LayerClasses:
         """
         self.share_classes(load_classes(text))
 
-    # What follows from it.
+    # Effects of a change on the layer.
 
     def _set_items(self, items: tuple[LabelClass, ...]) -> None:
         layer = self.layer
-        gone = {one.value for one in self.items} - {one.value for one in items}
+        gone = {old.value for old in self.items} - {new.value for new in items}
         self.items = layer.classes = items
         if layer.saver is not None and layer.saver.description is not None:
             layer.saver.description.mark_changed()
+            # Classes are recovered with the edits, if the window ends before the next
+            # save.
             layer.saver.journal.classes = self.dump_json() if items else ""
         self._show_colors(gone)
         if self._tabulated:
@@ -251,27 +256,29 @@ class LayerClasses:
         self.changed.emit()
 
     def _show_colors(self, gone: Iterable[int] = ()) -> None:
-        """Show the classes in their colours, and those that are gone as any label."""
+        """Set the colours of classes, and the usual ones of removed classes."""
         layer = self.layer
         colors: dict[int, Any] = dict.fromkeys(gone)
-        for one in self.items:
-            rgba = (*one.color[:3], 0 if one.hidden else one.color[3])
-            colors[one.value] = np.array(rgba, np.float32) / 255
+        for item in self.items:
+            rgba = (*item.color[:3], 0 if item.hidden else item.color[3])
+            colors[item.value] = np.array(rgba, np.float32) / 255
         colormap = recolor_labels(layer.colormap, colors)
+        # Setting a colormap draws the layer again.
         if colormap is not layer.colormap:
             layer.colormap = colormap
 
     def _update_locked(self, layer: OMEZarrLabels) -> None:
-        """Let the tools know what is locked."""
-        layer.spared = tuple(one.value for one in self.items if one.locked)
+        """Let the tools spare locked classes."""
+        layer.spared = tuple(item.value for item in self.items if item.locked)
 
 
 def _make_key(number: int) -> Callable[[OMEZarrLabels], Any]:
-    """Make what a number key does: select its class, else what it does in napari."""
+    """Make the handler of a number key: select a class, else do what napari does."""
 
     def select_class(layer: OMEZarrLabels) -> None:
         if classes_of_layer(layer).select_key(number):
             return
+        # The layer's own binding hides that of its class, so this calls it.
         for owner in type(layer).__mro__:
             for key, usual in owner.__dict__.get("class_keymap", {}).items():
                 if str(key) == str(number):
@@ -285,7 +292,7 @@ def _make_key(number: int) -> Callable[[OMEZarrLabels], Any]:
 
 
 def _file_description(layer: OMEZarrLabels) -> LabelInfo:
-    """Return what the file says of its labels, and the layer since."""
+    """Return the description of the file with the layer's changes."""
     description = layer.saver.description if layer.saver is not None else None
     if description is not None:
         return description.take_snapshot().join_with(description.info)
@@ -296,14 +303,14 @@ def _file_description(layer: OMEZarrLabels) -> LabelInfo:
 
 
 def classes_of_layer(layer: OMEZarrLabels) -> LayerClasses:
-    """Return the classes of a layer; the first call reads what its file says."""
+    """Return the classes of a layer; the first call reads them from the file."""
     if layer not in _classes:
         _classes[layer] = LayerClasses(layer)
     return _classes[layer]
 
 
 def read_classes_again(layer: OMEZarrLabels) -> None:
-    """Take the classes of the labels that a layer shows from now on."""
+    """Read the classes of a layer again, after it got other labels."""
     if layer in _classes or layer.classes is not None:
         classes_of_layer(layer).read_again()
 
@@ -312,10 +319,10 @@ _classes: weakref.WeakKeyDictionary[Any, LayerClasses] = weakref.WeakKeyDictiona
 
 
 def count_voxels(layer: OMEZarrLabels) -> dict[int, int]:
-    """Count the voxels of each label, in voxels of level 0; slow: in a worker.
+    """Count the voxels of each label, in voxels of level 0; slow, so in a worker.
 
-    Exact where level 0 has at most `COUNTED` voxels; else estimated from the finest
-    level that has, or from the coarsest where none has.
+    Exact where level 0 has at most `COUNTED` voxels. Otherwise estimated from the
+    finest level with at most that many, else from the coarsest.
     """
     canvas = layer.canvas
     small = [level for level in canvas.levels if level.size <= COUNTED]

@@ -26,7 +26,7 @@ __all__ = ["LayerMeasuring", "join_features", "nodes_of", "part_features"]
 
 
 class LayerMeasuring:
-    """Measures once, as the labels are saved; what is found becomes features.
+    """Measures the saved labels of a layer once; the results become its features.
 
     Parameters
     ----------
@@ -38,16 +38,16 @@ class LayerMeasuring:
     Attributes
     ----------
     done, total
-        How many blocks are measured; set by the worker.
+        Numbers of blocks; set by the worker.
     frame
-        A pandas.DataFrame, see `LabelledImage.tabulate_parts`; None until it is there.
+        A pandas.DataFrame, see `LabelledImage.tabulate_parts`; None until it is done.
     error
-        Why there is none; "" where there is.
+        The reason if measuring failed; else "".
 
     Raises
     ------
     UnsupportedError
-        Where the layer is no label image of a single image.
+        Where the layer is not a label image of a single image.
     """
 
     def __init__(self, layer: Layer, ended: Callable[[], None]) -> None:
@@ -61,20 +61,20 @@ class LayerMeasuring:
         self.error = ""
 
     def start(self) -> None:
-        """Begin."""
+        """Start measuring in a worker."""
         window_services.run_work(self._measure_fields, self._show_result)
 
     def cancel(self) -> None:
-        """Give up after the blocks that were begun."""
+        """Stop after the blocks that are being measured."""
         self._cancelled = True
 
     def save_table(self, path: str, told: Callable[[str], None]) -> None:
-        """Write what was found, in a worker: CSV, or Parquet where the name ends so.
+        """Write the table in a worker, as CSV, or Parquet by the suffix of the name.
 
         Parameters
         ----------
         told
-            Called in the main thread with a sentence on how that went.
+            Called in the main thread with a sentence about the result.
         """
 
         def work() -> str:
@@ -92,26 +92,27 @@ class LayerMeasuring:
         work = partial(measure, image, labels, goes_on=self._goes_on)
         return window_services.attempt_work(work)
 
-    def _show_result(self, found: Any) -> None:
-        if self._cancelled or found is None:
+    def _show_result(self, result: Any) -> None:
+        if self._cancelled or result is None:
             return
-        if isinstance(found, str):
-            self.error = found
+        # A text is the message of an error, see `attempt_work`.
+        if isinstance(result, str):
+            self.error = result
         else:
-            self.frame = found.frame
+            self.frame = result.frame
             layer: Any = self._layer()
             if layer is not None:
-                join_features(layer, make_table(found.frame, "measured", {WELL: ""}))
+                join_features(layer, make_table(result.frame, "measured", {WELL: ""}))
         self._ended()
 
 
 def nodes_of(layer: Layer) -> tuple[Node, Node]:
-    """Find the image and the label image that a layer of labels shows.
+    """Return the image and the label image of a layer of labels.
 
     Raises
     ------
     UnsupportedError
-        Where it shows none, or many.
+        Where the layer shows no image, or several.
     """
     origin = layer.metadata.get(KEY)
     picture = origin.picture if isinstance(origin, LayerOrigin) else None
@@ -124,6 +125,7 @@ def nodes_of(layer: Layer) -> tuple[Node, Node]:
     if picture.image is not None:
         return picture.image.node, picture.node
     try:
+        # Labels that were opened alone: "labels/nuclei" is two groups below its image.
         image = picture.node.child("../..")
     except (OMEZarrError, OSError) as error:
         msg = f"The image of {layer.name} was not found: {error}"
@@ -132,18 +134,18 @@ def nodes_of(layer: Layer) -> tuple[Node, Node]:
 
 
 def join_features(layer: Labels, table: WellTable) -> None:
-    """Show the columns of a table as features of labels, by their ids.
+    """Add the columns of a table to the features of labels, by their ids.
 
-    What was joined before goes. Joined columns are seen in the window alone: they are
-    no properties of the labels, and saving leaves them out. A column that the labels
-    have of their own gets the name of the table behind its name.
+    Columns that were joined before are removed. Joined columns are only displayed:
+    they are not properties of the labels, and are not saved. If the labels have a
+    column of the same name, the name of the table is put behind that of the new one.
 
     Parameters
     ----------
     layer
         Of labels.
     table
-        Rows of its objects; of several with one id the first counts.
+        Rows of its objects; of several rows with one id the first is used.
     """
     features = own_features(layer)
     rows = table.frame.drop(columns=[WELL, FIELD], errors="ignore")
@@ -158,26 +160,29 @@ def join_features(layer: Labels, table: WellTable) -> None:
         features = features.assign(**{INDEX: range(len(features))})
     if rows[INDEX].dtype == "uint64":  # ids that int64 cannot hold
         features = features[features[INDEX] >= 0].astype({INDEX: "uint64"})
+    # Outer: labels without a row keep their properties, and rows without properties are
+    # added.
     _set_features(layer, features.merge(rows, on=INDEX, how="outer"), names)
 
 
 def part_features(layer: Labels) -> None:
-    """Take away what was joined."""
+    """Remove joined columns."""
     if layer.metadata.get(JOINED):
         _set_features(layer, own_features(layer), [])
 
 
 def own_features(layer: Labels) -> Any:
-    """Give the features of a layer without those that were joined."""
+    """Return the features of a layer without joined columns."""
     joined = layer.metadata.get(JOINED, ())
     return layer.features.drop(columns=list(joined), errors="ignore")
 
 
 def _set_features(layer: Labels, frame: Any, joined: list[str]) -> None:
-    """Set features; that is no change of the labels that would have to be saved."""
+    """Set features with joined columns, which is not a change that has to be saved."""
     saver = getattr(layer, "saver", None)
     description = saver.description if saver is not None else None
     clean = description is not None and not description.is_changed
+    # Before the features are set: `LayerDescription` leaves these columns out by then.
     layer.metadata[JOINED] = tuple(joined)
     layer.features = frame
     if description is not None and clean:

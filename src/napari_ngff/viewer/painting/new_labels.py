@@ -1,4 +1,4 @@
-"""New, empty labels for an image, of any size in no time."""
+"""Makes new, empty labels for an image; their size does not matter."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
-"""Keywords that put labels where their image is."""
+"""Keywords of the position of a layer, which labels take over from their image."""
 
 CHUNK = 512
 """Side of a chunk in the last two axes where the image states none."""
@@ -54,7 +54,8 @@ OTHER_PIXELS = (
 )
 
 COARSEST = 1024
-"""An image of one level gets coarser levels of labels until one is no longer."""
+"""Voxels along y and x up to which labels of an image of one level need no coarser
+level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class LabelChoices:
 
 
 def taken_names(layer: Image) -> list[str]:
-    """List the label images that the layer's image has, in sidecars, too."""
+    """List the names of the label images of a layer's image, also those in sidecars."""
     origin = layer.metadata.get(KEY)
     if not isinstance(origin, LayerOrigin):
         return []
@@ -78,7 +79,7 @@ def taken_names(layer: Image) -> list[str]:
 
 
 def free_name(layer: Image, others: Sequence[str] = (), wish: str = "labels") -> str:
-    """Propose a name that is not taken, similar to what is wished for."""
+    """Return a free name: `wish`, or that with a number behind it."""
     taken = [*taken_names(layer), *others]
     numbers = range(1, len(taken) + 2)
     names = [wish, *(f"{wish}-{number + 1}" for number in numbers)]
@@ -86,7 +87,7 @@ def free_name(layer: Image, others: Sequence[str] = (), wish: str = "labels") ->
 
 
 def storage_problem(layer: Image) -> str:
-    """Explain why labels for an image layer could never be saved; "" where they can."""
+    """Return why labels of an image layer could not be saved; "" where they can."""
     origin = layer.metadata.get(KEY)
     finest = layer.data[0] if layer.multiscale else layer.data
     if isinstance(origin, LayerOrigin) and origin.is_compared:
@@ -98,16 +99,18 @@ def storage_problem(layer: Image) -> str:
 
 
 def is_shown(layers: Iterable[Layer], place: tuple[str, str]) -> bool:
-    """Tell whether one of some layers shows a group.
+    """Return whether one of several layers shows a group.
 
     Parameters
     ----------
     place
-        Where its hierarchy is, and its path there.
+        Name of its hierarchy, and its path there.
     """
     origins = [layer.metadata.get(KEY) for layer in layers]
-    nodes = [one.node.location for one in origins if isinstance(one, LayerOrigin)]
-    return place in [(node.source.name, node.path) for node in nodes]
+    locations = [
+        origin.node.location for origin in origins if isinstance(origin, LayerOrigin)
+    ]
+    return place in [(location.source.name, location.path) for location in locations]
 
 
 def new_labels(
@@ -155,7 +158,7 @@ def new_labels(
     if reason:
         raise UnsupportedError(reason)
     name = free_name(layer) if name is None else name
-    taken = [one for one in taken_names(layer) if not (overwrite and one == name)]
+    taken = [used for used in taken_names(layer) if not (overwrite and used == name)]
     problem = name_problem(name, taken)
     if problem:
         raise ValueError(problem)
@@ -168,7 +171,7 @@ def new_labels(
 
 
 def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
-    """Make what a layer of new labels needs; reads metadata of the image's file alone.
+    """Make the data of a layer of new labels; reads only metadata of the image's file.
 
     Parameters
     ----------
@@ -196,6 +199,7 @@ def label_data(image: LayerData, chosen: LabelChoices) -> LayerData:
     arrays = [
         LazyArray.of_window(
             ArrayWindow.whole_source(
+                # Zeros that take no memory: the canvas keeps only what is painted.
                 BlankArray(shape, tuple(map(min, chunks, shape)), chosen.dtype)
             )
         )
@@ -232,7 +236,13 @@ def _linear_matrix(placed: dict[str, Any], ndim: int) -> np.ndarray[Any, Any]:
 
 
 def _choose_location(node: Node | None, sidecar: Sidecar) -> LabelLocation | None:
-    """Choose where labels go; None where nobody has asked for what cannot be."""
+    """Return the place for labels; None where the usual one is not possible.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the place that was asked for is not possible.
+    """
     if node is None:
         return None
     try:
@@ -240,11 +250,11 @@ def _choose_location(node: Node | None, sidecar: Sidecar) -> LabelLocation | Non
     except UnsupportedError:
         if sidecar is not None:
             raise
-        return None  # whoever saves them is told
+        return None  # the first save reports it
 
 
 def _axis_order(finest: Any) -> tuple[int | None, ...] | None:
-    """Find the image's own axis for each of the layer; None where it has no array."""
+    """Return the image's axis for each axis of the layer; None without an array."""
     window = finest.window if isinstance(finest, LazyArray) else None
     if window is None:
         return None
@@ -259,8 +269,9 @@ def _level_factors(
     level: int,
     shapes: Sequence[Sequence[int]],
 ) -> np.ndarray[Any, Any]:
-    """Find how much larger the voxels of a level are than those of the finest."""
+    """Return the size of voxels of a level relative to the finest, per axis."""
     picture = origin.picture if isinstance(origin, LayerOrigin) else None
+    # Without metadata by the shapes, as napari does it.
     if picture is None or order is None or level >= len(picture.pyramid.levels):
         return np.divide(shapes[0], shapes[level])
     stated = level_factors(picture.pyramid, level)
@@ -272,6 +283,7 @@ def _level_shapes(levels: Sequence[Any], ndim: int) -> list[tuple[int, ...]]:
     shapes = [tuple(int(n) for n in level.shape[:ndim]) for level in levels]
     while len(levels) == 1 and max(shapes[-1][-2:]) > COARSEST:
         last = shapes[-1]
+        # Rounded up, as `coarser_shape`: the file gets levels of these shapes.
         shapes.append((*last[:-2], -(-last[-2] // 2), -(-last[-1] // 2)))
     return shapes
 
@@ -281,5 +293,6 @@ def _chunk_shape(finest: Any, ndim: int) -> tuple[int, ...]:
     chunks = getattr(finest, "chunks", None)
     if not chunks:
         return (1,) * (ndim - 2) + (CHUNK, CHUNK)
+    # zarr states a length per axis, dask the lengths of all chunks along it.
     sizes = [int(c if isinstance(c, int) else max(c)) for c in chunks]
     return tuple(sizes[:ndim])

@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 
+# Voxels of level 0; a larger size in the preferences is not one that a person chose.
 MOST_BRUSH = 1_000_000
 
 FIRST_BRUSH = 16.0
@@ -51,7 +52,7 @@ FIRST_BRUSH = 16.0
 
 
 class OMEZarrLabels(CanvasLabels):
-    """The same with its tools, editable at every zoom; made as `CanvasLabels` is.
+    """`CanvasLabels` with tools that edit at every zoom.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class OMEZarrLabels(CanvasLabels):
         The label that the tools draw over, None for any. Where it is the background,
         the eraser still erases.
     told_hidden
-        Whether the user knows why hidden labels take no paint.
+        Whether the message that hidden labels take no paint was shown.
     """
 
     _drag_modes = {  # noqa: RUF012  as in the base class
@@ -80,16 +81,20 @@ class OMEZarrLabels(CanvasLabels):
     def __init__(self, canvas: Canvas, *, read_only: str = "", **keywords: Any) -> None:
         self.brush_on_screen = True
         self.only_over: int | None = None
+        # Voxels of level 0 per pixel of the screen; None until the layer is drawn.
         self._pixel_size: float | None = None
         self._pixels: float | None = FIRST_BRUSH
         self.told_hidden = False
         super().__init__(canvas, read_only=read_only, **keywords)
+        # A callback, not a mode: napari switches to pan and zoom while a layer is
+        # hidden.
         self.mouse_drag_callbacks.append(tell_hidden)
 
     def _mode_setter_helper(self, mode: Any) -> Any:
         """Keep a tool for hidden labels until they are shown; explain a refused one."""
         if Mode(mode) in PAINTING and self.read_only:
             show_info(f"Labels are read-only.\n{self.name}: {self.read_only}")
+        # napari's name for the mode that it selects again when the layer is shown.
         elif Mode(mode) in PAINTING and self.editable and not self.visible:
             self._visible_mode = Mode(mode)
         return super()._mode_setter_helper(mode)
@@ -104,6 +109,8 @@ class OMEZarrLabels(CanvasLabels):
 
     @brush_size.setter
     def brush_size(self, size: float) -> None:
+        # By napari's own setter, which emits the events that controls and cursor
+        # follow.
         Labels.brush_size.fset(self, max(1, size))
         known = self._pixel_size
         self._pixels = None if known is None else self._brush_size / known
@@ -118,7 +125,7 @@ class OMEZarrLabels(CanvasLabels):
         }
 
     def take_tool(self, tool: dict[str, Any]) -> None:
-        """Take up a tool as `tool` describes it; anything else changes nothing."""
+        """Select the tool and brush of `describe_tool`; other values change nothing."""
         size = tool.get("size")
         if isinstance(size, int | float) and 0 < size < MOST_BRUSH:
             self.brush_on_screen = bool(tool.get("on_screen"))
@@ -150,6 +157,8 @@ class OMEZarrLabels(CanvasLabels):
         """Follow the zoom; napari calls this for every layer whenever it draws."""
         super()._update_draw(scale_factor, *args, **kwargs)
         scale = self._data_to_world.scale
+        # A brush is round in the world: its size counts along the axis with the
+        # smallest voxels.
         size = min(abs(scale[axis]) for axis in self._slice_input.displayed)
         self.fit_brush(scale_factor / size)
 
@@ -158,7 +167,7 @@ class OMEZarrLabels(CanvasLabels):
     def _painted_place(
         self, coord: Sequence[float]
     ) -> tuple[tuple[int, ...], dict[int, int]]:
-        """Painted axes, and index on each other axis.
+        """Return the painted axes, and the index on each other axis.
 
         Raises
         ------
@@ -166,15 +175,17 @@ class OMEZarrLabels(CanvasLabels):
             Outside of the layer.
         """
         axes = tuple(sorted(int(axis) for axis in self._get_dims_to_paint()))
-        at = [int(np.round(c)) for c in coord]
-        self._validate_non_painted_coord(at, list(axes))
-        return axes, {i: at[i] for i in range(self.ndim) if i not in axes}
+        voxel = [int(np.round(c)) for c in coord]
+        self._validate_non_painted_coord(voxel, list(axes))
+        return axes, {i: voxel[i] for i in range(self.ndim) if i not in axes}
 
     def _add_shape(
         self, shape: Shape, place: Any, label: int, source: int | None = None
     ) -> None:
         """Add one edit; an existing label stays where that is asked for."""
         axes, fixed = place
+        # Thin strokes stay visible on coarser levels. Erasing must not touch there: a
+        # thin stroke of background would hide whole blocks of labels.
         touch = label != self.colormap.background_value or source is not None
         if source is None:
             source = self._only_source(label)
@@ -184,10 +195,11 @@ class OMEZarrLabels(CanvasLabels):
         )
 
     def _only_source(self, label: int) -> int | None:
-        """Return the label that alone may be drawn over; None for any."""
+        """Return the only label that may be drawn over; None for any."""
         if self.preserve_labels:
             return int(self._get_preserve_labels_source_label(label))
         background = self.colormap.background_value
+        # "Draw only over background" would leave the eraser nothing to erase.
         if label == background and self.only_over == background:
             return None
         return self.only_over
@@ -195,16 +207,19 @@ class OMEZarrLabels(CanvasLabels):
     def _make_stroke(self, start: Any, stop: Any, steps: int, label: int) -> None:
         self._validate_label_in_range(label)
         axes, _ = place = self._painted_place(stop)
+        # Sizes of voxels relative to the smallest: with them a brush is round on the
+        # screen where voxels are not square.
         sizes = np.abs([self.scale[axis] for axis in axes])
         points = tuple(tuple(float(p[axis]) for axis in axes) for p in (start, stop))
         weights = tuple(float(w) for w in sizes / sizes.min())
+        # As napari's brush: an odd number of voxels around the centre.
         radius = float(np.floor(self.brush_size / 2) + 0.5)
         self._add_shape(Stroke(points, (steps,), radius, weights), place, label)
 
     def paint(
         self, coord: Sequence[float], new_label: int, refresh: bool = True
     ) -> None:
-        """Put one dab of the brush; see `Labels.paint`."""
+        """Draw one dab of the brush; see `Labels.paint`."""
         self._make_stroke(coord, coord, 0, new_label)
         if refresh:
             self._partial_labels_refresh()
@@ -213,10 +228,14 @@ class OMEZarrLabels(CanvasLabels):
         if coordinates is None:
             return
         stop = np.asarray(coordinates, float)
+        # The first dab of a stroke has no cursor before it.
         start = (
             stop if last_cursor_coord is None else np.asarray(last_cursor_coord, float)
         )
+        # Four dabs per diameter, as napari does it.
         steps = round(max(abs(stop - start)) / self.brush_size * 4)
+        # In 3D points of a line are mostly in the air: each is tested, instead of one
+        # stroke through all.
         if self._mode == Mode.FILL or self._slice_input.ndisplay == 3:
             self._dab_each(new_label, start, stop, steps)
         elif self._mode in (Mode.PAINT, Mode.ERASE) and self._is_in_plane(start, stop):
@@ -224,7 +243,7 @@ class OMEZarrLabels(CanvasLabels):
         self._partial_labels_refresh()
 
     def _is_in_plane(self, start: Any, stop: Any) -> bool:
-        """Whether the way lies in one plane of the layer."""
+        """Return whether both ends of a stroke are in one plane of the layer."""
         for axis in set(range(self.ndim)) - set(self._get_dims_to_paint()):
             planes = np.round([start[axis], stop[axis]])
             if planes[0] != planes[1] or not 0 <= planes[0] < self.data.shape[axis]:
@@ -232,6 +251,7 @@ class OMEZarrLabels(CanvasLabels):
         return True
 
     def _dab_each(self, label: int, start: Any, stop: Any, steps: int) -> None:
+        # Without the first point, which the move before has drawn.
         points = np.linspace(start, stop, steps + 1)[1 if steps else 0 :]
         for point in dict.fromkeys(map(tuple, np.round(points))):
             solid = self._slice_input.ndisplay == 2 or shown_value(self, point)
@@ -249,6 +269,7 @@ class OMEZarrLabels(CanvasLabels):
             In other than two dimensions.
         """
         self._validate_label_in_range(new_label)
+        # Cut, not rounded, as in napari.
         corners = np.array(points, dtype=int)
         axes, _ = place = self._painted_place(corners[0].tolist())
         if len(axes) != 2:
@@ -269,17 +290,18 @@ class OMEZarrLabels(CanvasLabels):
         """
         self._validate_label_in_range(new_label)
         axes, _ = place = self._painted_place(coord)
-        at = [int(np.round(c)) for c in coord]
+        voxel = [int(np.round(c)) for c in coord]
         shape = self.data.shape
-        if any(not 0 <= i < size for i, size in zip(at, shape, strict=True)):
+        if any(not 0 <= i < size for i, size in zip(voxel, shape, strict=True)):
             return
-        old = int(self.canvas.levels[0].read_points([[i] for i in at])[0])
+        old = int(self.canvas.levels[0].read_points([[i] for i in voxel])[0])
         if old == new_label:
             return
+        # Locked labels, and others than the one that may be drawn over, are not filled.
         if old in self.spared or self._only_source(new_label) not in (None, old):
             return
         if self.contiguous:
-            runs = flood_region(self.canvas.levels[0], at, axes)
+            runs = flood_region(self.canvas.levels[0], voxel, axes)
             if runs is None:
                 show_warning(
                     "Nothing was filled.\nThe region is larger than"
@@ -290,14 +312,16 @@ class OMEZarrLabels(CanvasLabels):
             self._add_shape(Mask(runs), place, new_label, old)
         else:
             frame = tuple(shape[axis] for axis in axes)
+            # No voxel is read for this: the edit says "all of this label in this
+            # plane".
             self._add_shape(Everywhere(frame), place, new_label, old)
         if refresh:
             self._partial_labels_refresh()
 
     def replace_label(self, old: int, new: int) -> None:
-        """Give all voxels of one label another, in all planes, as one step of undo.
+        """Replace one label by another in all planes, as one step of undo.
 
-        Nothing is read but what is on the screen; saving reads every block.
+        Reads only what is on the screen; saving reads every block.
         """
         axes = tuple(range(self.ndim))
         self.apply_edits(
@@ -312,6 +336,7 @@ class OMEZarrLabels(CanvasLabels):
         if ((points[:, :-1] < -sizes) | (points[:, :-1] >= sizes)).any():
             msg = f"Index outside of labels of shape {self.data.shape}."
             raise IndexError(msg)
+        # Negative indices count from the end, as in numpy.
         points[:, :-1] %= sizes
         # As in numpy, the last one counts where a voxel is set twice.
         _, last = np.unique(points[::-1, :-1], axis=0, return_index=True)

@@ -1,4 +1,4 @@
-"""From what the reader makes of a label image to a layer that can be painted."""
+"""Makes layers that can be painted of the label images that the reader returns."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ COPY = "To paint on a copy in a sidecar, use Layers ▸ Annotate ▸ Edit a copy
 
 
 def as_layers(layers: list[LayerData]) -> list[Any]:
-    """Make layers that can be painted of labels, and leave the rest as tuples.
+    """Replace the tuples of labels by layers that can be painted; keep the others.
 
-    napari takes both from a reader; only it may make layers of the tuples, so that
-    what the user chose for them holds.
+    A reader may return both. Layers of the other tuples are made by napari, so that
+    the user's preferences apply to them.
     """
     return [as_layer(data) if data[2] == "labels" else data for data in layers]
 
 
 def as_layer(data: LayerData, read_only: str = "") -> Layer:
-    """Make a layer of what the reader returned; labels so that they can be painted.
+    """Make a layer of what the reader returned; labels as `OMEZarrLabels`.
 
     Parameters
     ----------
     read_only
-        Why labels shall not be painted; "" where they may.
+        Reason why labels must not be painted; "" for none.
     """
     from napari.layers import Layer
 
@@ -69,6 +69,7 @@ def as_layer(data: LayerData, read_only: str = "") -> Layer:
     levels = levels if isinstance(levels, list) else [levels]
     sources = [_level_source(level) for level in levels]
     canvas = Canvas(sources)
+    # Known without reading pixels: the next free label is above it.
     canvas.highest = _highest_label(keywords)
     reason = read_only or _why_read_only(data, sources)
     layer = OMEZarrLabels(canvas, read_only=reason, **keywords)
@@ -85,20 +86,20 @@ def _why_read_only(data: LayerData, sources: Sequence[ArraySource]) -> str:
 def add_sample(
     viewer: ViewerModel, layers: list[LayerData], where: str
 ) -> list[LayerData]:
-    """Add the labels of a sample, so that they can be painted, and leave the rest.
+    """Add the labels of a sample as layers that can be painted.
 
-    Of a sample napari takes tuples alone, and would make its own labels of them. It
-    adds the rest later, above: then the labels are moved to the top.
+    From a sample napari takes tuples only, and would make its own labels of them. It
+    adds the other layers later, above: then the labels are moved to the top.
 
     Parameters
     ----------
     where
-        The sample's folder, of which the user is told.
+        Folder of the sample, for a message.
 
     Returns
     -------
     list of tuple
-        What napari has to add.
+        The other layers, which napari has to add.
     """
     from napari.utils.notifications import show_info
 
@@ -109,12 +110,13 @@ def add_sample(
         viewer.add_layer(layer)
 
     def to_top(_: Any) -> None:
-        shown = [layer for layer in labels if layer in viewer.layers]
-        for layer in shown:
+        added = [layer for layer in labels if layer in viewer.layers]
+        for layer in added:
             viewer.layers.move(viewer.layers.index(layer), len(viewer.layers))
-        for layer in [one for one in shown if one.visible][:1]:
+        for layer in [layer for layer in added if layer.visible][:1]:
             viewer.layers.selection.active = layer
 
+    # By way of a worker: it runs when napari has added the others.
     run_work(lambda: None, to_top)
     if any(layer.editable for layer in labels):
         show_info(
@@ -125,7 +127,7 @@ def add_sample(
 
 
 def exchange_labels(layer: Any, data: LayerData) -> bool:
-    """Let a layer of labels show and edit others, as the reader returned them.
+    """Let a layer show and edit other labels, as the reader returned them.
 
     Parameters
     ----------
@@ -135,7 +137,7 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
     Returns
     -------
     bool
-        False where only a new layer can: other axes, or a save that is going on.
+        False where a new layer is needed: for other axes, or while a save runs.
         Nothing has changed then.
     """
     from napari.utils import DirectLabelColormap
@@ -153,6 +155,7 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
     if layer.saver is not None and layer.saver.running:
         return False
     if layer.saver is not None:
+        # Before the exchange: the journal must not get strokes on the new labels.
         layer.saver.keep_journal()
     sources = [_level_source(level) for level in levels]
     canvas = Canvas(sources)
@@ -164,6 +167,7 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
     if "colormap" in keywords:
         layer.colormap = keywords["colormap"]
     elif isinstance(layer.colormap, DirectLabelColormap):
+        # Colours that the old labels stated must not stay on labels that state none.
         layer.colormap = label_colormap()
     if "features" in keywords or len(layer.features):
         layer.features = keywords.get("features", {})
@@ -173,7 +177,7 @@ def exchange_labels(layer: Any, data: LayerData) -> bool:
 
 
 def _highest_label(keywords: dict[str, Any]) -> int:
-    """Largest label that the metadata mentions."""
+    """Return the largest label in the metadata."""
     origin = keywords.get("metadata", {}).get(KEY)
     image = origin.node.metadata.image if isinstance(origin, LayerOrigin) else None
     label = image.label if image is not None else None
@@ -186,6 +190,7 @@ def _level_source(level: Any) -> ArraySource:
     window = level.window if isinstance(level, LazyArray) else None
     if window is None:
         return _DaskSource(level)
+    # Without `box`: labels are painted on the whole level, in the axes of the layer.
     return ArrayWindow(window.source, window.order)
 
 
@@ -213,7 +218,7 @@ class _DaskSource:
 
 
 def why_read_only(source: ArraySource) -> str:
-    """Say why labels cannot be edited; "" where they can.
+    """Return the reason why labels cannot be edited; "" where they can.
 
     Parameters
     ----------
@@ -232,5 +237,6 @@ def why_read_only(source: ArraySource) -> str:
         return f"they are stored as floating point numbers. {COPY}"
     if not isinstance(inner, LevelSource):
         return OVERVIEW
+    # Last, since it asks the file system.
     why = why_not_written(inner.array.source, inner.array.path)
     return f"{why} {COPY}" if why else ""

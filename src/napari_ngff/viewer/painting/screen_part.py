@@ -1,6 +1,6 @@
-"""What a painted layer shows: the part of one level that is on the screen.
+"""Finds the part of a level that a painted layer shows on the screen.
 
-The home of all that we know of napari's slicing (private; 0.9).
+All private names of napari's slicing (0.9) that painting needs are used here.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["PaintedSlicing", "ScreenPart"]
 
 MANY_REGIONS = 32
-"""More are shown as one, which holds them."""
+"""Number of regions above which the rectangle around all of them is updated."""
 
 PENDING = 32
-"""So many requests are remembered; napari drops most when the camera moves on."""
+"""Most requests that are remembered; napari drops most when the camera moves on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +48,21 @@ class ScreenPart:
     def cut_to_edits(
         self, edits: Sequence[Edit], before: Edit | None = None
     ) -> Sequence[Box]:
-        """Cut the tile to what edits, one after another, may change.
+        """Return the regions on screen that edits, one after another, may change.
 
         Parameters
         ----------
         before
-            The edit that was made before them, and is shown.
+            The edit before them, which is on screen already.
         """
-        found: list[Box] = []
+        regions: list[Box] = []
         for edit in edits:
-            found += edit.regions_in(self.level.grid, self.box, before)
+            regions += edit.regions_in(self.level.grid, self.box, before)
             before = edit
-        return [enclose_boxes(found)] if len(found) > MANY_REGIONS else found
+        return [enclose_boxes(regions)] if len(regions) > MANY_REGIONS else regions
 
     def part_of(self, region: Box) -> tuple[slice, ...]:
-        """Where a rectangle of the level lies in the picture."""
+        """Return the slices of a region of the level in the picture."""
         return tuple(
             slice(
                 region[axis][0] - self.box[axis][0], region[axis][1] - self.box[axis][0]
@@ -78,13 +78,15 @@ class ScreenPart:
 
 
 class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
-    """Knows what the slice on the screen was cut from, and adds later edits to it.
+    """Remembers the request of the slice on screen, and adds later edits to the slice.
 
-    Under asynchronous slicing the layer's own `data_level` and position are those of
-    the request under way, and a slice may be older than the last strokes.
+    With asynchronous slicing the layer's own `data_level` and position are those of
+    the pending request, and a slice may be older than the last strokes.
     """
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        # Id of a request -> the request, and version and undo count of the canvas at
+        # that time.
         self._asked: dict[int, tuple[Any, int, int]] = {}
         self._shown: Any = None
         super().__init__(*arguments, **keywords)
@@ -102,16 +104,18 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
         request, *then = self._asked.pop(response.request_id, (None, 0, 0))
         self._shown = None if response.empty else request
         canvas = self.layer.canvas
+        # The slice was cut before the newest strokes; drawn as it is, they would vanish
+        # until the next move.
         if self._shown is not None and then != [canvas.version, canvas.reversals]:
             self.layer.catch_up(again=then[1] != canvas.reversals)
 
     def forget_slices(self) -> None:
-        """Take no slice that is under way for one of what is shown from now on."""
+        """Forget pending requests, whose slices are of labels that were replaced."""
         self._asked.clear()
         self._shown = None
 
     def screen_part(self, *, arrived: bool = False) -> ScreenPart | None:
-        """Tell what is on the screen; None for nothing, and while a slice is read.
+        """Return the part on screen; None for nothing, and while a slice is read.
 
         Parameters
         ----------
@@ -130,6 +134,7 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
         box = []
         for axis in range(level.ndim):
             if axis in displayed:
+                # In 2D napari slices a tile of a level, in 3D all of the level.
                 first = int(request.corner_pixels[0, axis]) if flat else 0
                 box.append((first, first + picture[displayed.index(axis)]))
             else:
@@ -140,6 +145,7 @@ class PaintedSlicing(_LabelsSlicingState):  # type: ignore[misc]
     def read_thumbnail(self) -> None:
         """Read the coarsest level again, if it is not what is on the screen."""
         request, picture = self._shown, self._slice.thumbnail.raw
+        # Then it is up to date already, or napari's own.
         if picture is self._slice.image.raw or not picture.flags.writeable:
             return
         data = request.data_at_thumbnail_level

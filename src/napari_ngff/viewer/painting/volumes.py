@@ -1,6 +1,6 @@
-"""Which level of a pyramid is shown in 3D: the finest one that fits into a budget.
+"""Chooses the level of a pyramid that is shown in 3D: the finest that fits a budget.
 
-napari shows the coarsest; a volume is on the graphics card as a whole.
+napari shows the coarsest; a volume has to be on the graphics card as a whole.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SIDE = 2048
 """Voxels per axis that a texture of three axes holds on most machines."""
 
 VOLUME = "ome-zarr-volume"
-"""Where the ``metadata`` of a region that is shown in 3D says of what."""
+"""Key of the ``metadata`` of a region in 3D, under which its `WorkRegion` is."""
 
 
 def finest_fitting(layer: Layer, axes: Sequence[int], budget: int = BUDGET) -> int:
@@ -47,23 +47,25 @@ def finest_fitting(layer: Layer, axes: Sequence[int], budget: int = BUDGET) -> i
     Parameters
     ----------
     axes
-        Of the layer, that are shown.
+        Displayed axes of the layer.
     budget
-        Bytes.
+        In bytes.
     """
     shapes = level_shapes(layer)
+    # Bytes of a voxel, with its three colours.
     voxel = np.dtype(layer.dtype).itemsize * (3 if getattr(layer, "rgb", False) else 1)
     for level, shape in enumerate(shapes):
         sides = [shape[axis] for axis in axes]
+        # Both are limits of the card: the length of a texture and its memory.
         if max(sides) <= SIDE and int(np.prod(sides)) * voxel <= budget:
             return level
     return len(shapes) - 1
 
 
 def fit_volume(viewer: ViewerModel, layer: Layer) -> None:
-    """Show a pyramid of ours in 3D at the level that fits, in 2D as the zoom says.
+    """Lock the level of a pyramid of ours in 3D; in 2D let the zoom choose again.
 
-    A level that the user has chosen stays.
+    A level that the user has locked stays.
     """
     if not layer.multiscale or KEY not in layer.metadata:
         return
@@ -76,19 +78,21 @@ def fit_volume(viewer: ViewerModel, layer: Layer) -> None:
             layer.locked_data_level = level
     elif viewer.dims.ndisplay == 2:
         fitted = _fitted.pop(layer, None)
+        # Only the level that was locked here; another one was chosen by the user
+        # meanwhile.
         if fitted is not None and layer.locked_data_level == fitted:
             layer.locked_data_level = None
 
 
 def fit_volumes(viewer: ViewerModel) -> None:
-    """Do so for all layers, when the viewer was switched."""
+    """Call `fit_volume` for all layers, after switching between 2D and 3D."""
     for layer in viewer.layers:
         if layer._type_string in ("image", "labels"):
             fit_volume(viewer, layer)
 
 
 def is_volume(layer: Layer) -> bool:
-    """Tell whether a layer is a region that was taken out to be shown in 3D."""
+    """Return whether a layer is a region that was extracted to be shown in 3D."""
     return VOLUME in layer.metadata
 
 
@@ -100,7 +104,7 @@ def set_aside(viewer: ViewerModel, layers: Iterable[Layer]) -> None:
 
 
 def bring_back(viewer: ViewerModel) -> None:
-    """Show them again, and hide what was taken out of them."""
+    """Show the layers of `set_aside` again in 2D, and hide extracted regions."""
     hidden = _aside.pop(viewer, ()) if viewer.dims.ndisplay == 2 else ()
     for layer in [*hidden, *(filter(is_volume, viewer.layers) if hidden else ())]:
         layer.visible = not is_volume(layer)
