@@ -274,6 +274,43 @@ def test_no_small_module_is_of_use_to_one_other_alone() -> None:
     assert found - SMALL_LEFT == set()
 
 
+TESTS = Path(__file__).parent
+
+
+def test_tests_lie_where_their_modules_do() -> None:
+    """A file named after a module is in the folder of that module; names are unique."""
+    folders: dict[str, set[str]] = {}
+    for path in MODULES:
+        folder = path.parent.relative_to(SOURCE / "napari_ngff").as_posix()
+        folders.setdefault(path.name, set()).add(folder)
+    files = [path for path in TESTS.rglob("test_*.py") if path.parent != TESTS]
+    assert len({path.name for path in files}) == len(files)
+    misplaced = [
+        path
+        for path in files
+        if (name := path.name.removeprefix("test_")) in folders
+        and path.parent.relative_to(TESTS).as_posix() not in folders[name]
+    ]
+    assert misplaced == []
+
+
+def test_the_guide_names_the_tests_of_every_module() -> None:
+    """Modules without a test file of their name have a line in docs/contributing.md."""
+    guide = (TESTS.parent / "docs/contributing.md").read_text(encoding="utf-8")
+    _, _, section = guide.partition("### Where tests are")
+    rows = re.findall(r"^\| `(\S+)` \| (.+) \|$", section.partition("\n## ")[0], re.M)
+    named = {path.name for path in TESTS.rglob("test_*.py")}
+    untested = {
+        path.parent.relative_to(SOURCE / "napari_ngff").as_posix()
+        for path in MODULES
+        if path.name != "__init__.py" and f"test_{path.name}" not in named
+    } - {"."}
+    assert {folder for folder, _ in rows} == untested
+    for _, files in rows:
+        for name in re.findall(r"`(\S+?)`", files):
+            assert (TESTS.parent / name).is_file(), name
+
+
 def calls_of(pattern: str) -> list[tuple[str, str]]:
     """Module and call, for each place in the package."""
     return [
