@@ -1,4 +1,4 @@
-"""Contrast of a layer from its pixels: the range, and limits that a file lacks."""
+"""Measures contrast limits from pixels, and chooses the range of the slider."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ if TYPE_CHECKING:
 
 __all__ = ["PixelContrast", "measure_contrast", "slider_range", "stated_range"]
 
+# Not the extremes: a few hot pixels of a camera would leave the rest dark.
 CONTRAST_PERCENTILES = (0.1, 99.9)
 CONTRAST_VOXELS = 1 << 22
-"""At most so many voxels of one plane of the coarsest level are looked at."""
+"""Most voxels of one plane of the coarsest level that are read for contrast limits."""
 
 MARGIN = 0.25
 """Share of the range that is added above: finer levels are brighter than their mean."""
 
 FIRST_RANGE = 3.0
-"""Before pixels are known, the slider reaches as many times as far as the limits."""
+"""Range of the slider relative to the limits, before pixels are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class PixelContrast:
-    """Contrast of the pixels that were looked at, in intensity.
+    """Contrast of the pixels that were read, in intensity.
 
     Attributes
     ----------
     limits
-        Two percentiles.
+        The two percentiles of `CONTRAST_PERCENTILES`.
     span
-        The least and the greatest.
+        The least and the greatest pixel.
     """
 
     limits: tuple[float, float]
@@ -40,7 +41,7 @@ class PixelContrast:
 
 
 def measure_contrast(data: Any) -> PixelContrast | None:
-    """Find the contrast of the middle of one array.
+    """Measure the contrast in the middle of one array.
 
     Parameters
     ----------
@@ -54,18 +55,21 @@ def measure_contrast(data: Any) -> PixelContrast | None:
         Of the finite values; None where there is none.
     """
     side = int(CONTRAST_VOXELS**0.5)
+    # The middle of t and z: the first plane of a stack is often empty.
     middle = tuple(size // 2 for size in data.shape[:-2])
     window = tuple(
         slice(max(0, (size - side) // 2), (size + side) // 2)
         for size in data.shape[-2:]
     )
     pixels = np.asarray(data[middle + window])
+    # Floats may have NaN where there are no pixels.
     pixels = pixels[np.isfinite(pixels)] if pixels.dtype.kind == "f" else pixels.ravel()
     if not pixels.size:
         return None
     span = float(pixels.min()), float(pixels.max())
     low, high = (float(p) for p in np.percentile(pixels, CONTRAST_PERCENTILES))
     if low == high:
+        # Nearly empty planes: more than 99.8 % of the pixels are equal.
         low, high = span
     return PixelContrast((low, high) if low < high else (low, low + 1), span)
 
@@ -73,9 +77,9 @@ def measure_contrast(data: Any) -> PixelContrast | None:
 def stated_range(
     window: ContrastWindow | None, dtype: Any
 ) -> tuple[float, float] | None:
-    """Find the range that a file states; None where it states that of the whole type.
+    """Return the range that a file states; None for that of the whole type.
 
-    Many programs write 0 to 65535 for any image, so that both handles of the slider
+    Many programs write 0 to 65535 for any image; both handles of the slider would then
     lie over each other.
     """
     if window is None or window.min is None or window.max is None:
@@ -104,6 +108,7 @@ def slider_range(
     kind = np.dtype(dtype)
     if kind.kind in "iu" and kind.itemsize == 1:
         info = np.iinfo(kind)
+        # 8 bits are few enough for the slider to have all of them.
         return min(low, float(info.min)), max(high, float(info.max))
     if span is None:
         end = low + FIRST_RANGE * (high - low)
@@ -111,6 +116,7 @@ def slider_range(
         low, high = min(low, span[0]), max(high, span[1])
         end = high + MARGIN * (high - low)
     if kind.kind in "iu":
+        # Values beyond the type cannot occur; stated limits may lie there anyway.
         end = max(high, min(end, float(np.iinfo(kind).max)))
     if low > 0 and kind.kind == "u":
         low = 0.0

@@ -1,4 +1,4 @@
-"""What a group or an array is, in words, from metadata alone."""
+"""Describes a group or an array in words, from metadata alone."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["facts_of", "facts_of_array", "sentences_of"]
 
 
 MOST_SECONDS = 100_000_000_000
-"""Since 1970, in the year 5138."""
+"""Largest number that is taken for seconds since 1970; it is in the year 5138."""
 
 
 def facts_of(node: Node) -> Iterator[tuple[str, str]]:
-    """Tell what a group is: the name and the value of each fact."""
+    """Describe a group: yield the name and the value of each fact."""
     metadata = node.metadata
     version = f"OME-Zarr {metadata.version}" if metadata.version else "OME-Zarr"
     kind = str(node.kind or "group")
@@ -51,10 +51,10 @@ def facts_of(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _times_of(runs: Sequence[Acquisition]) -> Iterator[tuple[str, str]]:
-    """Tell when the acquisitions of a plate began and ended."""
+    """Describe when the acquisitions of a plate began and ended."""
     texts = []
     for run in runs:
-        times = [_date_text(at) for at in (run.start, run.end) if at is not None]
+        times = [_date_text(time) for time in (run.start, run.end) if time is not None]
         name = f"{run.name or run.id}: " if len(runs) > 1 else ""
         if any(times):
             texts.append(name + " to ".join(filter(None, times)))
@@ -63,7 +63,8 @@ def _times_of(runs: Sequence[Acquisition]) -> Iterator[tuple[str, str]]:
 
 
 def _date_text(seconds: int) -> str:
-    """Write a time; some writers state milliseconds. "" where it is none."""
+    """Write a time in UTC; "" for a number that is no time."""
+    # The text says seconds since the epoch, but some writers state milliseconds.
     if seconds > MOST_SECONDS:
         seconds //= 1000
     try:
@@ -92,6 +93,7 @@ def _describe_image(node: Node) -> Iterator[tuple[str, str]]:
         for axis, scale, count in zip(
             multiscale.axes, multiscale.levels[0].scale, arrays[0].shape, strict=True
         )
+        # Channels have no size.
         if axis.type != "channel"
     )
     yield "Physical size", ", ".join(sizes)
@@ -103,13 +105,15 @@ def _describe_image(node: Node) -> Iterator[tuple[str, str]]:
         yield "Coordinate systems", ", ".join(s.name for s in multiscale.systems)
     yield "Size", _on_disk(arrays)
     for level, array in zip(multiscale.levels, arrays, strict=True):
+        # The shape without its name, and without the size: that of all levels is given
+        # above.
         (_, shape), *rest, _ = facts_of_array(array)
         texts = (f"{name.lower()} {value}" for name, value in rest)
         yield f"Level {level.path}", "; ".join((shape, *texts))
 
 
 def facts_of_array(array: ChunkedArray) -> list[tuple[str, str]]:
-    """Tell what an array is; the last fact is its size."""
+    """Describe an array by facts; the last one is its size."""
     shards = array.shards
     facts = [
         ("Shape", f"{_sizes_text(array.shape)} {array.dtype}"),
@@ -127,7 +131,7 @@ def _sizes_text(sizes: Sequence[int]) -> str:
 
 
 def _on_disk(arrays: Sequence[ChunkedArray]) -> str:
-    """Estimate from shapes alone: only listing would tell what is stored."""
+    """Estimate the size on disk from shapes; the true one would need a listing."""
     size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
     return f"{_bytes_text(size)} uncompressed, less on disk (estimate)"
 
@@ -141,7 +145,7 @@ def _bytes_text(size: float) -> str:
 
 
 def sentences_of(node: Node) -> Iterator[str]:
-    """Say what each transformation of a group does, and between which systems."""
+    """Describe each transformation of a group, with the systems it connects."""
     metadata = node.metadata
     links: list[SystemLink] = []
     if metadata.image is not None:
@@ -168,7 +172,7 @@ def sentences_of(node: Node) -> Iterator[str]:
 
 
 def _axis_names(node: Node, end: Reference) -> Sequence[str]:
-    """Name the axes of a system that a group refers to; () where it is not found."""
+    """Return the axes' names of a system that a group refers to; () if not found."""
     try:
         metadata = (node.child(end.path) if end.path else node).metadata
     except (OMEZarrError, OSError):

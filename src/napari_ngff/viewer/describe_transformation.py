@@ -1,4 +1,4 @@
-"""Says in words what a coordinate transformation does."""
+"""Describes coordinate transformations in words."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def describe_transformation(transformation: Transformation, names: Items[str]) -
         forward = describe_transformation(transformation.forward, names)
         return f"{forward} (its inverse is given as well)"
     if isinstance(transformation, Inverse):
+        # Without names: the input of what is inverted is another system.
         return f"the inverse of: {describe_transformation(transformation.of, ())}"
     return _describe_plain(transformation, names)
 
@@ -108,8 +109,8 @@ def _describe_plain(transformation: Transformation, names: Items[str]) -> str:
     return UNCHANGED
 
 
-def _list_names(found: list[tuple[int, str]], names: Items[str]) -> str:
-    texts = (f"{_axis_name(names, i)} {change}" for i, change in found)
+def _list_names(changes: list[tuple[int, str]], names: Items[str]) -> str:
+    texts = (f"{_axis_name(names, i)} {change}" for i, change in changes)
     return ", ".join(texts) or UNCHANGED
 
 
@@ -134,6 +135,7 @@ def _describe_projection(
 
 def _describe_matrix(rows: Rows, rotation: bool) -> str:
     if rotation and len(rows) == 2:
+        # The first column is the image of the first axis, (cos, sin).
         angle = math.degrees(math.atan2(rows[1][0], rows[0][0]))
         return f"turned by {angle:.4g}°"
     numbers = "; ".join(" ".join(f"{value:g}" for value in row) for row in rows)

@@ -1,4 +1,4 @@
-"""For which images labels can be made: those shown, and the fields of an overview."""
+"""Lists images for new labels: those on screen, and the fields of an overview."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ def image_choices(layers: Iterable[Layer]) -> list[tuple[str, Image]]:
     list
         A unique name, and the first layer of the image.
     """
-    found: dict[str, Image] = {}
+    # The first channel stands for its image.
+    first_channels: dict[str, Image] = {}
     for layer in layers:
         if isinstance(layer, Image):
-            found.setdefault(_image_key(layer), layer)
+            first_channels.setdefault(_image_key(layer), layer)
     counts: Counter[str] = Counter()
     choices = []
-    for layer in found.values():
+    for layer in first_channels.values():
         name = _image_name(layer)
         counts[name] += 1
         number = f" [{counts[name]}]" if counts[name] > 1 else ""
@@ -55,7 +56,7 @@ def image_choices(layers: Iterable[Layer]) -> list[tuple[str, Image]]:
 
 
 def same_image(layer: Layer, choices: Iterable[tuple[str, Image]]) -> Image | None:
-    """Find the image among `image_choices` that a layer is a channel or label of."""
+    """Return the image of `image_choices` to which a channel or label layer belongs."""
     key = _image_key(layer).rsplit("/labels/", 1)[0]
     return next((image for _, image in choices if _image_key(image) == key), None)
 
@@ -63,6 +64,7 @@ def same_image(layer: Layer, choices: Iterable[tuple[str, Image]]) -> Image | No
 def _image_key(layer: Layer) -> str:
     origin = layer.metadata.get(KEY)
     known = isinstance(origin, LayerOrigin)
+    # Layers of other origin are images of their own.
     return str(origin.node) if known else f"{id(layer)}"
 
 
@@ -73,7 +75,7 @@ def _image_name(layer: Layer) -> str:
 
 
 def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None:
-    """Find the browser that can open a field of an overview.
+    """Return the browser that can open a field of an overview.
 
     Returns
     -------
@@ -89,7 +91,7 @@ def overview_browser(viewer: ViewerModel, layer: Layer | None) -> Browser | None
 
 
 def position_in_view(viewer: ViewerModel, browser: Browser) -> Position:
-    """Find the field in the middle of the view of an overview, else the first well."""
+    """Return the field in the middle of an overview's view, else the first well."""
     position = browser.position_at(camera_of(viewer).center[-2:])
     if position is not None:
         return position
@@ -112,7 +114,9 @@ def field_choices(
 
     def work() -> list[tuple[str, Position]] | str:
         fields = browser.fields_of(well).fields
-        choices = [(one.title, one.position) for one in fields if not one.problem]
+        choices = [
+            (place.title, place.position) for place in fields if not place.problem
+        ]
         return choices or "No field of this well can be read."
 
     window_services.run_work(partial(window_services.attempt_work, work), done)
@@ -129,21 +133,23 @@ def open_field(
     Parameters
     ----------
     images
-        Gives the layers of the viewer.
+        Returns the layers of the viewer.
     done
-        Gets None where the field was not opened; the browser has told why.
+        Called with None if the field was not opened; the browser has shown the reason.
     """
 
     def finish(busy: bool) -> None:
         if busy:
             return
         browser.busy.disconnect(finish)
-        here = browser.position
-        reached = here is not None and (
-            (here.well, here.field) == (position.well, position.field)
+        # Another field may have been chosen meanwhile, or this one cannot be read.
+        now = browser.position
+        reached = now is not None and (
+            (now.well, now.field) == (position.well, position.field)
         )
         owned = [x for x in images() if isinstance(x, Image) and browser.owns_layer(x)]
         done(owned[0] if reached and owned else None)
 
+    # Before the field is asked for, so that its end is not missed.
     browser.busy.connect(finish)
     browser.show_field(position.well, position.field)

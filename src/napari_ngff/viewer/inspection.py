@@ -1,7 +1,7 @@
-"""What the inspector tells of a hierarchy: rows of a tree, and all of one place; no Qt.
+"""Content of the inspector: rows of a tree, and the details of one place; no Qt.
 
-Reads metadata alone: a place's own document, those of its arrays, and what judging it
-needs. Never lists or reads chunks.
+Reads only metadata: the document of a place, those of its arrays, and documents that
+checking it needs. Never lists or reads chunks.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ __all__ = [
 ]
 
 SMALL = (GroupKind.IMAGE, GroupKind.LABEL, GroupKind.LABELS)
-"""Kinds below which there is little: they are judged with all that is below them."""
+"""Kinds with few groups below them, which are checked together with these."""
 
 MOST_ITEMS = 2000
-"""So many entries of one JSON list or object are shown."""
+"""Most entries of one JSON list or object that are shown."""
 
 WORDS = {
     GroupKind.PLATE: "well",
@@ -73,18 +73,18 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A row of the tree: a group or an array, which nobody has looked at yet.
+    """A row of the tree: a group or an array, not read yet.
 
     Attributes
     ----------
     location
-        Where it is.
+        Path of the group or array.
     zarr_format
-        2 or 3: that of what names it.
+        2 or 3, as the group that names it.
     name
-        Path from what names it.
+        Path relative to the group that names it.
     kind
-        What it is to that: "well", "field", "image", "label", "labels" or "array".
+        Its role in that group: "well", "field", "image", "label", "labels" or "array".
     """
 
     location: Location
@@ -94,11 +94,11 @@ class TreeEntry:
 
     @property
     def is_array(self) -> bool:
-        """Whether it is an array: then nothing is below it."""
+        """Whether it is an array, which has nothing below it."""
         return self.kind == "array"
 
     def read_node(self) -> Node:
-        """Read the group, or that of an array; errors as of `read_node`."""
+        """Read the group, or the group of the array; raises what `read_node` does."""
         place = self.location
         if self.is_array:
             place = place.join_path("/".join(".." for _ in self.name.split("/")))
@@ -107,24 +107,24 @@ class TreeEntry:
 
 @dataclass(frozen=True, slots=True)
 class PlaceDetails:
-    """All that is told of one place.
+    """The details of one place, as the inspector shows them.
 
     Attributes
     ----------
     path
-        To copy.
+        Its address, to be copied.
     facts
-        Name and value of each.
+        Name and value of each fact.
     transformations
-        A sentence each.
+        A sentence for each transformation.
     document
-        The attributes as they are written; of an array nothing.
+        The attributes as in the file; None for an array.
     findings
-        What is wrong there, as of `check_group`.
+        Its problems, as from `check_group`.
     error
-        Why nothing more can be told, or "".
+        Reason why the place cannot be read, or "".
     kept
-        After a repair: paths of what it replaced.
+        After a repair: paths of the old files and folders.
     """
 
     path: str
@@ -148,7 +148,7 @@ def node_of(layer: Layer | None) -> Node | None:
 
 
 def root_of(node: Node) -> TreeEntry:
-    """Return the top of a node's hierarchy; the node itself where that says nothing."""
+    """Return the root of a node's hierarchy; the node if the root is no OME-Zarr."""
     if node.location.path:
         with suppress(OMEZarrError, OSError):
             above = read_node(Location(node.location.source), node.zarr_format)
@@ -159,7 +159,7 @@ def root_of(node: Node) -> TreeEntry:
 
 
 def list_children(entry: TreeEntry) -> tuple[TreeEntry, ...]:
-    """List what the metadata of a group names, without looking at it.
+    """List the groups and arrays that the metadata of a group names; reads none.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def _list_named(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def describe_entry(entry: TreeEntry, known: Sequence[Problem] = ()) -> PlaceDetails:
-    """Tell all of one place; what cannot be read is told, not raised.
+    """Return the details of one place; errors become part of them.
 
     `known` are problems that opening found; see `check_group`.
     """
@@ -219,7 +219,7 @@ def describe_entry(entry: TreeEntry, known: Sequence[Problem] = ()) -> PlaceDeta
             check_group(node, known=known),
         )
     except Exception as error:  # noqa: BLE001
-        # The inspector is for what is broken; it tells of whatever fails.
+        # The inspector is for broken files: it shows any error.
         text = error_text(error)
         return PlaceDetails(
             path, findings=(describe_unreadable(entry.location.path, text),), error=text
@@ -227,7 +227,7 @@ def describe_entry(entry: TreeEntry, known: Sequence[Problem] = ()) -> PlaceDeta
 
 
 def describe_unreadable(path: str, text: str) -> Finding:
-    """Describe a place that cannot be read."""
+    """Return the problem of a place that cannot be read."""
     return path, Problem(
         "node-unreadable", Severity.ERROR, "", text, Consequence.LEFT_OUT
     )
@@ -238,38 +238,39 @@ def check_group(
     cancel: Callable[[], bool] | None = None,
     known: Sequence[Problem] = (),
 ) -> tuple[Finding, ...]:
-    """Find what is wrong with a group; of an image also with its labels.
+    """Find the problems of a group; of an image also those of its labels.
 
     Parameters
     ----------
     node
         Of any kind.
     cancel
-        Where it is given, all below the node is judged, until it returns True.
+        If given, all groups below the node are checked, until it returns True.
     known
         Problems that opening found, below this group or elsewhere: groups below it
-        that have one are judged as well.
+        that have one are checked as well.
     """
     if cancel is not None or node.kind in SMALL:
         return tuple(check_hierarchy(node, cancel=cancel))
+    # Asked before each group: True from the second on leaves all groups below out.
     asked = itertools.count()
-    found = [*check_hierarchy(node, cancel=lambda: next(asked) > 0)]
+    all_findings = [*check_hierarchy(node, cancel=lambda: next(asked) > 0)]
     for _, findings in judge_below(node, known):
-        found += findings
-    return tuple(dict.fromkeys(found))
+        all_findings += findings
+    return tuple(dict.fromkeys(all_findings))
 
 
 def judge_below(
     node: Node, known: Sequence[Problem]
 ) -> Iterator[tuple[str, Sequence[Finding]]]:
-    """Judge groups below one that have known problems.
+    """Check the groups below one that have known problems.
 
     Yields
     ------
     str
         Address of the group; "" where it cannot be opened.
     sequence of Finding
-        What is wrong with it.
+        Its problems.
     """
     start = node.location.path
     places = {problem.where.partition(":")[0]: problem for problem in known}
@@ -282,9 +283,10 @@ def judge_below(
             yield "", [describe_unreadable(place, problem.text)]
         elif group.location.path not in judged | {start}:
             judged.add(group.location.path)
-            # That fields of a well have impossible places, no rule says.
-            told = [] if group.kind in SMALL else [(place, problem)]
-            yield str(group.location), check_group(group) or told
+            # Some known problems are not found again by the rules, such as impossible
+            # places of the fields of a well.
+            fallback = [] if group.kind in SMALL else [(place, problem)]
+            yield str(group.location), check_group(group) or fallback
 
 
 def _group_at(node: Node, place: str) -> Node | None:
@@ -292,22 +294,22 @@ def _group_at(node: Node, place: str) -> Node | None:
     top = Location(node.location.source)
     for path in (place, place.rpartition("/")[0]):
         with suppress(OMEZarrError, OSError):
-            found = read_node(top.join_path(path), node.zarr_format)
-            if found.kind is not None and (path == place or found.kind in SMALL):
-                return found
+            group = read_node(top.join_path(path), node.zarr_format)
+            if group.kind is not None and (path == place or group.kind in SMALL):
+                return group
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class FileProblems:
-    """What is wrong with a file that was opened, and where to look.
+    """The problems of a file that was opened, and the place to show them at.
 
     Attributes
     ----------
     findings
         As the inspector lists them at `place`.
     place
-        Address of the group that has all errors among them, or of the file.
+        Address of the group that has all of the errors, else of the file.
     """
 
     findings: tuple[Finding, ...]
@@ -315,13 +317,13 @@ class FileProblems:
 
     @property
     def error_count(self) -> int:
-        """How many errors there are; warnings keep nothing from being shown."""
+        """Number of errors; with warnings alone, everything is shown."""
         return len(errors_of(self.findings))
 
 
 def errors_of(findings: Iterable[Finding]) -> list[Finding]:
-    """Choose the errors among findings."""
-    return [one for one in findings if one[1].severity is Severity.ERROR]
+    """Return the errors among findings."""
+    return [finding for finding in findings if finding[1].severity is Severity.ERROR]
 
 
 def count_text(findings: Sequence[Finding]) -> str:
@@ -333,13 +335,13 @@ def count_text(findings: Sequence[Finding]) -> str:
 
 
 def find_problems(path: str, known: Sequence[Problem]) -> FileProblems:
-    """Judge a file that was opened, and the groups below it with known problems."""
+    """Check a file that was opened, and the groups below it with known problems."""
     try:
         node = open_node(path)
         findings = check_group(node, known=known)
         groups = [] if node.kind in SMALL else [*judge_below(node, known)]
     except Exception as error:  # noqa: BLE001
-        # Whatever fails is what is wrong with the file.
+        # Any error is a problem of the file.
         return FileProblems((describe_unreadable("", error_text(error)),), path)
     errors = errors_of(findings)
     for place, below in groups:
@@ -349,36 +351,36 @@ def find_problems(path: str, known: Sequence[Problem]) -> FileProblems:
 
 
 def repair_all(entry: TreeEntry, code: str) -> PlaceDetails:
-    """Repair all problems of a code in a group and below it, and look at it again.
+    """Repair all problems of a code in a group and below it, and check it again.
 
     Returns
     -------
-    Details
-        With all that is still wrong, below it as well; `Details.kept` names what was
-        there before, as long as that holds an error.
+    PlaceDetails
+        With the problems that remain, also below the group. `PlaceDetails.kept` has
+        the old files, if an error remains; otherwise they were deleted.
 
     Raises
     ------
     OMEZarrError, OSError
-        As of `napari_ngff.store.check.repair.repair`.
+        As `napari_ngff.store.check.repair.repair_problems`.
     """
     repaired = repair_problems(entry.read_node(), code)
     findings = tuple(check_hierarchy(entry.read_node()))
     invalid = any(problem.severity is Severity.ERROR for _, problem in findings)
     if not invalid:
-        for one in repaired:
-            one.delete_old()
-    kept = tuple(one.kept for one in repaired) if invalid else ()
+        for file in repaired:
+            file.delete_old()
+    kept = tuple(file.kept for file in repaired) if invalid else ()
     return replace(describe_entry(entry), findings=findings, kept=kept)
 
 
 def undo_repair(entry: TreeEntry, kept: Iterable[str]) -> None:
-    """Put back what a repair of a group replaced.
+    """Put back the files that a repair of a group replaced.
 
     Parameters
     ----------
     kept
-        As of `Details.kept`.
+        As `PlaceDetails.kept`.
 
     Raises
     ------
@@ -391,13 +393,13 @@ def undo_repair(entry: TreeEntry, kept: Iterable[str]) -> None:
 
 
 def homes_of(layer: Layer) -> dict[str, Node | None]:
-    """Say where the position of a layer can be saved.
+    """List the groups in which the position of a layer can be saved.
 
     Returns
     -------
     dict
-        What the user reads -> the scene, None for the image itself; scenes first, for
-        they are made for it.
+        Text for the user -> the scene, None for the image itself; scenes first, since
+        they are made for positions.
     """
     node = node_of(layer)
     if node is None:
@@ -412,16 +414,16 @@ def homes_of(layer: Layer) -> dict[str, Node | None]:
 
 
 def is_named(layer: Layer) -> bool:
-    """Tell whether the version of a layer's image has names for coordinate systems."""
+    """Return whether the version of a layer's image names coordinate systems."""
     node = node_of(layer)
     return node is not None and (node.metadata.version or "") >= "0.6"
 
 
-# --- to show and to copy
+# --- texts to show and to copy
 
 
 def shorten_document(value: Any) -> Any:
-    """Leave out what is beyond `MOST_ITEMS` entries of a list or an object."""
+    """Cut lists and objects of a document to `MOST_ITEMS` entries."""
     if isinstance(value, dict):
         kept = dict(itertools.islice(value.items(), MOST_ITEMS))
         result = {key: shorten_document(entry) for key, entry in kept.items()}
@@ -435,7 +437,7 @@ def shorten_document(value: Any) -> Any:
 
 
 def write_report(details: PlaceDetails) -> str:
-    """Write all that is told of a place as text."""
+    """Return the details of a place as text."""
     lines = [details.path, *(f"{name}: {value}" for name, value in details.facts)]
     if details.error:
         lines.append(f"Error: {details.error}")
@@ -450,12 +452,12 @@ def write_report(details: PlaceDetails) -> str:
 
 
 def problem_line(path: str, problem: Problem) -> str:
-    """Write a problem as one line."""
+    """Return a problem as one line."""
     where = " at ".join(part for part in (path or "(root)", problem.where) if part)
     text = f"{problem.text} {problem.consequence}".rstrip()
     return f"{problem.severity} {problem.code}, {where}: {text}"
 
 
 def list_repairs(findings: Sequence[Finding]) -> dict[str, str]:
-    """Say for each code that has a repair what that does."""
+    """Return the codes that have a repair, with a description of the repair."""
     return {p.code: REPAIRS[p.code] for _, p in findings if p.code in REPAIRS}

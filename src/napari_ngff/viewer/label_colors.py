@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LabelColors", "recolor_labels"]
 
 NEAR = 1 << 20
-"""Labels from 0 to below this find their colour by one look into a table."""
+"""Labels from 0 to below this have their row in a table, which is fastest."""
 
 INT64 = np.iinfo(np.int64)
 
@@ -36,8 +36,8 @@ class ColorTable:
     Attributes
     ----------
     cycle
-        How many of `colors`, after the first, labels without a colour of their own
-        take in turn.
+        Number of `colors` after the first that labels without a colour of their own
+        use in turn.
     values
         Labels with a colour of their own.
     colors
@@ -73,6 +73,8 @@ class ColorTable:
         rows = np.arange(first, first + len(values))
         kind = _texture_type(first + len(values))
         near = np.zeros(NEAR, kind)
+        # Rows 1 to `cycle` again and again, as napari's cyclic colours; 0 is the
+        # background.
         near[1:] = np.resize(np.arange(1, first).astype(kind), NEAR - 1)
         is_near = (values >= 0) & (values < NEAR)
         near[values[is_near]] = rows[is_near]
@@ -88,8 +90,10 @@ class ColorTable:
             outside |= values < 0
         if not outside.any():
             return self.near[values]
+        # 0 stands for labels outside of the table, whose rows are set below.
         numbers = self.near[np.where(outside, values.dtype.type(0), values)]
         signed = values.dtype.kind == "i"
+        # In 64 bits, so that subtracting 1 cannot wrap around in a narrow type.
         rest = values[outside].astype(np.int64 if signed else np.uint64)
         rows = ((rest - 1) % self.cycle + 1).astype(np.intp)
         if len(self.far):
@@ -222,14 +226,17 @@ class LabelColors(DirectLabelColormap):  # type: ignore[misc]
         return self.table.colors[self.table.rows_of(values).astype(np.intp)]
 
     def _data_to_texture(self, values: Any) -> Any:
+        # Of 8 and 16 bits napari sends the values themselves: its shader has the
+        # colours.
         if values.dtype.itemsize <= 2:
             return super()._data_to_texture(values)
         if not self.use_selection:
-            found = self.table.rows_of(np.atleast_1d(values))
+            rows = self.table.rows_of(np.atleast_1d(values))
         else:
+            # Two rows, as `_values_mapping_to_minimum_values_set` has them.
             kind = self.table.near.dtype
-            found = np.atleast_1d(values == self.selection).astype(kind)
-        return found.reshape(np.shape(values))[()]
+            rows = np.atleast_1d(values == self.selection).astype(kind)
+        return rows.reshape(np.shape(values))[()]
 
     def _values_mapping_to_minimum_values_set(
         self, apply_selection: bool = True

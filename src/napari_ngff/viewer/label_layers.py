@@ -41,15 +41,15 @@ __all__ = [
 ]
 
 FIRST_COLORS = dict(enumerate(PALETTE, 1))
-"""Of the first values of new labels; napari's own begin with a dark brown."""
+"""Colours of the first values of new labels; napari's own begin with a dark brown."""
 
 OTHER = (0.6, 0.6, 0.6, 0.7)
-"""Red, green, blue, alpha of all other labels for who reads the colours of a layer and
-not what they look like: napari would make them invisible."""
+"""Red, green, blue, alpha of labels without a colour, for code that reads
+``layer.colormap``: napari's default would be invisible. It is not what is drawn."""
 
 
 LEFT_LEVELS = ("level-grows", "chunks-tiny", "chunks-large")
-"""Codes of levels that are there and not shown."""
+"""Codes of problems by which an existing level is not shown."""
 
 
 def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerData:
@@ -79,6 +79,7 @@ def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerDat
     pyramid = placed.pyramid
     if placed.view is not None:
         frame = SharedAxes.from_pyramid(pyramid, placed.view)
+    # The image was resampled: its labels have to lie on the same new grid.
     elif frame is not None and frame.bent is not None:
         pyramid = _resample_bent(pyramid, frame, frame.bent)
         frame = SharedAxes.from_pyramid(pyramid)
@@ -88,6 +89,7 @@ def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerDat
         _place_axis(pyramid, i, a, frame) for i, a in zip(order, axes, strict=True)
     ]
     layer_axes = _place_layer(frame, axes, places)
+    # Labels of floats are rounded while they are read: napari's labels are integers.
     data, multiscale = layer_arrays(
         [_reorder_axes(drawable_labels(s), order) for s in pyramid.levels]
     )
@@ -112,7 +114,7 @@ def label_layer(picture: LayerPlan, frame: SharedAxes | None = None) -> LayerDat
 
 
 def rounded_note(picture: LayerPlan) -> str:
-    """Say that labels are no integers in their file; "" where they are."""
+    """Return a note on labels that are not integers in their file; "" for integers."""
     dtype = picture.pyramid.levels[0].dtype
     if dtype.kind != "f":
         return ""
@@ -123,25 +125,25 @@ def rounded_note(picture: LayerPlan) -> str:
 
 
 def left_levels_note(picture: LayerPlan) -> str:
-    """Say which levels of labels saving does not change; "" where there is none."""
-    left = [
+    """Return a note on levels of labels that saving does not change; "" for none."""
+    omitted = [
         problem.where.rstrip(":").rpartition("/")[2]
         for problem in picture.pyramid.problems
         if problem.code in LEFT_LEVELS
     ]
-    if not left:
+    if not omitted:
         return ""
-    levels = "level {} is" if len(left) == 1 else "levels {} are"
+    levels = "level {} is" if len(omitted) == 1 else "levels {} are"
     return (
-        f"{picture.node}: {levels.format(', '.join(left))} left out. Saving labels does"
-        " not change them."
+        f"{picture.node}: {levels.format(', '.join(omitted))} left out. Saving labels"
+        " does not change them."
     )
 
 
 def _start_as_image(
     picture: LayerPlan, frame: SharedAxes
 ) -> tuple[tuple[int, float], ...]:
-    """Find where the sliders start for the image of labels that are opened alone."""
+    """Return the slider positions that the image of labels states."""
     source = picture.image.node.metadata.image if picture.image is not None else None
     return () if source is None else start_of(frame, source.omero)
 
@@ -161,6 +163,7 @@ def _match_axes(
     """
     label_axes = pyramid.multiscale.axes
     shape = pyramid.levels[0].shape
+    # By name, whether small letters or capitals.
     names = [axis.name.lower() for axis in label_axes]
     theirs = [axis.name.lower() for axis in frame.axes]
     extra = [
@@ -175,7 +178,7 @@ def _match_axes(
 def _place_axis(
     pyramid: Pyramid, index: int | None, axis: Axis, frame: SharedAxes
 ) -> tuple[float, float]:
-    """Scale and translate of the layer on one axis, in the unit of `axis`."""
+    """Return scale and translation of the layer on one axis, in the unit of `axis`."""
     frame_index = frame.axes.index(axis) if axis in frame.axes else None
     if index is None:
         assert frame_index is not None
@@ -196,11 +199,15 @@ def _place_axis(
 def _place_layer(
     frame: SharedAxes, axes: tuple[Axis, ...], places: Sequence[tuple[float, float]]
 ) -> SharedAxes:
-    """Place the layer as its image, behind the axes that only the label has."""
+    """Return the axes of the layer, with the position of its image.
+
+    Axes that only the label has come first.
+    """
     extra = len(axes) - len(frame.axes)
     affine = None
     if frame.affine is not None:
         affine = np.eye(len(axes) + 1)
+        # The image's affine acts on its own axes alone.
         affine[extra:, extra:] = frame.affine
     scale, translation = (tuple(p[i] for p in places) for i in (0, 1))
     shown_axes = (*axes[:extra], *(frame.shown or frame.axes))
@@ -217,7 +224,7 @@ def _resample_bent(pyramid: Pyramid, frame: SharedAxes, bent: BentImage) -> Pyra
     frame
         Of its image, in the intrinsic system.
     bent
-        What is done to the image.
+        How the image is resampled.
 
     Raises
     ------
@@ -229,11 +236,11 @@ def _resample_bent(pyramid: Pyramid, frame: SharedAxes, bent: BentImage) -> Pyra
         msg = "The label image has axes that its image lacks, and cannot follow it."
         raise UnsupportedError(msg)
     places: dict[int, PlacedAxis] = {}
-    for at, own in enumerate(matched):
-        target = frame.order[at]
-        if own is not None and target is not None:
-            places[own] = PlacedAxis(
-                target, *_place_axis(pyramid, own, axes[at], frame)
+    for frame_axis, label_axis in enumerate(matched):
+        target = frame.order[frame_axis]
+        if label_axis is not None and target is not None:
+            places[label_axis] = PlacedAxis(
+                target, *_place_axis(pyramid, label_axis, axes[frame_axis], frame)
             )
     # An axis of one voxel that matters nowhere: every point is in that voxel.
     ignored = PlacedAxis(0, float("inf"), 0.0)
@@ -242,7 +249,7 @@ def _resample_bent(pyramid: Pyramid, frame: SharedAxes, bent: BentImage) -> Pyra
 
 
 def _stretch_axis(frame: SharedAxes, axis: int) -> tuple[float, float]:
-    """Scale and translate of one voxel that covers the image along an axis."""
+    """Return scale and translation of one voxel that covers the image along an axis."""
     size, scale = frame.sizes[axis], frame.scale[axis]
     return size * scale, frame.translation[axis] + (size - 1) / 2 * scale
 
@@ -254,7 +261,7 @@ def _reorder_axes(source: Any, order: Sequence[int | None]) -> ArrayWindow:
 
 
 def label_colormap(colors: Mapping[int, tuple[int, int, int, int]]) -> Any:
-    """Colour the listed values as the file says and the others as napari would.
+    """Make a colormap with the colours of the file, and napari's for other labels.
 
     "Conforming readers SHOULD display labels using the colors specified by the colors
     array"; the text is silent on values that are not listed.
@@ -312,7 +319,7 @@ def label_features(properties: Mapping[int, JSON]) -> Any:
 
 
 def _column_type(column: Sequence[Any]) -> Any:
-    """Choose a type of pandas; None where it may choose as that changes no value."""
+    """Return a type of pandas that keeps all values; None for pandas' own choice."""
     kinds = {type(value) for value in column}
     if len(kinds) == 1:
         return None
@@ -320,6 +327,7 @@ def _column_type(column: Sequence[Any]) -> Any:
     if kinds == {bool}:
         return "boolean"
     if kinds == {int}:
+        # JSON has integers of any size; pandas has 64 bits.
         fits = all(-(2**63) <= value < 2**63 for value in column if value is not None)
         return "Int64" if fits else object
     return "Float64" if kinds == {float} else object

@@ -1,4 +1,4 @@
-"""Work in worker threads of which only the newest counts."""
+"""Tasks in worker threads, of which only the newest start is answered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LatestTask", "LayerTask", "LeaveCheck", "TaskTurn"]
 
 LeaveCheck = Callable[[Any, Callable[[bool], None]], None]
-"""Saves, or asks about, what a task would take away; see `LayerTask.start`."""
+"""Saves what a task would remove, or asks; see `LayerTask.start`."""
 
 STEP_SECONDS = 0.03
 """Seconds of changing layers after which napari may draw and answer in between."""
@@ -40,11 +40,11 @@ class TaskTurn:
     task: weakref.ref[LatestTask]
 
     def is_newest(self) -> bool:
-        """Tell whether neither a later start nor a cancel has come; from any thread."""
+        """Return whether no later start or cancel has come; from any thread."""
         return self.counter.newest == self.number
 
     def report_progress(self, count: int, total: int) -> bool:
-        """Report how many of how many parts are done, and tell whether to go on."""
+        """Report the number of parts that are done; return whether to continue."""
         if self.is_newest():
             window_services.tell_main(
                 self.counter, lambda: self._show_progress(count, total)
@@ -65,7 +65,7 @@ class LatestTask:
     is_alive
         Asked in the main thread before an answer is given; none is given otherwise.
     on_progress
-        Called in the main thread with how many of how many parts are done.
+        Called in the main thread with the number of parts that are done, and of all.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class LatestTask:
         self._answers: tuple[Callable[[Any], Any], Callable[[str], Any]] | None = None
 
     def cancel(self) -> None:
-        """Drop the answer that is awaited."""
+        """Drop the answer of the work that runs."""
         self._counter.newest += 1
         self._answers = None
 
@@ -93,7 +93,7 @@ class LatestTask:
         done: Callable[[Any], Any],
         failed: Callable[[str], Any],
     ) -> None:
-        """Start some work, in place of what was started before.
+        """Start some work; the answer of earlier work is dropped.
 
         Parameters
         ----------
@@ -226,6 +226,8 @@ class LayerTask:
     def _begin_steps(self, turn: TaskTurn, steps: Iterator[None]) -> None:
         begun = self._steps
         if begun is not None and not self._is_stepping:
+            # Layers that have begun to change are changed to the end before others
+            # begin.
             self._do_steps(begun, math.inf)
         self._steps = steps
         if self._release_drawing is None:
@@ -254,15 +256,18 @@ class LayerTask:
             self._steps = None
             release, self._release_drawing = self._release_drawing, None
             if release is not None:
+                # Once for all tasks that followed each other: one frame shows the last
+                # of them.
                 release()
         if turn.is_newest():
             self._on_busy(False)
 
     def _do_steps(self, steps: Iterator[None], seconds: float) -> bool:
-        """Do steps for some time, and tell whether all are done."""
+        """Do steps for some time; return whether all are done."""
         before, self._is_stepping = self._is_stepping, True
         start = time.perf_counter()
         try:
+            # The time is asked after each step, so one step at least is done.
             return all(time.perf_counter() - start <= seconds for _ in steps)
         finally:
             self._is_stepping = before

@@ -1,4 +1,4 @@
-"""The layers of an image, one per channel, looking as the file says, and its labels."""
+"""Makes the layers of an image, one per channel with its look, and of its labels."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 __all__ = ["MOST_CHANNELS", "channel_count", "image_layers", "layers_of"]
 
 MANY_CHANNELS = 20
-"""From so many channels on, only the active ones are shown at first."""
+"""Number of channels from which on only the active ones are visible at first."""
 
 MOST_CHANNELS = 50
-"""So many channels become layers; napari takes minutes for thousands of them."""
+"""Most channels that become layers; napari takes minutes for thousands of them."""
 
 FEW_SHOWN = 3
-"""So many are shown of many channels where none is marked as active."""
+"""Number of visible channels among many, where none is marked as active."""
 
 OVER_IMAGE = 0.4
-"""Opacity of labels, which shall not hide the image below them."""
+"""Opacity of labels, so that the image below them stays visible."""
 
 TWO_COLORS = ("magenta", "green")
 SIX_COLORS = ("cyan", "yellow", "magenta", "red", "green", "blue")
@@ -90,7 +90,7 @@ def channel_count(picture: LayerPlan) -> int:
 
 
 def left_channels(picture: LayerPlan) -> list[str]:
-    """Say that not all channels are shown, where that is so."""
+    """Return a message if not all channels are shown."""
     count = channel_count(picture)
     if count <= MOST_CHANNELS:
         return []
@@ -132,6 +132,7 @@ def image_layers(
         if i >= count:
             break  # fewer in this system
         channel = channels[i]
+        # For each channel anew: a stream belongs to one layer.
         levels = stream_levels(pyramid.levels)
         windows = [_channel_window(source, frame.order, axis, i) for source in levels]
         limits = _stated_limits(channel)
@@ -147,11 +148,13 @@ def image_layers(
         keywords = {
             **placement,
             "name": _layer_name(picture.name, channel, i, count),
+            # Further multiscales lie over the first one, and stay hidden.
             "visible": visible[i] and not picture.multiscale,
             "multiscale": multiscale,
             "rgb": False,  # or napari guesses it where the last axis is short
             "metadata": {KEY: origin},
         }
+        # Colours of channels add up, as in fluorescence.
         if count > 1:
             keywords["blending"] = "additive"
         colormap = _choose_colormap(channel, i, count, picture.omero)
@@ -168,7 +171,7 @@ def image_layers(
 def _channel_window(
     source: ArraySource, order: tuple[int | None, ...], axis: int | None, index: int
 ) -> ArrayWindow:
-    """Take one channel of a level, its axes in the layer's order."""
+    """Return one channel of a level, with its axes in the layer's order."""
     box = [(0, size) for size in source.shape]
     if axis is not None:
         box[axis] = (index, index + 1)
@@ -176,7 +179,7 @@ def _channel_window(
 
 
 def _channel_settings(omero: Omero | None, count: int) -> list[Channel]:
-    """Give the settings of each channel, defaults where the file has too few."""
+    """Return the settings of each channel, defaults where the file has too few."""
     given = list(omero.channels) if omero is not None else []
     return (given + [Channel()] * count)[:count]
 
@@ -184,6 +187,7 @@ def _channel_settings(omero: Omero | None, count: int) -> list[Channel]:
 def _count_visible(channels: Sequence[Channel]) -> list[bool]:
     if any(channel.active is not None for channel in channels):
         active = [channel.active is not False for channel in channels]
+        # A file that marks all channels as inactive would show nothing.
         if any(active):
             return active
     few = len(channels) < MANY_CHANNELS
@@ -198,7 +202,7 @@ def _stated_limits(channel: Channel) -> tuple[float, float] | None:
 
 
 def _provisional_limits(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """Choose limits to start from until the pixels have been looked at."""
+    """Return contrast limits for the time until pixels were read."""
     if dtype.kind in "iu":
         return float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
     return 0.0, 1.0

@@ -8,7 +8,7 @@ __all__ = ["make_current", "qt_viewer_of", "qt_window_of", "select_on_insert"]
 
 
 def qt_window_of(viewer: Any) -> Any:
-    """Give the main window of a viewer; None for a viewer without one, or a closed one.
+    """Return the main window of a viewer; None without a window, or a closed one.
 
     Dialogs need a parent, and signs a status bar (napari 0.7 to 0.9).
     """
@@ -18,7 +18,7 @@ def qt_window_of(viewer: Any) -> Any:
 
 
 def qt_viewer_of(viewer: Any) -> Any:
-    """Give the widget around the canvas of a viewer; None without a window.
+    """Return the widget around the canvas of a viewer; None without a window.
 
     It takes what is dropped, and holds the canvas (napari 0.7 to 0.9).
     """
@@ -27,7 +27,7 @@ def qt_viewer_of(viewer: Any) -> Any:
 
 
 def select_on_insert(viewer: Any, selects: bool) -> None:
-    """Say whether the layer that is being inserted becomes the selected one.
+    """Set whether the layer that is being inserted becomes the selected one.
 
     To select it and then another one leaves both marked in the list (napari 0.9).
     """

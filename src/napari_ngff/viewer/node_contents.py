@@ -1,4 +1,4 @@
-"""What a node shows: its pictures in order, and what had to be left out."""
+"""Opens the images of a node in the order of their layers, with its problems."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 __all__ = ["LayerGroup", "NodeContents", "open_contents", "plate_above"]
 
 MAX_IMAGES = 10
-"""So many images of a collection are opened at once; the rest is named."""
+"""Most images of a collection that are opened at once; a message names the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeContents:
-    """All that is shown of one node.
+    """Images, labels and problems of one node.
 
     Attributes
     ----------
     groups
         In the order of the layers.
     problems
-        All that is wrong with what was looked at.
+        Problems of all documents that were read.
     messages
-        For the user: a sentence for each thing that is there and not shown.
+        For the user: a sentence for each part that exists and is not shown.
     notes
-        For the user, where nothing is wrong: a first line, and where to find the rest.
+        For the user, though nothing is wrong: first line and details.
     """
 
     groups: tuple[LayerGroup, ...]
@@ -63,26 +63,28 @@ class NodeContents:
 def open_contents(
     node: Node, on_error: OnError | None = None, *, first_image: bool = False
 ) -> NodeContents:
-    """Open all that a node shows.
+    """Open the images and labels of a node.
 
     Parameters
     ----------
     node
         Of any kind, also a row of a plate or a ``labels`` group.
     on_error
-        Told of each chunk that cannot be read, later.
+        Called later with each chunk that cannot be read.
     first_image
-        Whether of a collection only the first image that can be read is opened.
+        Whether only the first readable image of a collection is opened.
 
     Raises
     ------
     NotOMEZarrError
-        Where the node says nothing.
+        Where the node has no OME metadata.
     UnsupportedError
-        Where nothing of it can be shown; the message says why.
+        Where nothing of it can be shown; the message has the reasons.
     """
     reading = ReadingNotes(on_error)
     metadata = node.metadata
+    # The order decides where a group has several kinds: a plate of bioformats2raw is a
+    # collection, too.
     if metadata.plate is not None:
         groups = _open_plate(node, metadata.plate, None, reading)
     elif metadata.collection is not None:
@@ -122,6 +124,7 @@ def _open_image(
         return [
             replace(group, labels=tuple(place_alone(p, reading) for p in group.labels))
         ]
+    # With the image, for its axes; then without, since only the labels were asked for.
     whole = in_place(replace(group, image=source), reading)
     return [replace(whole, image=None)]
 
@@ -148,9 +151,9 @@ def _open_plain(
     picture = LayerPlan(title, node, pyramid, image.omero, image.label)
     if image.label is not None:
         return LayerGroup(None, (picture,))
-    found = node.labels()
-    reading.note_problems(found.problems)
-    labels = with_sidecars(node, _open_pictures(found.nodes, reading), reading)
+    opened = node.labels()
+    reading.note_problems(opened.problems)
+    labels = with_sidecars(node, _open_pictures(opened.nodes, reading), reading)
     return LayerGroup(picture, tuple(labels))
 
 
@@ -161,11 +164,12 @@ def _other_multiscales(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     for index in range(1, len(image.multiscales[:MAX_IMAGES]) if image else 0):
         assert image is not None
         first = image.multiscales[index]
+        # A node that lists this one first: all code takes the first multiscale.
         others = (*image.multiscales[:index], *image.multiscales[index + 1 :])
-        own = replace(image, multiscales=(first, *others))
+        reordered = replace(image, multiscales=(first, *others))
         pyramid = reading.open_pyramid(node, index)
         if pyramid is not None:
-            again = replace(node, metadata=replace(node.metadata, image=own))
+            again = replace(node, metadata=replace(node.metadata, image=reordered))
             title = f"{node.name}: {first.name or f'multiscale {index + 1}'}"
             picture = LayerPlan(title, again, pyramid, image.omero, multiscale=index)
             groups.append(in_place(LayerGroup(picture), reading))
@@ -173,7 +177,7 @@ def _other_multiscales(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
 
 
 def _find_source(node: Node, reading: ReadingNotes) -> LayerPlan | None:
-    """Find the image of a label that was opened alone: for its axes and units."""
+    """Open the image of a label that was opened alone, for its axes and units."""
     image = node.metadata.image
     if image is None or image.label is None:
         return None
@@ -224,6 +228,7 @@ def _open_well(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
     """Join all fields of a well, at their places."""
     reading.note_problems(node.problems)
     names = node.location.path.split("/")
+    # "B/3" becomes "B3".
     name = "".join(names[-2:]) or node.name
     well, run = node.metadata.well, None
     if well is not None and len({field.acquisition for field in well.fields}) > 1:
@@ -264,9 +269,9 @@ def plate_above(node: Node) -> Node | None:
 
 
 def _first_run(plate: PlateMetadata | None) -> int | None:
-    """Choose the acquisition to show; None for all, where there is no other.
+    """Return the acquisition to show; None where a plate has only one.
 
-    Fields of several lie over each other, so that all of them make no picture.
+    Fields of several acquisitions lie over each other, so one of them is shown.
     """
     runs = plate.acquisitions if plate is not None else ()
     return runs[0].id if len(runs) > 1 else None
@@ -290,10 +295,11 @@ def _open_mosaic(
         return []
     reading.note_problems(_describe_unread(node, arrangements, run))
     reading.note_problems(mosaic.node.problems + mosaic.pyramid.problems)
-    found = mosaic.node.labels()
-    reading.note_problems(found.problems)
+    # Labels of the first image stand for those of all, which would all have to be read.
+    opened = mosaic.node.labels()
+    reading.note_problems(opened.problems)
     labels = []
-    for label in found.nodes:
+    for label in opened.nodes:
         inside = label.location.path[len(mosaic.node.location.path) :].strip("/")
         choice = WellChoice(run, inside)
         joined = open_mosaic(arrangements, wells, choice, reading.on_error)
@@ -304,12 +310,12 @@ def _open_mosaic(
 def _describe_unread(
     node: Node, arrangements: ScreenArrangements, run: int | None
 ) -> list[Problem]:
-    """Describe the wells and fields that were in the way."""
-    found: list[tuple[str, str]] = []
+    """Describe the wells and fields that could not be read."""
+    unread: list[tuple[str, str]] = []
     for well, text in arrangements.problems.items():
         made = arrangements.read_before(well, run)
         failed = made.problems if made is not None else ()
-        found += [
+        unread += [
             ("/".join(part for part in (well, field) if part), reason)
             for field, reason in failed or (("", text),)
         ]
@@ -321,7 +327,7 @@ def _describe_unread(
             text,
             "Its place stays empty; everything else is shown.",
         )
-        for path, text in found
+        for path, text in unread
     ]
 
 
@@ -383,7 +389,7 @@ def _open_scene(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
 
 
 def _open_part(node: Node, reading: ReadingNotes) -> list[LayerGroup]:
-    """Open a group that says nothing itself: a row, a bare labels or OME group."""
+    """Open a group without metadata: a row, a bare labels or OME group."""
     above = node.parent()
     if above is not None and above.metadata.plate is not None:
         return _open_plate(above, above.metadata.plate, node.name, reading)

@@ -1,4 +1,4 @@
-"""Messages as napari shows them: the result in the first line, whole paths last."""
+"""Writes messages for napari's notifications: result first, whole paths last."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ MOST_IN_LINE = 40
 """Letters of a notification that napari shows without a click."""
 
 SHORT = 24
-"""Letters of a name, beside which a result fits into the first line."""
+"""Most letters of a name in the first line, which has the result as well."""
 
 MOST_SHOWN = 5
-"""So many messages are written out at once; the rest is counted."""
+"""Most messages that are written out; the others are counted."""
 
+# An address, a path from the root, or one with a drive; a full stop or comma at its end
+# belongs to the sentence.
 PATH = re.compile(
     r"(?:\w+://|(?<![\w.])/|\b[A-Za-z]:[\\/])[^\s\"'<>|]*[^\s\"'<>|.,;:)]"
 )
@@ -49,12 +51,13 @@ def notice_text(messages: Sequence[str], result: str) -> str:
     if len(messages) > MOST_SHOWN:
         lines.append(f"... and {len(messages) - MOST_SHOWN} more")
     paths = [p for text in messages[:MOST_SHOWN] for p in PATH.findall(text)]
+    # Whole paths come last, each once, so that they can be copied.
     whole = [p for p in dict.fromkeys(paths) if last_part(p) != p]
     return "\n".join([*lines, *whole])
 
 
 def shorten_message(message: str) -> str:
-    """Put what a message begins with, if that is a path, behind what happened."""
+    """Move a path at the beginning of a message to its end, and shorten all paths."""
     leading = LEADING.match(message)
     if leading is not None:
         message = f"{leading[2].rstrip()} ({leading[1]})"
@@ -62,7 +65,7 @@ def shorten_message(message: str) -> str:
 
 
 def shorten_name(name: str) -> str:
-    """Cut a name to what the first line of a notification has room for."""
+    """Cut a name to `SHORT` letters."""
     return name if len(name) <= SHORT else f"{name[: SHORT - 1]}…"
 
 

@@ -1,4 +1,4 @@
-"""Which layers of an opened file are selected, and hints on layers in memory."""
+"""Selects layers of an opened file, and hints at layers that are only in memory."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ HINT = (
 )
 
 NAME = "Labels"
-"""How the names end that napari gives to labels of its button."""
+"""End of the names that napari gives to layers of its button for new labels."""
 
 
 def keep_selected(viewer: ViewerModel, layer: Layer) -> None:
-    """Keep what is selected, though a layer is just being inserted, if that is better.
+    """Keep the selection while a layer is inserted, if the selected one is better.
 
-    napari selects each layer that it adds, after it has told of it. Of one file the
-    first visible channel is to be selected, or its visible labels.
+    napari selects each layer after its event of insertion. Of one file the first
+    visible channel should be selected, or its visible labels.
     """
     layers = viewer.layers
     before = layers.selection.active
@@ -61,7 +61,7 @@ def select_inserted(viewer: ViewerModel) -> None:
 
 
 def show_value_alone(viewer: ViewerModel) -> None:
-    """Leave the number of the level out of the status line, where it says "0, 57"."""
+    """Remove the number of the level from a status such as "0, 57"."""
     status, layer = viewer.status, viewer.layers.selection.active
     if layer is None or not layer.multiscale or not isinstance(status, dict):
         return
@@ -74,11 +74,11 @@ def show_value_alone(viewer: ViewerModel) -> None:
         viewer.status = {**status, "value": value, "coordinates": line}
 
 
-def _are_channels(one: Layer, other: Layer) -> bool:
-    """Tell whether two layers are channels of one image."""
-    if {one._type_string, other._type_string} != {"image"}:
+def _are_channels(first: Layer, second: Layer) -> bool:
+    """Return whether two layers are channels of one image."""
+    if {first._type_string, second._type_string} != {"image"}:
         return False
-    origins = [layer.metadata.get(KEY) for layer in (one, other)]
+    origins = [layer.metadata.get(KEY) for layer in (first, second)]
     nodes = {str(x.node) for x in origins if isinstance(x, LayerOrigin)}
     return len(nodes) == 1
 
@@ -87,14 +87,14 @@ TOGETHER = 10.0
 """Seconds; labels whose times differ by less were written together, by a converter."""
 
 MOST_FILES = 200
-"""So many files of the coarsest level are looked at: it rarely has more."""
+"""Most files of the coarsest level whose time is read; it rarely has more."""
 
 
 def newest_labels(labels: Sequence[LayerPlan]) -> int:
-    """Find the labels that were changed last; the first where that is not known.
+    """Return the index of the labels that were changed last; 0 where it is not known.
 
-    Only local folders know. A save writes the coarsest level, too, so that its files
-    are as new as the last save.
+    It is known only of local folders. A save also writes the coarsest level, so its
+    files are as new as the last save.
     """
     times = [_changed_at(label) for label in labels] if len(labels) > 1 else []
     if not times or None in times:
@@ -105,7 +105,7 @@ def newest_labels(labels: Sequence[LayerPlan]) -> int:
 
 
 def _changed_at(label: LayerPlan) -> float | None:
-    """Time of the newest file of the coarsest level; None where there is no folder."""
+    """Return the time of the newest file of the coarsest level; None elsewhere."""
     location = label.node.location
     levels = label.pyramid.multiscale.levels
     root = local_folder(location.source)
@@ -122,7 +122,7 @@ def _list_files(folder: Path) -> Iterator[Path]:
 
 
 def is_memory_label(layer: Layer) -> bool:
-    """Tell whether a layer is made by napari's button for new labels."""
+    """Return whether a layer was made by napari's button for new labels."""
     return (
         isinstance(layer, Labels)
         and not hasattr(layer, "saver")
@@ -133,7 +133,7 @@ def is_memory_label(layer: Layer) -> bool:
 
 
 def show_memory_hint(viewer: ViewerModel, layer: Layer) -> bool:
-    """Show that labels are in memory only, beside an OME-Zarr; returns whether."""
+    """Show a hint for labels in memory beside an OME-Zarr; return whether it did."""
     is_wanted = is_memory_label(layer) and any(KEY in x.metadata for x in viewer.layers)
     if is_wanted:
         show_info(HINT)

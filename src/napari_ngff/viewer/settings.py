@@ -1,7 +1,7 @@
-"""What we keep in napari's preferences.
+"""Preferences of the plugin.
 
-Our own stand on the page *OME-Zarr* of the dialog, made from ``configurations`` of the
-manifest, and in a file of their own beside napari's settings (napari 0.9).
+napari shows them on the page *OME-Zarr* of its dialog, made from ``configurations`` of
+the manifest, and keeps them in a file beside its own settings (napari 0.9).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "autosave": 0,
     "moving_on": True,
 }
-"""Those of the manifest, for a napari that has the plugin disabled."""
+"""Defaults as in the manifest, for a napari in which the plugin is disabled."""
 
 changed: Final = SignalInstance((str, object), name="changed")
 """Emitted with the name of a preference, a key of `DEFAULTS`, and its new value,
@@ -60,7 +60,7 @@ _followed: list[Any] = []
 
 
 def is_default_reader() -> bool:
-    """Tell whether napari opens OME-Zarr with us without asking."""
+    """Return whether napari opens OME-Zarr with this plugin without asking."""
     from napari.settings import get_settings
 
     chosen = get_settings().plugins.extension2reader
@@ -68,7 +68,7 @@ def is_default_reader() -> bool:
 
 
 def make_default_reader() -> None:
-    """Set the preference; what the user chose for other patterns stays."""
+    """Make this plugin the default reader; other patterns keep their readers."""
     from napari.settings import get_settings
 
     plugins = get_settings().plugins
@@ -79,12 +79,12 @@ def make_default_reader() -> None:
 
 
 def is_default_offered() -> bool:
-    """Tell whether the user was offered to make us the default reader."""
+    """Return whether the user was asked to make this plugin the default reader."""
     return _offer_note().exists()
 
 
 def note_default_offered() -> None:
-    """Remember that, so that nobody is asked twice."""
+    """Remember that the user was asked, so that it happens once."""
     note = _offer_note()
     with suppress(OSError):  # asked again at worst
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -96,18 +96,18 @@ def _offer_note() -> Path:
 
 
 def last_tool() -> dict[str, Any]:
-    """Give the tool and the brush with which labels were painted last; {} for none."""
+    """Return the tool and the brush of the last painting; {} for none."""
     try:
-        found = json.loads(_tool_note().read_text(encoding="utf-8"))
+        tool = json.loads(_tool_note().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return tool if isinstance(tool, dict) else {}
 
 
 def note_tool(tool: dict[str, Any]) -> None:
-    """Remember them, also for the next start of napari."""
+    """Remember the tool and the brush, also for the next start of napari."""
     note = _tool_note()
-    with suppress(OSError):  # another tool is in hand then, at worst
+    with suppress(OSError):  # at worst the tool is not selected next time
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(json.dumps(tool), encoding="utf-8")
 
@@ -117,12 +117,12 @@ def _tool_note() -> Path:
 
 
 def version_to_write() -> str:
-    """Version of OME-Zarr of new files: "0.4", "0.5" or "0.6"."""
+    """Return the version of OME-Zarr of new files: "0.4", "0.5" or "0.6"."""
     return str(_get_setting("version"))
 
 
 def set_version_to_write(version: str) -> None:
-    """Choose it.
+    """Set the version of new files.
 
     Raises
     ------
@@ -133,22 +133,22 @@ def set_version_to_write(version: str) -> None:
 
 
 def shards_to_write() -> bool:
-    """Whether new files of 0.5 or newer join chunks into shards."""
+    """Return whether new files of 0.5 or newer join chunks into shards."""
     return bool(_get_setting("shards"))
 
 
 def set_shards_to_write(shards: bool) -> None:
-    """Choose it."""
+    """Set whether new files join chunks into shards."""
     _set_setting("shards", shards)
 
 
 def autosave_minutes() -> int:
-    """Minutes between two saves of labels with unsaved edits; 0 for never."""
+    """Return the minutes between two saves of labels with edits; 0 for never."""
     return int(_get_setting("autosave"))
 
 
 def set_autosave_minutes(minutes: int) -> None:
-    """Choose them.
+    """Set the minutes between two saves.
 
     Raises
     ------
@@ -159,24 +159,24 @@ def set_autosave_minutes(minutes: int) -> None:
 
 
 def saves_when_moving_on() -> bool:
-    """Tell whether labels are saved in silence before another field is shown."""
+    """Return whether labels are saved without asking before another field is shown."""
     return bool(_get_setting("moving_on"))
 
 
 def set_saves_when_moving_on(saves: bool) -> None:
-    """Choose whether they are; else the user is asked each time."""
+    """Set whether labels are saved without asking; else the user is asked each time."""
     _set_setting("moving_on", saves)
 
 
 def letter_size() -> int:
-    """Size of the letters in napari's window, in points."""
+    """Return the size of letters in napari's window, in points."""
     from napari.settings import get_settings
 
     return int(get_settings().appearance.font_size)
 
 
 def letter_event() -> Any:
-    """Event of napari that tells when their size is changed."""
+    """Return napari's event of a change of the size of letters."""
     from napari.settings import get_settings
 
     return get_settings().appearance.events.font_size
@@ -196,7 +196,7 @@ def _set_setting(name: str, value: Any) -> None:
 
 
 def _settings_group() -> Any:
-    """Our group of settings, followed; None where napari does not know the plugin."""
+    """Return the plugin's settings, with changes followed; None if it is disabled."""
     from napari.settings import get_plugin_settings
 
     try:

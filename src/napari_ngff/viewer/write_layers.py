@@ -51,10 +51,10 @@ VERSIONS = ("0.4", "0.5", "0.6")
 ENDINGS = (".zarr", SINGLE)
 
 WORLD = "world"
-"""Name of the coordinate system of 0.6 in which a turned or sheared layer is shown."""
+"""Name of the coordinate system of 0.6 to which a layer's affine leads."""
 
 Progress = Callable[[int, int], None]
-"""Told how many voxels of level 0 are written, and of how many; from any thread."""
+"""Called with the number of written voxels of level 0, and of all; from any thread."""
 
 
 def write(
@@ -110,6 +110,7 @@ def write(
     """
     tuples = [_as_tuple(layer) for layer in layers]
     target = complete_path(path)
+    # All refusals come before the first file is made.
     _require_place(target, tuples)
     version, sharded = _choose_form(target, version, shards)
     name = re.sub(r"(\.ome)?\.\w+$", "", target.name, flags=re.IGNORECASE)
@@ -131,15 +132,16 @@ def layers_to_save(layers: LayerList) -> tuple[list[Layer], str]:
     """
     kinds = ("image", "labels")
     known = [x for x in layers if x._type_string in kinds and not is_lacking(x)]
-    selected = [one for one in known if one in layers.selection]
+    # A single selected layer says nothing: napari selects each layer that is added.
+    selected = [layer for layer in known if layer in layers.selection]
     if len(selected) > 1:
         return selected, "selected"
-    visible = [one for one in known if one.visible]
+    visible = [layer for layer in known if layer.visible]
     return (visible, "visible") if visible else (known, "all")
 
 
 def is_lacking(layer: Layer) -> bool:
-    """Tell whether a layer stands for a channel that the image on screen lacks."""
+    """Return whether a layer is that of a channel which the image on screen lacks."""
     origin = layer.metadata.get(KEY)
     is_ours = isinstance(origin, LayerOrigin) and layer._type_string == "image"
     return is_ours and origin.picture is None
@@ -170,7 +172,7 @@ def complete_path(path: str | Path) -> Path:
 def _choose_form(
     target: Path, version: str | None, shards: bool | None
 ) -> tuple[str, bool]:
-    """Choose version and shards; what was asked for is not changed silently."""
+    """Return version and shards; explicit choices are kept, or refused."""
     single = target.suffix.lower() == SINGLE
     if version == "0.4" and (single or shards):
         what = "in a single file" if single else "in shards"
@@ -184,13 +186,14 @@ def _choose_form(
 def _as_tuple(layer: Layer | LayerData) -> LayerData:
     if isinstance(layer, tuple):
         return layer
-    found: LayerData = layer.as_layer_data_tuple()
-    return found
+    layer_data: LayerData = layer.as_layer_data_tuple()
+    return layer_data
 
 
 def _require_place(target: Path, layers: Sequence[LayerData]) -> None:
     """Refuse a target inside of an OME-Zarr, or that layers are read from."""
     real = Path(os.path.realpath(target))
+    # By both paths: a link may lead into a zarr, or out of one.
     for folder in (*target.parents, *real.parents):
         if any((folder / name).exists() for name in ("zarr.json", ".zgroup")):
             msg = f"{target} is inside of {folder}, which is a zarr. Choose another."
@@ -210,7 +213,7 @@ def _require_place(target: Path, layers: Sequence[LayerData]) -> None:
 
 
 class _PlannedWrite:
-    """A composition, planned: all that can be refused is refused by now."""
+    """A planned composition; making it raises all errors that are known beforehand."""
 
     def __init__(
         self, composition: LayerComposition, version: str, *, sharded: bool
@@ -281,6 +284,7 @@ class _PlannedWrite:
         """Write everything."""
 
         def step(voxels: int) -> None:
+            # Raised in the thread of a tile; `share_work` stops the others.
             if cancel is not None and cancel():
                 msg = f"Saving {draft.target} was stopped. Nothing was written."
                 raise InterruptedError(msg)
@@ -323,7 +327,7 @@ def _pyramid_writer(
 
 
 def _world_transform(part: LayerPart) -> dict[str, Any]:
-    """State what leads from the intrinsic system to the world, where there is more."""
+    """Return systems and link from the intrinsic system to the world; {} for none."""
     affine = part.place.affine
     if affine is None:
         return {}

@@ -39,14 +39,14 @@ BEGUN = "in progress"
 
 
 class AnnotationRound:
-    """Shows labels of one name in each field; ends with `close`.
+    """Shows labels of one name in each field, until `close`.
 
-    From a mosaic it goes to the first field that nobody has begun.
+    From a mosaic it goes to the first field that is still to do.
 
     Parameters
     ----------
     viewer
-        Has the browser.
+        Viewer of the browser.
     browser
         Of a plate, a well or a collection.
     name
@@ -61,7 +61,7 @@ class AnnotationRound:
     """
 
     changed = Signal()
-    """Emitted when a field was reached, or a state is another."""
+    """Emitted when another field is on screen, or a state has changed."""
 
     def __init__(self, viewer: ViewerModel, browser: Browser, name: str) -> None:
         self._viewer = weakref.ref(viewer)
@@ -77,6 +77,7 @@ class AnnotationRound:
         browser.position_changed.connect(self._arrive_at_field)
         self._bind_keys(viewer)
         window_services.run_work(self._list_fields, self._on_fields_listed)
+        # The browser may be on a field already: no signal comes for that one.
         self._arrive_at_field(browser.position)
 
     def close(self) -> None:
@@ -118,6 +119,7 @@ class AnnotationRound:
                 places = self.browser.positions_of(well)
             except (OMEZarrError, OSError):
                 continue  # the map shows it crossed out
+            # A dict keeps the order of the plate: that in which fields are annotated.
             positions.update({key_of(position): position for position in places})
         begun = (
             position
@@ -132,14 +134,13 @@ class AnnotationRound:
         if self._closed:
             return
         self._places, self._classes = found
-        places = self._places
-        self.fields = tuple(places)
+        self.fields = tuple(self._places)
         self._add_classes(self.layer)
-        if self.current_key is None and places:
+        if self.current_key is None and self.fields:
             self.go_to_field(self.states.next_to_do(self.fields) or self.fields[0])
         self.changed.emit()
 
-    # Where we are.
+    # The field on screen.
 
     @property
     def current_key(self) -> str | None:
@@ -154,11 +155,11 @@ class AnnotationRound:
         layers = (
             [] if viewer is None or self.current_key is None else list(viewer.layers)
         )
-        mine = [x for x in layers if isinstance(x, OMEZarrLabels)]
-        return next((x for x in mine if self._is_mine(x)), None)
+        painted = [x for x in layers if isinstance(x, OMEZarrLabels)]
+        return next((x for x in painted if self._is_in_round(x)), None)
 
-    def _is_mine(self, layer: OMEZarrLabels) -> bool:
-        """Tell whether labels are of the round, whatever their layer is called."""
+    def _is_in_round(self, layer: OMEZarrLabels) -> bool:
+        """Return whether labels have the name of the round in their file."""
         return self.browser.owns_layer(layer) and label_name(layer) == self.name
 
     @property
@@ -189,7 +190,7 @@ class AnnotationRound:
         self.browser.step_field(step)
 
     def next_to_do(self) -> None:
-        """Go to the next field that nobody has begun."""
+        """Go to the next field that is still to do."""
         key = self.states.next_to_do(self.fields, self.current_key or "")
         if key is None or key == self.current_key:
             show_warning("Every field has been begun.")

@@ -62,7 +62,7 @@ class Browser:
     position_changed = Signal(object)
     """Emitted with the `Position` that is shown now; None for a mosaic."""
     approached = Signal(str)
-    """Emitted with the path of the well of a mosaic that a key has led to."""
+    """Emitted with the path of a well of a mosaic to which a key has moved the view."""
     wells_changed = Signal()
     """Emitted when `problems` has changed: a well was found broken."""
     layers_changed = Signal()
@@ -87,6 +87,8 @@ class Browser:
         self.states = AnnotationStates(node)
         self._display = Display(viewer, node, listener)
         runs = self.acquisitions
+        # Fields of several acquisitions lie over each other: at first one of them is
+        # shown.
         if len(runs) > 1:
             self._display.choose_acquisitions((runs[0].id,))
         pinning, pinned = listener.on_pins_busy, listener.on_pins_changed
@@ -106,7 +108,7 @@ class Browser:
 
     @property
     def kind(self) -> GroupKind | None:
-        """Of the node: `Kind.PLATE`, `Kind.WELL`, `Kind.COLLECTION` or `Kind.SCENE`."""
+        """Kind of the node; one of `BROWSED` in ``store/hierarchy/image_folder.py``."""
         return self._node.kind
 
     @property
@@ -184,8 +186,11 @@ class Browser:
     def fields_of(self, well: str | None) -> WellFields:
         """Read the images of a well, or of the collection, and where they lie.
 
-        What did not come before is asked for again. Raises what `positions_of` does.
+        Images that a server did not deliver are asked for again. Raises what
+        `positions_of` does.
         """
+        # The user asks by showing the well: the one moment at which a failed request is
+        # repeated.
         self._display.resolver.arrangements.retry_wells([well])
         return fields_of(self._display.resolver.arrangements, well)
 
@@ -230,6 +235,7 @@ class Browser:
             try:
                 total = len(self.positions_of(path))
             except (OMEZarrError, OSError):
+                # The document of the well cannot be read: at least these fields exist.
                 total = sum(counts.values())
             well_states[path] = WellStates(counts, total)
         return well_states
@@ -244,15 +250,15 @@ class Browser:
     def show_field(self, well: str | None, field: str | None = None) -> None:
         """Show one field as ordinary layers; the first one of the well by default.
 
-        What is shown of another image already is replaced under the same layers.
+        Layers that show another image get the data of this one.
         """
         self._display.show_field(Position(well, field or ""))
 
     def show_image(self, path: str) -> None:
-        """Show an image of a collection or a folder in place of the one on screen.
+        """Show an image of a collection or a folder instead of the one on screen.
 
-        The images of a scene are on screen together: the one is brought in view. A
-        plate or a collection in a folder is opened, and browsed from then on.
+        The images of a scene are on screen together: the view moves to this one. A
+        plate or a collection in a folder is opened in its own browser.
         """
         if self.kind is GroupKind.SCENE and self._display.zoom_to_image(path):
             return
@@ -277,10 +283,9 @@ class Browser:
         )
 
     def step_well(self, rows: int, columns: int) -> None:
-        """Go to the next well in a direction, over gaps and wells that cannot be read;
-        to the field like this one.
+        """Go to the next readable well in a direction, to the field with the same name.
 
-        In a mosaic: from the well in the middle of the view to the next.
+        In a mosaic the view moves from the well in its middle to the next.
         """
         if self._display.step_on(WellStep(rows, columns)):
             return
@@ -294,7 +299,7 @@ class Browser:
             self.approached.emit(target.path)
 
     def step_field(self, step: int) -> None:
-        """Go to the next field (1) or the one before (-1), over the well's borders."""
+        """Go to the next field (1) or the one before (-1), also in the next well."""
         if not self._display.step_on(FieldStep(step)):
             path = (
                 self.shown_wells[0]
@@ -340,7 +345,7 @@ class Browser:
         self._pins.cancel_reading()
         self._display.cancel_reading()
 
-    # Where things are.
+    # Positions in the world.
 
     def position_at(self, world: Sequence[float]) -> Position | None:
         """Find the field of an overview at a world coordinate; reads nothing."""
@@ -366,6 +371,7 @@ class Browser:
             return ()
         images, position = self._display.image_layers(), self.position
         if position is not None and images:
+            # Row 0 is the corner with the least coordinates, of the whole layer.
             y, x = images[0].extent.world[0, -2:]
             corners = {position: (float(y), float(x)), **corners}
         wells = [self.well_at(p.well) if p.well else None for p in corners]
@@ -395,7 +401,7 @@ class Browser:
         return next((well for well in self.map.wells if well.path == path), None)
 
     def owns_layer(self, layer: Layer) -> bool:
-        """Tell whether a layer is one of the browser."""
+        """Return whether a layer is one of the browser."""
         return self._display.owns_layer(layer)
 
     def adopt_mosaics(
@@ -406,14 +412,14 @@ class Browser:
         Parameters
         ----------
         groups
-            As `napari_ngff.viewer.node_contents.contents` gives them.
+            As `napari_ngff.viewer.node_contents.open_contents` returns them.
         wells
-            Paths of the wells they show; all by default.
+            Paths of the wells that they show; all by default.
         """
         self._display.adopt_mosaics(groups, wells)
 
     def _find_middle_well(self) -> str | None:
-        """Find the well in the middle of the view of a mosaic."""
+        """Return the well in the middle of the view of a mosaic."""
         viewer = self._viewer()
         if viewer is None:
             return None
@@ -452,6 +458,8 @@ class DisplayListener:
         position = browser.position
         viewer = browser._viewer()
         if viewer is not None:
+            # Before the signals: listeners must meet the pinned layers in their new
+            # places.
             browser._pins.arrange_layers(viewer)
         title = browser.name_field(position) if position is not None else ""
         browser._whereabouts.show_title(title)

@@ -1,4 +1,4 @@
-"""Where the camera of a viewer looks, and where wells of an overview lie."""
+"""Moves the camera of a viewer, and finds the corners of wells in an overview."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def size_of(layer: Layer) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CameraView:
-    """How a camera looks at an image, wherever that is in the world.
+    """Zoom and centre of a camera relative to an image.
 
     Attributes
     ----------
@@ -70,13 +70,13 @@ class CameraView:
 
     @classmethod
     def note_view(cls, viewer: ViewerModel, layer: Layer) -> CameraView:
-        """Note how a viewer looks at a layer now; rounded to what can be seen."""
+        """Return the present view of a layer, rounded to visible differences."""
         camera, corner = camera_of(viewer), place_of(layer)
         y, x = np.round(np.subtract(camera.center[-2:], corner[-2:]) * camera.zoom, 2)
         return cls(float(f"{camera.zoom:.6g}"), (float(y), float(x)))
 
     def apply_to(self, viewer: ViewerModel, layer: Layer) -> None:
-        """Move the camera to look at a layer in this way."""
+        """Move the camera so that it has this view of a layer."""
         camera = camera_of(viewer)
         center = np.add(place_of(layer)[-2:], np.divide(self.center, self.zoom))
         camera.zoom = self.zoom
@@ -100,6 +100,7 @@ def follow_point(
     displayed = list(viewer.dims.displayed)
     for number, delta in enumerate(shift):
         axis = number + ndim - len(shift)
+        # Along displayed axes the camera moves, along the others the sliders.
         if delta and axis not in displayed and axis >= 0:
             viewer.dims.set_point(axis, viewer.dims.point[axis] + delta)
     moved = [shift[axis - ndim + len(shift)] for axis in displayed]
@@ -111,12 +112,14 @@ def follow_point(
 
 
 def is_fitted(viewer: ViewerModel) -> bool:
-    """Tell whether the camera is where napari put it: the user has not moved it.
+    """Return whether the camera is where napari put it, so not moved by the user.
 
-    Zoom is left out. It was right for the canvas before napari's controls took room.
+    Zoom is not compared: it was right for the canvas before napari's controls took
+    some of its room.
     """
     camera = camera_of(viewer)
     zoom, center, angles = camera.zoom, camera.center, camera.angles
+    # napari tells no one where it would put the camera: it is let do so, and put back.
     viewer.reset_view()
     centers = [camera.center]
     turned = not np.allclose(angles, camera.angles)
@@ -131,7 +134,7 @@ def is_fitted(viewer: ViewerModel) -> bool:
 
 
 def is_whole(layers: Sequence[Layer]) -> bool:
-    """Tell whether the first of some layers is in view from edge to edge."""
+    """Return whether the first of several layers is in view from edge to edge."""
     for layer in layers:
         shape = layer.level_shapes[layer.data_level] if layer.multiscale else None
         if shape is None:
@@ -152,7 +155,7 @@ MARGIN = 0.05
 
 
 OVERVIEW_MARGIN = 0.1
-"""That of an overview, where the names of rows and columns are."""
+"""Margin of an overview, in which the names of rows and columns are drawn."""
 
 
 def fit_camera(
@@ -161,7 +164,7 @@ def fit_camera(
     high: Sequence[float],
     margin: float = MARGIN,
 ) -> None:
-    """Bring a part of the plane in view.
+    """Fit the view to a rectangle of the plane.
 
     Parameters
     ----------
@@ -214,6 +217,7 @@ def cells_of(layer: Layer, tiles: WellCells) -> dict[str, Corners]:
         Shows the wells; it is not turned.
     """
     lead = (0.0,) * (layer.ndim - 2)
+    # World coordinates of the edges of voxel 0; all others follow by multiples.
     start, end = (layer.data_to_world((*lead, n, n))[-2:] for n in (-0.5, 0.5))
     height, width = tiles.cell
     cells = {}
@@ -234,7 +238,7 @@ def cells_of(layer: Layer, tiles: WellCells) -> dict[str, Corners]:
 def image_at(
     layer: Layer, tiles: WellCells, world: Sequence[float]
 ) -> tuple[str | None, WellField | None] | None:
-    """Tell which image lies at a world coordinate; as `WellCells.at`."""
+    """Return the well and the image at a world coordinate; see `WellCells.image_at`."""
     lead = (0.0,) * max(0, layer.ndim - len(world))
     point = layer.world_to_data((*lead, *tuple(world)[-layer.ndim :]))
     return tiles.image_at(*point[-2:])

@@ -363,7 +363,7 @@ class NavigationKeys:
         self._write_text(title)
 
     def refresh_status(self) -> None:
-        """Update the status line, though the cursor rests."""
+        """Update the status line though the cursor has not moved."""
         viewer = self._viewer()
         if viewer is None:
             return
@@ -447,7 +447,10 @@ def _place_overlays(viewer: Any) -> None:
 
 
 def _call_weakly(method: Any) -> Callable[..., Any]:
-    """Call a method as long as its object lives; napari would keep that for ever."""
+    """Make a function that calls a method while its object exists.
+
+    napari keeps callbacks for ever, and with a bound method its object.
+    """
     reference = weakref.WeakMethod(method)
 
     def call_method(*arguments: Any) -> Any:

@@ -152,7 +152,7 @@ class Display:
         self._observer.on_busy(busy)
 
     def owns_layer(self, layer: Layer) -> bool:
-        """Tell whether a layer is one of the browser."""
+        """Return whether a layer is one of the browser."""
         return layer in self._layers_by_slot().values()
 
     def _layers_by_slot(self) -> dict[Slot, Layer]:
@@ -204,14 +204,14 @@ class Display:
         self._show_fields(ShownFields(position=position, moves=(FieldEntry(),)))
 
     def step_on(self, move: FieldMove) -> bool:
-        """Go on from the field that is shown, or wanted; False for an overview."""
+        """Make a step from the field that is shown or wanted; False for an overview."""
         start = self._state.start
         if start is not None:
             self._show_fields(start.add_move(move))
         return start is not None
 
     def show_again(self) -> None:
-        """Show the same wells once more, with what was chosen or found since."""
+        """Show the same wells again, with new choices and newly read wells."""
         fields = self._state.wanted
         if fields is None and self._tiles:
             fields = self.shown
@@ -308,7 +308,7 @@ class Display:
     def _apply_prepared(
         self, wanted: ShownFields, prepared: PreparedFields
     ) -> Iterator[None]:
-        """Bring the layers on screen to what was prepared, in short steps."""
+        """Let the layers on screen show what was prepared, in short steps."""
         viewer = self._viewer()
         if viewer is None:
             return
@@ -340,7 +340,7 @@ class Display:
             self._prefetch_neighbours()
 
     def _plan_camera(self, wanted: ShownFields) -> Callable[[], None]:
-        """Note what is in view; return how to look at what comes next."""
+        """Note the present view; return a function that sets the next one."""
         zoom_well = wanted.zoom_well
         if wanted.position is not None:
             return self._follow_field()
@@ -349,10 +349,10 @@ class Display:
         return partial(self.fit_well, zoom_well) if zoom_well else self.fit_all
 
     def _follow_field(self) -> Callable[[], None]:
-        """Note what is in view; return how to look at the image that comes next.
+        """Note the present view; return a function that sets that of the next image.
 
-        At the same place of the next field; images of a collection that differ in size
-        have no such place, and come in view whole.
+        The view stays at the same place of the next field. Images of a collection that
+        differ in size have no common places: the whole image is brought in view.
         """
         images = self.image_layers() if self.shown.position is not None else []
         before = place_of(images[0]) if images else None
@@ -374,7 +374,7 @@ class Display:
         return {} if viewer is None else views_of(viewer, self._layers_by_slot())
 
     def _prefetch_neighbours(self) -> None:
-        """Let the fields before and after be prepared, until another is asked for."""
+        """Prepare the fields before and after in a worker, until another is wanted."""
         shown, views = self.shown, self._layer_views()
         is_newest = self._task.current_turn().is_newest
         window_services.run_later(
@@ -439,7 +439,7 @@ class Display:
             fit_camera(viewer, *corners)
 
     def _stay_in_well(self) -> Callable[[], None]:
-        """Note the well in view; return how to look at it where it is then."""
+        """Note the well in view; return a function that follows it with the camera."""
         viewer = self._viewer()
         image = (
             None
@@ -488,7 +488,7 @@ class Display:
             return self.shown.wells[0], image[1]
         return image
 
-    # What a reader has made of the node.
+    # Layers that a reader has made of the node.
 
     def adopt_mosaics(
         self, groups: Sequence[LayerGroup], wells: Sequence[str] | None = None
@@ -523,6 +523,8 @@ class Display:
                 self._observer.on_shown()
         # Anything else lies on the field that is on screen, and is hidden with it.
         elif not (self._take_channel(layer) or self._take_labels(layer)):
+            # A layer of the user, such as points: it belongs to the field on which it
+            # was made.
             self._extras.add_layer(layer, self.shown.position)
 
     def _take_channel(self, layer: Layer) -> bool:
@@ -535,6 +537,7 @@ class Display:
         name, ours = label_name(layer), self._layers_by_slot()
         if name is None or self._tiles or layer in ours.values():
             return False
+        # Read-only labels have no saver that would have to follow the field.
         if not layer.editable:
             return False
         images = {s: x for s, x in ours.items() if s[1] == "image"}

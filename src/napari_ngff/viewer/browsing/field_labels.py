@@ -1,4 +1,4 @@
-"""Labels of one field after another: which are painted on, saved, and done."""
+"""Labels of fields: to continue with, to save before leaving, and annotation states."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class LabelsInUse:
     Attributes
     ----------
     choices
-        What new labels like these need.
+        Name, level and type of new labels like these.
     look
-        Tools and looks of the layer, by attribute.
+        Tools and look of the layer, by attribute.
     is_active
         Whether their layer is the selected one.
     """
@@ -102,7 +102,7 @@ def image_address(layer: Layer) -> str:
 def labels_in_use(
     viewer: ViewerModel, layer: Layer, image: Layer | None, look: dict[str, Any]
 ) -> LabelsInUse | None:
-    """Note how to continue with labels in the next field; None for labels in no use.
+    """Return how to continue with labels in the next field; None if not in use.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def labels_in_use(
 
 
 def _level_of(layer: OMEZarrLabels, image: Layer | None) -> int:
-    """Find the level of the image that is as large as the finest of the labels."""
+    """Return the level of the image that is as large as the finest of the labels."""
     if image is None or not image.multiscale:
         return 0
     size = tuple(layer.canvas.shape[-2:])
@@ -141,19 +141,19 @@ def _level_of(layer: OMEZarrLabels, image: Layer | None) -> int:
 def save_before_leaving(
     viewer: ViewerModel, layers: Sequence[Any], answer: Callable[[bool], None]
 ) -> None:
-    """Save labels, or ask what to do with them; no stroke is left in the wrong field.
+    """Save labels, or ask what to do with them, before another field is shown.
 
-    With the preference *Save automatically when moving on* they are saved in silence.
-    Without it, or where that fails, the user is asked.
+    With the preference *Save automatically when moving on* they are saved without a
+    message. Without it, or if saving fails, the user is asked.
 
     Parameters
     ----------
     viewer
-        Has the layers.
+        Viewer of the layers.
     layers
-        Of labels.
+        The labels.
     answer
-        Called in the main thread, at once or later: whether the field may be left.
+        Called in the main thread, at once or later, with whether the field may be left.
     """
     drawn = [layer for layer in layers if getattr(layer, "is_painting", False)]
     if drawn and window_services.can_ask(viewer):
@@ -170,6 +170,7 @@ def save_before_leaving(
             savers, lambda: answer(window_services.resolve_unsaved(viewer, layers))
         )
         return
+    # Strokes after this moment are not in the save that begins now.
     saved_until = {layer: layer.canvas.version for layer in unsaved}
 
     def check_saved() -> None:

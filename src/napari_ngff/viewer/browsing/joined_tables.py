@@ -48,11 +48,11 @@ CATEGORY_COLORS = tuple(color[:3] for color in (*PALETTE[:7], PALETTE[8]))
 
 
 PATTERNS = 3
-"""In so many ways the same colours are drawn, when there are more categories."""
+"""Number of patterns in which each colour is drawn, if there are more categories."""
 
 
 MOST_CATEGORIES = PATTERNS * len(CATEGORY_COLORS)
-"""More are drawn as one: "other"."""
+"""Categories above this number are drawn as one: "other"."""
 
 
 LOG_SPAN = 100
@@ -114,10 +114,10 @@ def color_numbers(
 
 
 def suits_log(values: Iterable[float]) -> bool:
-    """Tell whether numbers are better seen on a logarithmic scale, as doses are.
+    """Return whether numbers suit a logarithmic scale, as doses do.
 
-    None may be negative, the positive ones have to span more than `LOG_SPAN`, and half
-    of them to be small beside the largest.
+    That is if none is negative, the positive ones span more than a factor of
+    `LOG_SPAN`, and half of these are small relative to the largest.
     """
     known = list(values)
     positive = [value for value in known if value > 0]
@@ -182,7 +182,7 @@ NAME = re.compile(r"([A-Z]{1,2})-?0*(\d+)")
 
 
 def matching_wells(plate: PlateMap, text: str) -> frozenset[str] | None:
-    """Find the wells that one of the words of a text means.
+    """Return the wells to which at least one word of a text applies.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def matching_wells(plate: PlateMap, text: str) -> frozenset[str] | None:
 
 
 def means_well(word: str, well: MapWell, plate: PlateMap) -> bool:
-    """Tell whether one word means a well."""
+    """Return whether a word applies to a well."""
     first, colon, last = word.partition(":")
     if colon:
         corners = place_of_name(first), place_of_name(last)

@@ -1,4 +1,4 @@
-"""The layers of a browser: they stay, and each field uses them in turn."""
+"""The layers of a browser, which stay while fields are exchanged in them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LOOK = (
     "selected_label",
     "mode",
 )
-"""What labels keep when others take their place."""
+"""Attributes that a layer of labels keeps when it gets other labels."""
 
 
 OTHER_CLASSES = (
@@ -59,7 +59,7 @@ OTHER_CLASSES = (
 
 
 CONTRAST = ("contrast_limits_range", "contrast_limits", "colormap", "gamma")
-"""What channels keep, too."""
+"""Attributes that channels keep as well."""
 
 
 class LayerSlots:
@@ -103,7 +103,7 @@ class LayerSlots:
         return joined
 
     def expected_slot(self, layer: Layer) -> Slot | None:
-        """Tell which of the expected layers one is; None where it is none of them."""
+        """Return the slot of an expected layer; None for any other layer."""
         origin = layer.metadata.get(KEY)
         picture = origin.picture if isinstance(origin, LayerOrigin) else None
         expected = self._expected.get(id(picture))
@@ -113,9 +113,9 @@ class LayerSlots:
         return number, kind, picture.name if kind == "labels" else origin.channel or 0
 
     def labels_in_use(self, viewer: ViewerModel) -> dict[Slot, LabelsInUse]:
-        """Return the labels that go along to the next field, and how they are painted.
+        """Return the labels to continue with in the next field, with their tools.
 
-        Those of the last field on screen, while it is a mosaic.
+        In a mosaic: those of the last field.
         """
         layers = self.current_layers(viewer)
         for slot, layer in layers.items():
@@ -173,8 +173,8 @@ class LayerSlots:
         """Let the layers show prepared fields, in short steps.
 
         The layers stay the same, unless the number of axes changes, or labels are
-        being saved: then new ones take their places and looks. Channels that are
-        missing now become empty; labels that are missing go, and so do groups.
+        being saved: then new layers replace them and get their look. Channels that the
+        next field lacks become empty; its missing labels and groups are removed.
         """
         self._expected.clear()
         painted = [x for x in self.current_layers(viewer).values() if is_painted(x)]
@@ -204,6 +204,7 @@ class LayerSlots:
                 yield
         for slot in blank:
             gone = slot[0] >= prepared.groups
+            # A group that the next field does not have, as one of several acquisitions.
             if gone or (
                 template and not swap_layer(current[slot], _make_empty(template))
             ):
@@ -220,7 +221,7 @@ class LayerSlots:
                 self._go_on_painting(viewer, slot, was_active)
             yield
         if was_active and not viewer.layers.selection:
-            # The labels in hand are gone; the next ones below take their place.
+            # The selected labels were removed: the next layer below is selected.
             ours = set(self.current_layers(viewer).values())
             below = [layer for layer in viewer.layers if layer in ours]
             viewer.layers.selection.active = below[-1] if below else None
@@ -247,10 +248,10 @@ class LayerSlots:
     def _decide_visibility(
         self, slot: Slot, old: Layer | None, data: LayerData
     ) -> bool | None:
-        """Decide whether labels are visible; None to leave that as it is.
+        """Decide whether labels are visible; None for no change.
 
-        Labels hide the images of an overview, not of a field: so each of the two keeps
-        what the user chose there.
+        Labels hide the images of an overview, but not those of a field: so overviews
+        and fields each keep their own choice of the user.
         """
         after = is_overview(data[1]["metadata"])
         if old is not None:
@@ -282,11 +283,11 @@ class LayerSlots:
         self._report_other_classes(field_classes, labels.classes)
 
     def _report_other_classes(
-        self, own: Sequence[LabelClass], in_use: Sequence[LabelClass]
+        self, field_classes: Sequence[LabelClass], in_use: Sequence[LabelClass]
     ) -> None:
         """Show, once, that a label means another class than in the field before."""
         before = {label_class.value: label_class.name for label_class in in_use}
-        for label_class in own:
+        for label_class in field_classes:
             name = before.get(label_class.value, label_class.name)
             text = OTHER_CLASSES.format(label_class.value, label_class.name, name)
             if name != label_class.name and text not in self._reported:
@@ -329,13 +330,13 @@ class LayerSlots:
         return new
 
     def _find_index(self, viewer: ViewerModel, slot: Slot) -> int:
-        """Find where a new layer belongs: over what comes before it."""
+        """Return the index of a new layer: above all layers of the browser."""
         ours = [viewer.layers.index(x) for x in self.current_layers(viewer).values()]
         return max(ours) + 1 if ours else len(viewer.layers)
 
 
 def is_painted(layer: Layer) -> TypeGuard[OMEZarrLabels]:
-    """Tell whether a layer has labels that can be painted."""
+    """Return whether a layer has labels that can be painted."""
     return isinstance(layer, OMEZarrLabels)
 
 
@@ -471,7 +472,7 @@ def _block_needless(layer: Layer) -> ExitStack:
 
 
 def _place_layer(layer: Layer, keywords: dict[str, Any]) -> bool:
-    """Place a layer in the world, and tell whether it was elsewhere."""
+    """Place a layer in the world; return whether it has moved."""
     moved = False
     for name in PLACEMENT:
         value = keywords.get(name)
@@ -493,10 +494,10 @@ def _are_equal(first: Any, second: Any) -> bool:
 
 
 class FieldExtras:
-    """Points, shapes, copies and results of plugins, each with the field it lies on.
+    """Layers of the user, such as points or results of plugins, each with its field.
 
-    They are in memory alone, so none is removed. What the user opened from a file has
-    a path, and is none of them.
+    They exist only in memory, so none is removed. Layers that the user opened from a
+    file have a path, and are not among them.
     """
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ __all__ = ["PinnedFields"]
 COMPARED = "shown for comparison; open the field to paint."
 
 GAP = 0.05
-"""Between images, in their widths."""
+"""Gap between compared images, as part of their width."""
 
 GROUND = "translucent_no_depth"
 """How the lowest layer is drawn: added to a light canvas, no channel could be seen.
@@ -52,13 +52,13 @@ class PinnedFields:
     Parameters
     ----------
     display
-        What they stand beside.
+        Display of the field on screen, beside which they are shown.
     title
-        Names an image.
+        Returns the title of an image.
     busy
-        Told of the beginning and of the end of reading.
+        Called with True when reading begins, with False when it ends.
     changed
-        Called when others are pinned.
+        Called when a field was pinned or removed.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class PinnedFields:
     def pinned_corners(
         self, viewer: ViewerModel
     ) -> dict[Position, tuple[float, float]]:
-        """Give the first corner, along y and x, of each image that is pinned."""
+        """Return the first corner, along y and x, of each image that is pinned."""
         corners = {}
         for position in self.pinned_positions(viewer):
             layers = [x for x in self._layers[position] if x in viewer.layers]

@@ -1,4 +1,4 @@
-"""Where images are on a plate, in a well or in a collection, and which comes next."""
+"""Positions of images on a plate, in a well or in a collection; finds the next one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 WELLS_ASKED = 8
-"""So many wells, spread over the plate, are looked at for names of labels."""
+"""Most wells, spread over the plate, whose labels are read for their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +70,30 @@ class Position:
 
 
 def key_of(position: Position) -> str:
-    """Name a field by its path below the plate, the well or the collection."""
+    """Return the path of a field below the plate, the well or the collection."""
     parts = (position.well, position.field)
     return "/".join(part for part in parts if part)
 
 
 def inline_title(title: str) -> str:
-    """Write the title of an image as in a sentence: "B3, field 2"."""
+    """Return the title of an image as in a sentence: "B3, field 2"."""
     return title.replace(" - ", ", ")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldPlace:
-    """Where an image lies in its well.
+    """The place of an image in its well.
 
     Attributes
     ----------
     position
-        Which image.
+        Of the image.
     corner, size
         Along y and x, in the unit of `WellFields`; from the well's upper left corner.
     title
-        For people: "field 2", or the name of an image of a collection.
+        Title for the user: "field 2", or the name of an image of a collection.
     problem
-        Why it cannot be shown; "" where it can.
+        Reason why it cannot be shown; "" where it can.
     """
 
     position: Position
@@ -120,10 +120,10 @@ class WellFields:
 def placed_of(
     arrangements: ScreenArrangements, well: str | None
 ) -> dict[str, tuple[WellArrangement, PlacedField]]:
-    """Read where the images of a well lie, each acquisition by itself.
+    """Read the places of the images of a well, for each acquisition separately.
 
-    Those of several acquisitions lie over each other, and would else be taken to
-    have no places of their own.
+    Images of several acquisitions lie over each other; together they would count as
+    images without places.
 
     Raises
     ------
@@ -260,7 +260,8 @@ class BrowsedImages(Protocol):
 class FieldRoute:
     """Finds the next field of a screen.
 
-    All methods read the documents of wells, and raise what `Screen.fields` raises.
+    All methods read the documents of wells, and raise what `PlateContents.list_fields`
+    raises.
 
     Parameters
     ----------
@@ -319,55 +320,55 @@ class FieldRoute:
         return among[0]
 
     def find_alike(
-        self, well: str | None, here: Position, chosen: Sequence[int] = ()
+        self, well: str | None, start: Position, chosen: Sequence[int] = ()
     ) -> Position:
-        """Find the image of another well that is like one: of its name, or number.
+        """Find the image of another well with the same name, else the same number.
 
-        Where `here` is of none of the `chosen` acquisitions, since its well has none
-        of them, the other is of the first of them again.
+        If the well of `start` has none of the `chosen` acquisitions, `start` is of
+        another one; the image that is found is of the first chosen one again.
         """
         fields = self._screen.list_fields(well)
-        runs = () if here.acquisition is None else (here.acquisition,)
-        back = bool(chosen) and here.acquisition not in (None, *chosen)
-        same = [f for f in fields if f.path == here.field]
-        same = [f for f in same if f.acquisition == here.acquisition]
+        runs = () if start.acquisition is None else (start.acquisition,)
+        back = bool(chosen) and start.acquisition not in (None, *chosen)
+        same = [f for f in fields if f.path == start.field]
+        same = [f for f in same if f.acquisition == start.acquisition]
         if same and not back:
             return Position(well, same[0].path, same[0].acquisition)
         among = _fields_of_run(fields, chosen if back else runs)
-        mine = _fields_of_run(self._screen.list_fields(here.well), runs)
+        start_fields = _fields_of_run(self._screen.list_fields(start.well), runs)
         if not among:
             return self.find_entry(well, None, ())
         # Wells may differ in their number of fields; the last stands for those missing.
-        number = [f.path for f in mine].index(here.field)
+        number = [f.path for f in start_fields].index(start.field)
         partner = among[min(number, len(among) - 1)]
         return Position(well, partner.path, partner.acquisition)
 
     def find_beside(
         self,
         plate: PlateMap,
-        here: Position,
+        start: Position,
         rows: int,
         columns: int,
         chosen: Sequence[int],
     ) -> Position:
-        """Find the image like one in the next readable well of a direction."""
-        well = next((well for well in plate.wells if well.path == here.well), None)
+        """Find the same image in the next readable well of a direction."""
+        well = next((well for well in plate.wells if well.path == start.well), None)
         failed: Exception | None = None
         while well is not None:
             well = plate.find_neighbour(well, rows, columns)
             try:
                 if well is not None:
-                    return self.find_alike(well.path, here, chosen)
+                    return self.find_alike(well.path, start, chosen)
             except (OMEZarrError, OSError) as error:
                 # The nearest well is the one that was meant: its reason is shown.
                 failed = failed or error
         if failed is not None:
             raise failed
-        return here
+        return start
 
     def find_next(
         self,
-        here: Position,
+        start: Position,
         step: int,
         wells: Sequence[str | None],
         runs: Sequence[int],
@@ -385,14 +386,15 @@ class FieldRoute:
         """
         # A field of another acquisition comes before the first of the chosen one.
         among = [
-            f.path for f in _fields_of_run(self._screen.list_fields(here.well), runs)
+            f.path for f in _fields_of_run(self._screen.list_fields(start.well), runs)
         ]
-        number = among.index(here.field) if here.field in among else -1
+        number = among.index(start.field) if start.field in among else -1
         if 0 <= number + step < len(among):
-            return self.find_entry(here.well, among[number + step], runs)
-        start = list(wells).index(here.well)
+            return self.find_entry(start.well, among[number + step], runs)
+        first = list(wells).index(start.well)
+        # As far as the well itself, which may be the only one with readable images.
         for distance in range(1, len(wells) + 1):
-            well = wells[(start + step * distance) % len(wells)]
+            well = wells[(first + step * distance) % len(wells)]
             try:
                 fields = _fields_of_run(self._screen.list_fields(well), runs)
             except (OMEZarrError, OSError):
@@ -400,32 +402,33 @@ class FieldRoute:
             if fields:
                 next_field = fields[0 if step > 0 else -1]
                 return Position(well, next_field.path, next_field.acquisition)
-        return here
+        return start
 
-    def find_in_run(self, here: Position, runs: Sequence[int]) -> Position:
-        """Find the image of the first of some acquisitions at the place of one."""
-        if not runs or here.acquisition in (None, runs[0]):
-            return here
-        fields = self._screen.list_fields(here.well)
-        mine = [f.path for f in _fields_of_run(fields, [here.acquisition])]
+    def find_in_run(self, start: Position, runs: Sequence[int]) -> Position:
+        """Find the image with the same number in the first of some acquisitions."""
+        if not runs or start.acquisition in (None, runs[0]):
+            return start
+        fields = self._screen.list_fields(start.well)
+        own_run = [f.path for f in _fields_of_run(fields, [start.acquisition])]
         among = _fields_of_run(fields, runs)
         if not among:
-            return here
-        number = mine.index(here.field) if here.field in mine else 0
+            return start
+        number = own_run.index(start.field) if start.field in own_run else 0
         partner = among[min(number, len(among) - 1)]
-        return Position(here.well, partner.path, partner.acquisition)
+        return Position(start.well, partner.path, partner.acquisition)
 
-    def find_partner(self, here: Position, run: int | None) -> Position | None:
-        """Find the image of an acquisition at the place of one; None where none is."""
-        if run is None or here.acquisition in (None, run):
-            return here
-        fields = self._screen.list_fields(here.well)
-        mine = [f.path for f in _fields_of_run(fields, [here.acquisition])]
+    def find_partner(self, start: Position, run: int | None) -> Position | None:
+        """Find the image with the same number in an acquisition; None without one."""
+        if run is None or start.acquisition in (None, run):
+            return start
+        fields = self._screen.list_fields(start.well)
+        own_run = [f.path for f in _fields_of_run(fields, [start.acquisition])]
         among = _fields_of_run(fields, [run])
-        number = mine.index(here.field) if here.field in mine else 0
+        number = own_run.index(start.field) if start.field in own_run else 0
+        # No image stands for a missing one here: it would be shown as its partner.
         if number >= len(among):
             return None
-        return Position(here.well, among[number].path, run)
+        return Position(start.well, among[number].path, run)
 
 
 def check_readable(image: FieldImage) -> None:

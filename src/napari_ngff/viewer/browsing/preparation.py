@@ -1,4 +1,4 @@
-"""Prepares what a browser shows next: reads in workers, and touches no layer."""
+"""Prepares the next fields of a browser: reads in workers, and changes no layer."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ class PreparedFields:
     Attributes
     ----------
     fields
-        What they are, with all moves made.
+        The fields, with all moves made.
     layers
         By slot, in the order of the layers.
     messages
-        For the user: what had to be left out.
+        For the user: which parts are left out.
     groups
-        How many there are, with those of which nothing is shown here.
+        Number of groups, also of those that this field lacks.
     coarser
         For the user: why images are shown at a lower resolution than they have.
     tiles
@@ -128,7 +128,7 @@ def prepare_layers(
 
 
 def missing_levels(image: LayerPlan) -> list[str]:
-    """Tell why levels finer than all that are shown cannot be read."""
+    """Return the reasons why the finest level of an image is not shown."""
     stated = image.node.metadata.image
     if stated is None or is_joined(image):
         return []
@@ -175,11 +175,12 @@ def with_labels_in_use(
 
 
 MOST_BYTES = 32 * 2**20
-"""What is larger would push out of the cache what is shown."""
+"""Most bytes that are read ahead of one level: more would push pixels on screen out of
+the cache."""
 
 
 MARGIN = 0.05
-"""Share of the canvas that napari leaves free around what it brings in view."""
+"""Part of the canvas that napari leaves free around an image that it fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,7 @@ def prefetch_layers(
 def fitted_level(
     levels: Sequence[Any], axes: Sequence[int], canvas: tuple[float, float]
 ) -> int:
-    """Foresee the level of an image that is brought in view whole.
+    """Return the level that napari will draw of an image that fills the view.
 
     The coarsest that has more voxels there than the canvas has pixels, as napari 0.9
     chooses (`compute_multiscale_level`).
@@ -291,7 +292,7 @@ def fitted_level(
 
 
 def keeps_decoded(level: Any) -> bool:
-    """Tell whether decoded chunks of a level stay in memory."""
+    """Return whether decoded chunks of a level stay in memory."""
     window = level.window if isinstance(level, LazyArray) else None
     source = window.source if window is not None else None
     return isinstance(source, LevelSource) and source.array.direct
@@ -300,7 +301,7 @@ def keeps_decoded(level: Any) -> bool:
 def _part_in_view(
     view: LayerView, levels: Sequence[Any], number: int, whole: bool
 ) -> tuple[slice, ...]:
-    """Choose the part of a level; of all axes as many voxels as there are."""
+    """Return the slices of the part in view of a level, cut to its shape."""
     index = []
     for axis, size in enumerate(levels[number].shape):
         if axis in view.corners:
@@ -308,6 +309,7 @@ def _part_in_view(
             stop += not whole
         else:
             factor = levels[0].shape[axis] / size
+            # The plane of this level that contains the voxel of level 0 at the slider.
             start = math.floor(view.point[axis] / factor + 0.5)
             stop = start + 1
         start = min(max(start, 0), size - 1)
@@ -317,7 +319,7 @@ def _part_in_view(
 
 @dataclass(frozen=True, slots=True)
 class SeenLayers:
-    """What is on screen while other fields are prepared.
+    """The layers on screen while other fields are prepared, as values.
 
     Attributes
     ----------
@@ -326,7 +328,7 @@ class SeenLayers:
     added
         Channels beyond the first, see `LayerSlots.added_channels`.
     labels
-        That go along to the next field.
+        Labels to continue with in the next field.
     canvas
         Height and width in pixels, where a field will be brought in view whole.
     position
@@ -341,7 +343,7 @@ class SeenLayers:
 
 
 READY = 4
-"""So many images are kept prepared."""
+"""Most images that are kept prepared."""
 
 
 class FieldResolver:
@@ -403,6 +405,8 @@ class FieldResolver:
             return PreparedFields(fields)
         try:
             key = position, wanted.acquisitions
+            # Taken out: its layers belong to the display from now on, and may be
+            # changed there.
             prepared = self._ready.pop(key, None) or self._prepare_field(*key)
             prepared = with_channels(replace(prepared, fields=fields), seen.added)
             prefetch_layers(prepared, seen.views, is_newest, seen.canvas)
@@ -436,7 +440,7 @@ class FieldResolver:
             self._ready.pop(old, None)
 
     def forget_field(self, address: str) -> None:
-        """Prepare a field anew next time: labels of it were saved."""
+        """Drop a prepared field, since labels of it were saved."""
         # Workers that prepare this field now will see that their result is old.
         self._save_count += 1
         for key, prepared in list(self._ready.items()):
@@ -527,7 +531,7 @@ class FieldResolver:
         return prepare_layers(ShownFields(position=position), groups, estimate=True)
 
     def open_field(self, name: str, position: Position) -> list[LayerGroup]:
-        """Open one image and its labels, as if it were opened by itself.
+        """Open one image and its labels, as when it is opened alone.
 
         Raises
         ------
@@ -546,7 +550,7 @@ class FieldResolver:
         ]
 
     def _title_of(self, run: int | None, runs: tuple[int, ...]) -> str:
-        """Name the layers of an acquisition; "" for names of their own."""
+        """Return the name of an acquisition's layers; "" for those of their images."""
         if self._node.kind in (GroupKind.COLLECTION, GroupKind.SERIES, GroupKind.SCENE):
             return ""
         plate = self._node.metadata.plate

@@ -1,4 +1,4 @@
-"""What a browser is asked to show, could not show, and shows: values of one type."""
+"""The state of a browser: the fields that are wanted, failed or shown, of one type."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class ShownFields:
         From the position to the field that is wanted; a worker makes them, since they
         read. () where the position is the field.
     zoom_well
-        Where the camera goes on an overview: path of a well, "" for all wells; None
-        to stay in its well.
+        What the camera shows of an overview: path of a well, "" for all wells, None
+        for the well that is in view.
     """
 
     wells: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class ShownFields:
 
     @property
     def named_position(self) -> Position | None:
-        """What is known of the field before the moves are made."""
+        """The field, if it is known before the moves are made; else None."""
         known = self.last_move is None or self.moves == (FieldEntry(),)
         return self.position if known else None
 
@@ -103,12 +103,12 @@ class ShownFields:
 
 
 class BrowsingState:
-    """What is wanted, what failed, and what is shown; set in the main thread alone.
+    """The fields that are wanted, failed and shown; set only in the main thread.
 
     Attributes
     ----------
     wanted
-        What was asked for last and is not shown yet.
+        The fields that were asked for last and are not shown yet.
     failed
         The field that could not be shown; None after anything else was.
     shown
@@ -144,14 +144,14 @@ class BrowsingState:
         return replace(fields, acquisitions=shown.acquisitions, labels=shown.labels)
 
     def finish_wanted(self, fields: ShownFields) -> None:
-        """Forget fields that are shown now, or that the user took back."""
+        """Forget wanted fields that are shown now, or that the user has cancelled."""
         self.failed = None
         if self.wanted is fields:
             self.wanted = None
 
-    def fail_wanted(self, found: ShownFields | None) -> None:
+    def fail_wanted(self, failed: ShownFields | None) -> None:
         """Note the field that could not be shown; None where none was found."""
-        self.failed, self.wanted = found, None
+        self.failed, self.wanted = failed, None
 
     def forget_wanted(self) -> None:
         """Forget what was asked for."""
@@ -161,13 +161,14 @@ class BrowsingState:
         """Note what is shown now; acquisitions and labels may be chosen already."""
         chosen = self.shown.acquisitions
         if found.acquisitions != asked.acquisitions:
+            # Only if resolving changed them; else a choice made meanwhile holds.
             chosen = found.acquisitions  # the field is of another one
         labels = self.shown.labels
         self.shown = ShownFields(found.wells, found.position, chosen, labels)
 
 
 class DisplayObserver(Protocol):
-    """Who is notified of what a display does; in the main thread."""
+    """Receives the notifications of a display, in the main thread."""
 
     def read_map(self) -> PlateMap:
         """Return the map of the plate; from any thread."""
@@ -185,7 +186,7 @@ class DisplayObserver(Protocol):
         """React to saved labels of a field; see `key_of`."""
 
     def name_field(self, position: Position) -> str:
-        """Name a field for the user."""
+        """Return the title of a field for the user."""
 
 
 class FieldNotices:
@@ -199,11 +200,11 @@ class FieldNotices:
 
     def __init__(self, name_field: Callable[[Position], str]) -> None:
         self._name_field = name_field
-        self._coarse: set[Position] = set()  # of which the user knows it
+        self._coarse: set[Position] = set()  # images whose notice was shown
         self._skipped: set[str | None] = set()
 
     def name_fields(self, fields: ShownFields) -> str:
-        """Name what was asked for, as in a sentence."""
+        """Return the name of fields, as in a sentence."""
         if fields.position is None:
             return OVERVIEW
         position = fields.named_position
@@ -212,13 +213,13 @@ class FieldNotices:
         )
 
     def show_failed(self, fields: ShownFields, reason: str) -> None:
-        """Show why nothing of what was asked for is shown."""
+        """Show the reason why wanted fields are not shown."""
         window_services.show_messages(
             (reason,), f"Not shown: {shorten_name(self.name_fields(fields))}"
         )
 
     def show_missing(self, fields: ShownFields, messages: tuple[str, ...]) -> None:
-        """Show what of an image or an overview is left out."""
+        """Show which parts of an image or an overview are left out."""
         window_services.show_messages(
             messages, f"Shown in part: {shorten_name(self.name_fields(fields))}"
         )
@@ -246,7 +247,7 @@ class FieldNotices:
         )
 
     def show_not_compared(self, reasons: Mapping[Position, str]) -> None:
-        """Show why images do not stand beside the one on screen."""
+        """Show why images are not shown for comparison."""
         what = count_noun(len(reasons), "image")
         if len(reasons) == 1:
             what = inline_title(self._name_field(next(iter(reasons))))

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 WELLS_ASKED = 4
-"""So many wells are looked at for tables of their images."""
+"""Number of wells whose first image is searched for tables."""
 
 
 CHOSEN = ("done", "in progress", "flagged")
@@ -61,7 +61,7 @@ TASKS: dict[TableOrigin, Callable[..., Any]] = {
     TableOrigin.COUNT: count_field,
     TableOrigin.MEASURED: measure_field,
 }
-"""What is done to each image, for tables that are gathered."""
+"""Function that is called for each image, by the origin of the table."""
 
 
 class MeasureScope(StrEnum):
@@ -179,8 +179,9 @@ def gather_offer(
     if measured is None:
         return None
     well_column = None if WELL in measured.frame else {WELL: ""}
-    said = measured.frame.attrs.get("region", "")
-    region = offer.name if offer.source is TableOrigin.MEASURED else said
+    # Labels that the rows are about, as a table of images states them itself.
+    stated = measured.frame.attrs.get("region", "")
+    region = offer.name if offer.source is TableOrigin.MEASURED else stated
     table = make_table(measured.frame, offer.title, well_column, region)
     return GatheredTable(table, _describe_result(offer, measured), measured.problems)
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["PlateTables", "join_table", "labels_shown", "names_shown"]
 
 CHANGING = (TableOrigin.PLATE, TableOrigin.IMAGES, TableOrigin.COUNT)
-"""What is read anew when it is chosen again; that takes its time."""
+"""Origins whose tables are read again when they are chosen again, which is slow."""
 
 
 UNSAVED = "Unsaved edits are not measured; save them first."
@@ -65,17 +65,17 @@ class PlateTables:
     Attributes
     ----------
     offers
-        What can be chosen.
+        Tables that can be chosen.
     chosen
-        What is; None for no table.
+        The chosen table; None for no table.
     column
-        Of the chosen table, what the map is coloured by; None for thumbnails.
+        Column of the chosen table that colours the map; None for thumbnails.
     log
         Whether colours are on a logarithmic scale; None for what suits the numbers.
     """
 
     changed = Signal()
-    """Emitted when there is something else to show."""
+    """Emitted when tables, colours or filter have changed."""
     message_sent = Signal(str)
     """Emitted with a sentence for the user."""
     progressed = Signal(int, int)
@@ -101,7 +101,7 @@ class PlateTables:
         self.cancel_task()
         self.browser.layers_changed.disconnect(self._join_features, missing_ok=True)
 
-    # What there is.
+    # Tables that can be chosen, or were read.
 
     @property
     def table(self) -> WellTable | None:
@@ -150,14 +150,14 @@ class PlateTables:
         return tuple(well.path for well in self.browser.map.wells)
 
     def find_tables(self) -> None:
-        """Look which tables and labels there are, in a worker."""
+        """Search tables and labels in a worker, and add them to `offers`."""
         window_services.run_work(lambda: find_offers(self.browser), self._add_offers)
 
     def _add_offers(self, offers: Sequence[TableOffer]) -> None:
         self.offers = tuple(dict.fromkeys((*self.offers, *offers)))
         self.changed.emit()
 
-    # Which is shown.
+    # The chosen table.
 
     def load_file(self, path: str) -> None:
         """Read a table from a file, and choose it."""
@@ -171,7 +171,7 @@ class PlateTables:
     def choose_table(self, offer: TableOffer | None) -> None:
         """Choose a table; those of images, and numbers, are gathered first.
 
-        One that is chosen already is read anew, where it is not of a file.
+        A table that is chosen already is read again, unless it is of a file.
         """
         known = offer in self._joined.tables
         if offer is None or (known and not self._may_differ(offer)):
@@ -186,7 +186,7 @@ class PlateTables:
         self._gather_table(offer)
 
     def _may_differ(self, offer: TableOffer) -> bool:
-        """Tell whether a table may have changed since it was read."""
+        """Return whether a table may have changed since it was read."""
         if offer.source is TableOrigin.STATES:  # they change while one annotates
             return True
         return offer == self.chosen and offer.source in CHANGING
@@ -368,7 +368,7 @@ class PlateTables:
         ----------
         text
             Parts joined by "and": tests of columns, which a row of the well has to
-            meet, and words as `well_filter.matching` takes them.
+            meet, and words for wells, see `matching_wells`.
         """
         coloring = self.color_map() if self.log is None else None
         if coloring is not None:
@@ -399,7 +399,7 @@ class PlateTables:
     def _join_features(self) -> None:
         """Show the rows of a table as features of the objects on screen.
 
-        Labels that none of the wells had that were looked at are offered from now on.
+        Labels on screen that were not found before are offered from now on.
         """
         table = self._joined.object_table(self.chosen)
         join_table(self._viewer(), self.browser, table)
@@ -427,8 +427,8 @@ def labels_shown(
     root = browser.node.location.join_path(position.well or "").path
     for layer in viewer.layers:
         origin = layer.metadata.get(KEY)
-        mine = layer._type_string == "labels" and browser.owns_layer(layer)
-        if mine and isinstance(origin, LayerOrigin):
+        is_label = layer._type_string == "labels" and browser.owns_layer(layer)
+        if is_label and isinstance(origin, LayerOrigin):
             picture = origin.picture
             image = picture.image if picture is not None else None
             image_path = image.node.location.path if image is not None else ""
@@ -452,11 +452,12 @@ def join_table(
     viewer: ViewerModel | None, browser: Browser, table: WellTable | None
 ) -> None:
     """Show the rows of a table as features of the labels on screen."""
-    is_told = table is not None and LABEL in table.frame.columns
+    has_objects = table is not None and LABEL in table.frame.columns
     for layer, field_path in labels_shown(viewer, browser):
+        # Rows of the field before must not stay, whether or not this one has some.
         part_features(layer)
         origin = layer.metadata[KEY]
-        if table is not None and is_told and table.region in ("", origin.node.name):
+        if table is not None and has_objects and table.region in ("", origin.node.name):
             rows = table.of_field(field_path.well or "", field_path.field)
             if len(rows):
                 join_features(layer, rows)
